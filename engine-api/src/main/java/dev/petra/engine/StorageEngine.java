@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine;
+
+import java.nio.file.Path;
+import java.time.Duration;
+
+/**
+ * An engine on one node: owns what its stores share (native memory, background threads, rate
+ * limits). Thread-safe.
+ */
+public interface StorageEngine extends AutoCloseable {
+    /** The provider's name. */
+    String name();
+
+    /**
+     * Opens the store of one table generation, creating it if its directory does not exist. Blocks
+     * on disk, and on replay of the write-ahead log after a crash.
+     *
+     * @return a store that the caller closes; at most one is open per directory
+     * @throws CorruptStoreException if the directory holds something else: another table, another
+     *     partitioner, a newer format, damaged files; nothing is changed then
+     * @throws org.apache.cassandra.io.FSReadError if the directory cannot be read
+     * @throws org.apache.cassandra.io.FSWriteError if the directory cannot be written
+     * @throws IllegalStateException if the directory is already open or the engine is closed
+     */
+    TableStore openStore(StoreSpec spec);
+
+    /**
+     * Deletes a store that is not open: the remains of a dropped or truncated generation.
+     * Idempotent: a missing directory is success.
+     *
+     * @throws org.apache.cassandra.io.FSWriteError if a file cannot be deleted
+     * @throws IllegalStateException if the store is open
+     */
+    void deleteStore(Path directory);
+
+    /**
+     * Sets how the durability of a write is reached, for all stores, from the next write on.
+     *
+     * @param interval what the mode needs: the longest time a write may stay unsynced ({@link
+     *     WalSync#PERIODIC}), the window of one sync ({@link WalSync#GROUP}); ignored for {@link
+     *     WalSync#BATCH}
+     */
+    void walSync(WalSync mode, Duration interval);
+
+    /**
+     * Limits the bytes that compaction and flush write in a second, over all stores.
+     *
+     * @param bytesPerSecond at least 1; {@link Long#MAX_VALUE} for no limit
+     */
+    void compactionThroughput(long bytesPerSecond);
+
+    /** What the whole engine holds and does now. Never blocks. */
+    EngineStatistics statistics();
+
+    /**
+     * Closes every store still open and gives the memory back. Waits for reads in flight.
+     * Idempotent. Nothing acknowledged is lost.
+     */
+    @Override
+    void close();
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine;
+
+import java.nio.file.Path;
+import java.util.Objects;
+import org.apache.cassandra.schema.TableMetadataRef;
+
+/**
+ * Which store: one table generation.
+ *
+ * @param directory where it lives; belongs to the store alone
+ * @param columnFamily the column family's name: hidden index tables share their base's table id, so
+ *     the name is part of the identity
+ * @param generation counts the table's stores, from 1; TRUNCATE starts a new one
+ * @param metadata the table; read again at each call, so that ALTER is seen
+ */
+public record StoreSpec(
+        Path directory, String columnFamily, long generation, TableMetadataRef metadata) {
+    /** Checks the arguments. */
+    public StoreSpec {
+        Objects.requireNonNull(directory, "directory");
+        Objects.requireNonNull(columnFamily, "columnFamily");
+        Objects.requireNonNull(metadata, "metadata");
+        if (generation < 1)
+            throw new IllegalArgumentException("generation must be at least 1, not " + generation);
+    }
+
+    /** The table as keyspace.columnfamily, for messages. */
+    public String displayName() {
+        return metadata.keyspace + "." + columnFamily;
+    }
+}

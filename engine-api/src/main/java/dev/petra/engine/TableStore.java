@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine;
+
+import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.engine.stream.StreamManifest;
+import java.nio.file.Path;
+import java.util.Collection;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One table generation: its data, whole.
+ *
+ * <p>Every method is thread-safe. After {@link #close()} or {@link #drop()} each throws {@link
+ * IllegalStateException}; iterators already handed out stay valid until they are closed, and the
+ * store waits for them. Token ranges are (left, right], as everywhere in Cassandra.
+ */
+public interface TableStore extends AutoCloseable {
+    /** Which store this is. */
+    StoreSpec spec();
+
+    // Data
+
+    /**
+     * Applies one update, whole or not at all: a reader sees none of it or all of it, and so does a
+     * restart. Returns once it is as durable as {@link StorageEngine#walSync} says. May block for a
+     * bounded time when compaction is behind.
+     *
+     * @throws org.apache.cassandra.io.FSWriteError if the log cannot be written; whether the update
+     *     was applied is then unknown, as after any failed write
+     * @throws WriteStallException if the store is too far behind to take it now; it was not applied
+     */
+    void write(PartitionUpdate update);
+
+    /**
+     * Reads slices of one partition, as a memtable would: rows reconciled and filtered as {@code
+     * Row.filter} does, range tombstones clipped to the slices, boundaries between adjacent ones,
+     * nothing purged.
+     *
+     * @param slices in the order of the table's comparator, also when reversed
+     * @return what is there, which the caller closes; null if the partition has nothing at all (an
+     *     empty iterator where the slices select nothing)
+     */
+    @Nullable UnfilteredRowIterator read(
+            DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed);
+
+    /**
+     * Reads a range of partitions in the order of their positions.
+     *
+     * @param range keys and, for each, the clusterings that are wanted
+     * @return partitions, each closed before the next is asked for; the caller closes the whole.
+     *     Partitions with nothing selected may appear, empty
+     */
+    UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns);
+
+    /**
+     * Whether the store may hold anything of this partition. May say true wrongly, never false.
+     * Holds nothing that would need closing.
+     */
+    boolean mayContain(DecoratedKey key);
+
+    /** False only if nothing was ever written. Never blocks, never true wrongly after a restart. */
+    boolean isEmpty();
+
+    // Streams
+
+    /**
+     * Opens the content of some ranges for sending, as it is now: later writes do not show.
+     *
+     * @param ranges unwrapped, in any order, not empty
+     * @return parts that the caller closes, which releases what they pin
+     * @throws UnsupportedOperationException if this engine cannot send parts
+     */
+    OutgoingParts streamOut(Collection<Range<Token>> ranges);
+
+    /**
+     * Begins to receive parts from another store of the same engine and table.
+     *
+     * @param manifest what will come; refused here if the store cannot take it
+     * @param owned what this node may hold; parts with other keys are refused
+     * @return where the parts go; nothing of them is visible before {@link IncomingParts#ingest()}
+     * @throws UnsupportedOperationException if this engine cannot receive parts
+     */
+    IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned);
+
+    // Maintenance: each returns when its work is done, and throws if it is not
+
+    /** Makes everything written so far durable, whatever the sync mode. Idempotent. */
+    void syncLog();
+
+    /** Moves everything written so far out of the log and memory into data files. Idempotent. */
+    void flush();
+
+    /**
+     * Merges everything within the ranges into as few files as the engine keeps.
+     *
+     * @param ranges empty for the whole table
+     */
+    void compact(Collection<Range<Token>> ranges);
+
+    /**
+     * Makes a copy by hard links of the store as it is now, usable as a store of its own.
+     *
+     * @param target does not exist, its parent does; on the same file system. After a failure
+     *     nothing is left there
+     */
+    void checkpoint(Path target);
+
+    /**
+     * Removes what lies outside the ranges.
+     *
+     * @param owned empty removes everything
+     */
+    void retainRanges(Collection<Range<Token>> owned);
+
+    /**
+     * Reads every block and checks it against its checksum.
+     *
+     * @throws CorruptStoreException naming the first damaged file
+     */
+    void verify();
+
+    /**
+     * Ends the store for good and deletes its files. Waits for reads in flight. Idempotent, also
+     * after {@link #close()}. A crash on the way leaves a directory that {@link
+     * StorageEngine#deleteStore} removes.
+     */
+    void drop();
+
+    /** What the store holds and does now. Never blocks for long: it reads counters. */
+    StoreStatistics statistics();
+
+    /** Waits for reads in flight, syncs the log and releases the store. Idempotent. */
+    @Override
+    void close();
+}

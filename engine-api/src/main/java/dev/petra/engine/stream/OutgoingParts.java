@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.stream;
+
+import java.io.IOException;
+import java.nio.channels.WritableByteChannel;
+
+/** Ranges of one store, pinned as they were when this was opened. Used by one thread at a time. */
+public interface OutgoingParts extends AutoCloseable {
+    /** What will be sent; sizes and checksums are exact. */
+    StreamManifest manifest();
+
+    /**
+     * Writes one part whole. Blocks on the channel, which it leaves open. May be called again for
+     * the same part, for instance on a retry.
+     *
+     * @param index of the part, from 0
+     * @return bytes written, which is what the manifest says
+     * @throws IOException if the channel or a file fails
+     * @throws IndexOutOfBoundsException if there is no such part
+     */
+    long transferTo(int index, WritableByteChannel channel) throws IOException;
+
+    /** Releases what was pinned. Idempotent. */
+    @Override
+    void close();
+}
