@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+
+/**
+ * A growing buffer that encoders write to, big-endian; reused from one call to the next. Off heap,
+ * so that RocksDB reads it without a copy. One thread at a time.
+ */
+final class ByteSink {
+    private static final int INITIAL = 4 << 10;
+
+    /** A buffer that one large value made bigger than this is given back after use. */
+    private static final int KEEP = 1 << 20;
+
+    private ByteBuffer buffer = ByteBuffer.allocateDirect(INITIAL);
+
+    /** Starts over. */
+    ByteSink clear() {
+        if (buffer.capacity() > KEEP) buffer = ByteBuffer.allocateDirect(INITIAL);
+        buffer.clear();
+        return this;
+    }
+
+    int position() {
+        return buffer.position();
+    }
+
+    /** Forgets what was written after a position. */
+    void truncate(int position) {
+        buffer.position(position);
+    }
+
+    /** What was written, to be read; valid until the next write. */
+    ByteBuffer flipped() {
+        buffer.flip();
+        return buffer;
+    }
+
+    /** Undoes {@link #flipped()}, so that more can be written behind a position. */
+    void resume(int position) {
+        buffer.limit(buffer.capacity()).position(position);
+    }
+
+    /** The bytes between two positions, copied. */
+    byte[] copy(int from, int to) {
+        byte[] bytes = new byte[to - from];
+        buffer.get(from, bytes);
+        return bytes;
+    }
+
+    /** Copies a stretch of this sink into an array. */
+    void copyTo(int from, byte[] target, int at, int length) {
+        buffer.get(from, target, at, length);
+    }
+
+    void put(int b) {
+        room(1).put((byte) b);
+    }
+
+    void putFixed32(int v) {
+        room(4).putInt(v);
+    }
+
+    void putFixed64(long v) {
+        room(8).putLong(v);
+    }
+
+    /** An unsigned number in 1 to 10 bytes, 7 bits each, lowest first (RocksDB's varint64). */
+    void putVarint(long v) {
+        ByteBuffer b = room(10);
+        while ((v & ~0x7FL) != 0) {
+            b.put((byte) (v | 0x80));
+            v >>>= 7;
+        }
+        b.put((byte) v);
+    }
+
+    /** A signed number, small ones of either sign short. */
+    void putZigzag(long v) {
+        putVarint((v << 1) ^ (v >> 63));
+    }
+
+    void put(byte[] bytes) {
+        room(bytes.length).put(bytes);
+    }
+
+    void put(ByteBuffer bytes) {
+        int length = bytes.remaining();
+        ByteBuffer b = room(length);
+        b.put(b.position(), bytes, bytes.position(), length);
+        b.position(b.position() + length);
+    }
+
+    /** A value through its accessor, whatever backs it. */
+    <V> void put(V value, ValueAccessor<V> accessor, int length) {
+        ByteBuffer b = room(length);
+        accessor.copyTo(
+                value,
+                0,
+                b,
+                org.apache.cassandra.db.marshal.ByteBufferAccessor.instance,
+                b.position(),
+                length);
+        b.position(b.position() + length);
+    }
+
+    /** Inserts a varint before what was written since {@code at}. */
+    void insertVarint(int at, int v) {
+        int size = varintSize(v);
+        int length = buffer.position() - at;
+        ByteBuffer b = room(size);
+        b.put(at + size, b, at, length);
+        b.position(at);
+        putVarint(v);
+        buffer.position(at + size + length);
+    }
+
+    static int varintSize(long v) {
+        return (70 - Long.numberOfLeadingZeros(v | 1)) / 7;
+    }
+
+    private ByteBuffer room(int bytes) {
+        if (buffer.remaining() < bytes) grow(bytes);
+        return buffer;
+    }
+
+    private void grow(int bytes) {
+        int needed = Math.addExact(buffer.position(), bytes);
+        int capacity = (int) Math.min(Integer.MAX_VALUE - 8L, Math.max(needed, 2L * needed));
+        ByteBuffer larger = ByteBuffer.allocateDirect(capacity).order(ByteOrder.BIG_ENDIAN);
+        buffer.flip();
+        larger.put(buffer);
+        buffer = larger;
+    }
+}

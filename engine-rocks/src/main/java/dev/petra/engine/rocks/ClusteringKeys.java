@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringComparator;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.AsciiType;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.marshal.ByteType;
+import org.apache.cassandra.db.marshal.BytesType;
+import org.apache.cassandra.db.marshal.DoubleType;
+import org.apache.cassandra.db.marshal.FloatType;
+import org.apache.cassandra.db.marshal.InetAddressType;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.marshal.ReversedType;
+import org.apache.cassandra.db.marshal.ShortType;
+import org.apache.cassandra.db.marshal.SimpleDateType;
+import org.apache.cassandra.db.marshal.TimeType;
+import org.apache.cassandra.db.marshal.TimeUUIDType;
+import org.apache.cassandra.db.marshal.TimestampType;
+import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.marshal.UUIDType;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.utils.bytecomparable.ByteSource;
+
+/**
+ * The last part of a row's key: its clustering, in the byte-comparable form of {@link
+ * ClusteringComparator#asByteComparable}. Bounds of slices have the form that sorts between.
+ *
+ * <p>The common types have fast paths, held equal to Cassandra's form by property tests. Some types
+ * have several byte forms of one value (varint, decimal, boolean, tuples with trailing nulls): one
+ * key stands for all of them, and {@link #isExact} tells whether it gives back the bytes that were
+ * written; where it does not, the row carries them.
+ */
+final class ClusteringKeys {
+    private final ClusteringComparator comparator;
+    private final Component[] components;
+
+    ClusteringKeys(ClusteringComparator comparator) {
+        this.comparator = comparator;
+        List<AbstractType<?>> types = comparator.subtypes();
+        this.components = new Component[types.size()];
+        for (int i = 0; i < components.length; i++) components[i] = Component.of(types.get(i));
+    }
+
+    /** Writes a clustering or a bound. */
+    void put(ByteSink out, ClusteringPrefix<?> prefix) {
+        putAll(out, prefix);
+    }
+
+    private <V> void putAll(ByteSink out, ClusteringPrefix<V> prefix) {
+        ValueAccessor<V> accessor = prefix.accessor();
+        for (int i = 0, n = prefix.size(); i < n; i++) {
+            V value = prefix.get(i);
+            if (value == null) out.put(ByteSource.NEXT_COMPONENT_NULL);
+            else components[i].put(out, value, accessor);
+        }
+        out.put(prefix.kind().asByteComparableValue(ComparableSource.VERSION));
+    }
+
+    /** Reads a full clustering, leaving the buffer behind it. */
+    Clustering<?> getClustering(ByteBuffer in) {
+        byte[][] values = new byte[components.length][];
+        for (int i = 0; i < values.length; i++) values[i] = getComponent(in, in.get() & 0xFF, i);
+        int end = in.get() & 0xFF;
+        if (end != ByteSource.TERMINATOR)
+            throw new IllegalArgumentException("a clustering ends in byte " + end);
+        return ByteArrayAccessor.factory.clustering(values);
+    }
+
+    /** Reads a bound, leaving the buffer behind it. */
+    ClusteringBound<?> getBound(ByteBuffer in, boolean isEnd) {
+        byte[][] values = new byte[components.length][];
+        int count = 0;
+        while (true) {
+            int b = in.get() & 0xFF;
+            if (b == ByteSource.LT_NEXT_COMPONENT || b == ByteSource.GT_NEXT_COMPONENT) {
+                boolean before = b == ByteSource.LT_NEXT_COMPONENT;
+                ClusteringPrefix.Kind kind =
+                        isEnd
+                                ? before
+                                        ? ClusteringPrefix.Kind.EXCL_END_BOUND
+                                        : ClusteringPrefix.Kind.INCL_END_BOUND
+                                : before
+                                        ? ClusteringPrefix.Kind.INCL_START_BOUND
+                                        : ClusteringPrefix.Kind.EXCL_START_BOUND;
+                return ByteArrayAccessor.factory.bound(kind, Arrays.copyOf(values, count));
+            }
+            if (count == values.length)
+                throw new IllegalArgumentException("a bound has too many components");
+            values[count] = getComponent(in, b, count);
+            count++;
+        }
+    }
+
+    @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
+    private byte[] getComponent(ByteBuffer in, int separator, int i) {
+        return switch (separator) {
+            case ByteSource.NEXT_COMPONENT -> components[i].get(in);
+            case ByteSource.NEXT_COMPONENT_NULL -> null;
+            case ByteSource.NEXT_COMPONENT_EMPTY, ByteSource.NEXT_COMPONENT_EMPTY_REVERSED ->
+                    components[i].getEmpty();
+            default ->
+                    throw new IllegalArgumentException(
+                            "a stored clustering has separator byte " + separator);
+        };
+    }
+
+    /** Whether the key of this prefix gives back its very bytes. */
+    boolean isExact(ClusteringPrefix<?> prefix) {
+        for (int i = 0, n = prefix.size(); i < n; i++)
+            if (!components[i].exact && !roundTrips(prefix, i)) return false;
+        return true;
+    }
+
+    private <V> boolean roundTrips(ClusteringPrefix<V> prefix, int i) {
+        V value = prefix.get(i);
+        if (value == null) return true;
+        AbstractType<?> type = comparator.subtype(i);
+        ByteSource source =
+                type.asComparableBytes(prefix.accessor(), value, ComparableSource.VERSION);
+        byte[] back =
+                type.fromComparableBytes(
+                        ByteArrayAccessor.instance,
+                        source == null ? null : ByteSource.peekable(source),
+                        ComparableSource.VERSION);
+        return Arrays.equals(back, prefix.accessor().toArray(value));
+    }
+
+    /** How one clustering column is written; {@code exact} if every value comes back as it was. */
+    private abstract static class Component {
+        final AbstractType<?> type;
+        final boolean exact;
+
+        Component(AbstractType<?> type, boolean exact) {
+            this.type = type;
+            this.exact = exact;
+        }
+
+        abstract <V> void put(ByteSink out, V value, ValueAccessor<V> accessor);
+
+        abstract byte[] get(ByteBuffer in);
+
+        final byte[] getEmpty() {
+            return type.fromComparableBytes(
+                    ByteArrayAccessor.instance, null, ComparableSource.VERSION);
+        }
+
+        final void putEmpty(ByteSink out) {
+            out.put(
+                    type.isReversed()
+                            ? ByteSource.NEXT_COMPONENT_EMPTY_REVERSED
+                            : ByteSource.NEXT_COMPONENT_EMPTY);
+        }
+
+        static Component of(AbstractType<?> type) {
+            AbstractType<?> base =
+                    type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+            int mask = type.isReversed() ? 0xFF : 0;
+            if (base == UTF8Type.instance
+                    || base == AsciiType.instance
+                    || base == BytesType.instance) return new Escaped(type, mask);
+            if (base == Int32Type.instance) return new Signed32(type, mask);
+            if (base == TimestampType.instance) return new Signed64(type, mask);
+            if (base == LongType.instance) return new VariableLong(type, mask);
+            return new General(type, isExactType(base));
+        }
+
+        private static boolean isExactType(AbstractType<?> base) {
+            return base == UUIDType.instance
+                    || base == TimeUUIDType.instance
+                    || base == SimpleDateType.instance
+                    || base == TimeType.instance
+                    || base == ShortType.instance
+                    || base == ByteType.instance
+                    || base == InetAddressType.instance
+                    || base == FloatType.instance
+                    || base == DoubleType.instance;
+        }
+    }
+
+    /** Any type, through Cassandra's own sources. */
+    private static final class General extends Component {
+        General(AbstractType<?> type, boolean exact) {
+            super(type, exact);
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            ByteSource source = type.asComparableBytes(accessor, value, ComparableSource.VERSION);
+            if (source == null) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            ComparableSource.put(out, source);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            return ComparableSource.decode(
+                    in,
+                    source ->
+                            type.fromComparableBytes(
+                                    ByteArrayAccessor.instance, source, ComparableSource.VERSION));
+        }
+    }
+
+    /** text, ascii, blob. */
+    private static final class Escaped extends Component {
+        private final int mask;
+
+        Escaped(AbstractType<?> type, int mask) {
+            super(type, true);
+            this.mask = mask;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            out.put(ByteSource.NEXT_COMPONENT);
+            Escapes.put(out, value, accessor, mask);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            return Escapes.get(in, mask);
+        }
+    }
+
+    /** int: four bytes with the sign flipped. */
+    private static final class Signed32 extends Component {
+        private final int flip;
+
+        Signed32(AbstractType<?> type, int mask) {
+            super(type, true);
+            this.flip = mask == 0 ? Integer.MIN_VALUE : Integer.MAX_VALUE;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            out.putFixed32(accessor.getInt(value, 0) ^ flip);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            byte[] value = new byte[Integer.BYTES];
+            ByteArrayAccessor.instance.putInt(value, 0, in.getInt() ^ flip);
+            return value;
+        }
+    }
+
+    /** timestamp: eight bytes with the sign flipped. */
+    private static final class Signed64 extends Component {
+        private final long flip;
+
+        Signed64(AbstractType<?> type, int mask) {
+            super(type, true);
+            this.flip = mask == 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            out.putFixed64(accessor.getLong(value, 0) ^ flip);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            byte[] value = new byte[Long.BYTES];
+            ByteArrayAccessor.instance.putLong(value, 0, in.getLong() ^ flip);
+            return value;
+        }
+    }
+
+    /**
+     * bigint: sign bit inverted, then as many bits equal to it as bytes follow, then the number in
+     * two's complement ({@code ByteSource.VariableLengthInteger}).
+     */
+    private static final class VariableLong extends Component {
+        private final int mask;
+
+        VariableLong(AbstractType<?> type, int mask) {
+            super(type, true);
+            this.mask = mask;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            long number = accessor.getLong(value, 0);
+            long negative = number >> 63;
+            long magnitude = number ^ negative;
+            int bytes = (64 - Long.numberOfLeadingZeros(magnitude | 1)) / 7 + 1;
+            if (bytes >= 9) {
+                out.put((negative < 0 ? 0x00 : 0xFF) ^ mask);
+                magnitude |= Long.MIN_VALUE;
+                bytes = 8;
+            } else {
+                magnitude |= ((-0x100L >> bytes) & 0xFF) << (bytes * 8 - 8);
+            }
+            long encoded = magnitude ^ negative;
+            for (int shift = bytes * 8 - 8; shift >= 0; shift -= 8)
+                out.put((int) (encoded >>> shift) ^ mask);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            long number = read(in, mask);
+            byte[] value = new byte[Long.BYTES];
+            ByteArrayAccessor.instance.putLong(value, 0, number);
+            return value;
+        }
+
+        private static long read(ByteBuffer in, int mask) {
+            int first = (in.get() & 0xFF) ^ mask;
+            // As many more bytes as there are bits behind the sign that equal it.
+            int same = (first & 0x80) != 0 ? (~first & 0x7F) : (first & 0x7F);
+            int more = same == 0 ? 7 : Integer.numberOfLeadingZeros(same) - 25;
+            long sum = 0;
+            for (int i = 0; i < more; i++) sum = (sum << 8) | ((in.get() & 0xFF) ^ mask);
+            if (more == 7) {
+                boolean nineBytes = (((sum >>> 48) & 0x80) != 0) == ((first & 0x80) != 0);
+                if (nineBytes) return ((sum << 8) | ((in.get() & 0xFF) ^ mask)) ^ Long.MIN_VALUE;
+            }
+            sum |= (long) first << (more * 8);
+            long signMask = -0x40L << (more * 7);
+            long sign = (byte) (first ^ 0x80) >> 7;
+            return (sum & ~signMask) | (sign & signMask);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.nio.ByteBuffer;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/**
+ * A position among the keys of one database, as it was when the cursor was opened. Keys and values
+ * come in buffers that the next move overwrites. One thread at a time; closed once.
+ */
+final class Cursor implements AutoCloseable {
+    private static final int INITIAL_KEY = 1 << 10;
+    private static final int INITIAL_VALUE = 8 << 10;
+
+    private final RocksStore store;
+    private final Database database;
+    private final int use;
+    private final RocksIterator iterator;
+    private final Buffers buffers;
+    private boolean keyLoaded;
+    private boolean closed;
+
+    Cursor(RocksStore store) {
+        this.store = store;
+        this.database = store.database();
+        this.use = database.acquire();
+        try {
+            this.iterator = database.newIterator();
+            Buffers spare = Buffers.SPARE.get();
+            this.buffers = spare == null ? new Buffers() : spare;
+            Buffers.SPARE.remove();
+            buffers.partition.clear();
+            buffers.bounds.clear();
+        } catch (Throwable t) {
+            database.release(use);
+            throw t;
+        }
+    }
+
+    /** Buffers between two uses: most threads have one cursor at a time. */
+    private static final class Buffers {
+        static final ThreadLocal<@Nullable Buffers> SPARE = new ThreadLocal<>();
+        static final int KEEP = 256 << 10;
+
+        ByteBuffer key = ByteBuffer.allocateDirect(INITIAL_KEY);
+        ByteBuffer value = ByteBuffer.allocateDirect(INITIAL_VALUE);
+        final ByteSink partition = new ByteSink();
+        final ByteSink bounds = new ByteSink();
+    }
+
+    /** For the position of the partition being read. */
+    ByteSink partitionSink() {
+        return buffers.partition;
+    }
+
+    /** For the bounds of the slice being read. */
+    ByteSink boundsSink() {
+        return buffers.bounds;
+    }
+
+    /** To the first key at or behind this one. */
+    void seek(ByteBuffer target) {
+        keyLoaded = false;
+        iterator.seek(target);
+    }
+
+    /** To the last key at or before this one. */
+    void seekForPrevious(ByteBuffer target) {
+        keyLoaded = false;
+        iterator.seekForPrev(target);
+    }
+
+    void next() {
+        keyLoaded = false;
+        iterator.next();
+    }
+
+    void previous() {
+        keyLoaded = false;
+        iterator.prev();
+    }
+
+    /** Whether it is on a key; a failed read throws here instead of looking like the end. */
+    boolean isValid() {
+        if (iterator.isValid()) return true;
+        try {
+            iterator.status();
+            return false;
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, store.name(), store.directory());
+        }
+    }
+
+    /** The key, from position 0 to the limit; the caller may move the position. */
+    ByteBuffer key() {
+        if (!keyLoaded) {
+            int size = iterator.key(buffers.key.clear());
+            if (size > buffers.key.capacity()) {
+                buffers.key = ByteBuffer.allocateDirect(roomFor(size));
+                iterator.key(buffers.key);
+            }
+            keyLoaded = true;
+        }
+        return buffers.key.position(0);
+    }
+
+    /** The value, from position 0 to the limit. */
+    ByteBuffer value() {
+        int size = iterator.value(buffers.value.clear());
+        if (size > buffers.value.capacity()) {
+            buffers.value = ByteBuffer.allocateDirect(roomFor(size));
+            iterator.value(buffers.value);
+        }
+        return buffers.value.position(0);
+    }
+
+    static int roomFor(int size) {
+        return Math.max(size, (int) Math.min(Integer.MAX_VALUE - 8L, size + (long) size / 4));
+    }
+
+    @Override
+    public void close() {
+        if (closed) return;
+        closed = true;
+        iterator.close();
+        database.release(use);
+        if (buffers.value.capacity() <= Buffers.KEEP && buffers.key.capacity() <= Buffers.KEEP)
+            Buffers.SPARE.set(buffers);
+    }
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static dev.petra.engine.rocks.Fragments.*;
+
+import java.nio.ByteBuffer;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.rows.ArrayCell;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Rows;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.utils.btree.BTree;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads values of fragments; see {@link Fragments}. Rows are reconciled by Cassandra's own {@link
+ * Rows#merge}, oldest fragment first. What does not parse throws {@link MalformedFragment}.
+ */
+final class FragmentReader {
+    private static final byte[] EMPTY = new byte[0];
+
+    private final ByteBuffer in;
+    private final int end;
+
+    // The fragment being read.
+    private int head;
+    private int bodyEnd;
+
+    /** Reads the buffer from its position to its limit. */
+    private FragmentReader(ByteBuffer in) {
+        this.in = in;
+        this.end = in.limit();
+    }
+
+    /** What a partition's own record says. */
+    record PartitionRecord(DeletionTime deletion, boolean hasRanges) {
+        static final PartitionRecord NONE = new PartitionRecord(DeletionTime.LIVE, false);
+    }
+
+    /**
+     * Reads a row.
+     *
+     * @param clustering as the key has it
+     * @param fetched the columns that are wanted; null for all
+     * @return the row as it was written, not filtered beyond {@code fetched}; may be empty then
+     */
+    static Row row(
+            ByteBuffer value,
+            Clustering<?> clustering,
+            TableForm columns,
+            @Nullable ColumnFilter fetched) {
+        try {
+            FragmentReader reader = new FragmentReader(value);
+            Row row = reader.nextRow(clustering, columns, fetched);
+            while (reader.in.position() < reader.end)
+                row = Rows.merge(row, reader.nextRow(row.clustering(), columns, fetched));
+            return row;
+        } catch (IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException
+                | IllegalArgumentException
+                | NegativeArraySizeException e) {
+            throw new MalformedFragment(e);
+        }
+    }
+
+    /** Reads a partition's own record. */
+    static PartitionRecord partition(ByteBuffer value) {
+        try {
+            FragmentReader reader = new FragmentReader(value);
+            DeletionTime deletion = DeletionTime.LIVE;
+            boolean hasRanges = false;
+            while (reader.in.position() < reader.end) {
+                reader.begin(PARTITION);
+                hasRanges |= (reader.head & PARTITION_HAS_RANGES) != 0;
+                if ((reader.head & PARTITION_DELETION) != 0) {
+                    DeletionTime next = reader.fixedDeletion();
+                    if (next.supersedes(deletion)) deletion = next;
+                }
+                reader.finish();
+            }
+            return new PartitionRecord(deletion, hasRanges);
+        } catch (IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException
+                | IllegalArgumentException e) {
+            throw new MalformedFragment(e);
+        }
+    }
+
+    /** What a range tombstone's value says: the slice, and what deletes it. */
+    record RangeRecord(Slice slice, DeletionTime deletion) {}
+
+    /**
+     * Reads a range tombstone.
+     *
+     * @param slice as the key has it
+     */
+    static RangeRecord range(ByteBuffer value, Slice slice) {
+        try {
+            FragmentReader reader = new FragmentReader(value);
+            DeletionTime deletion = DeletionTime.LIVE;
+            Slice written = slice;
+            boolean first = true;
+            while (reader.in.position() < reader.end) {
+                reader.begin(RANGE);
+                DeletionTime next = reader.fixedDeletion();
+                if (next.supersedes(deletion)) deletion = next;
+                if ((reader.head & RANGE_BOUNDS) != 0) {
+                    ClusteringBound<?> start = reader.bound(slice.start().kind());
+                    ClusteringBound<?> stop = reader.bound(slice.end().kind());
+                    if (first) written = Slice.make(start, stop);
+                }
+                first = false;
+                reader.finish();
+            }
+            return new RangeRecord(written, deletion);
+        } catch (IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException
+                | NegativeArraySizeException
+                | IllegalArgumentException e) {
+            throw new MalformedFragment(e);
+        }
+    }
+
+    private void begin(int kind) {
+        head = in.get() & 0xFF;
+        if ((head & KIND_MASK) != kind || (head & unknownFlags(kind)) != 0)
+            throw new IllegalArgumentException("head byte " + head);
+        int length = length();
+        bodyEnd = in.position() + length;
+        if (bodyEnd > end || bodyEnd < 0) throw new IllegalArgumentException("length " + length);
+    }
+
+    private void finish() {
+        if (in.position() != bodyEnd) throw new IllegalArgumentException("body is not consumed");
+    }
+
+    private Row nextRow(
+            Clustering<?> keyClustering, TableForm columns, @Nullable ColumnFilter fetched) {
+        begin(ROW);
+        long base = in.getLong();
+        LivenessInfo liveness = LivenessInfo.EMPTY;
+        if ((head & ROW_LIVENESS) != 0) {
+            int ttl = LivenessInfo.NO_TTL;
+            long expiration = LivenessInfo.NO_EXPIRATION_TIME;
+            if ((head & ROW_EXPIRING) != 0) {
+                ttl = length();
+                expiration = localTime();
+            }
+            liveness = LivenessInfo.withExpirationTime(base, ttl, expiration);
+        }
+        Row.Deletion deletion = Row.Deletion.LIVE;
+        if ((head & ROW_DELETION) != 0) {
+            DeletionTime time = deletion(base);
+            deletion = (head & ROW_SHADOWABLE) != 0 ? shadowable(time) : Row.Deletion.regular(time);
+        }
+        Clustering<?> clustering = keyClustering;
+        if ((head & ROW_CLUSTERING) != 0) {
+            Clustering<?> written = ByteArrayAccessor.factory.clustering(prefix());
+            // The oldest fragment's bytes stand, as the first write's do in a memtable.
+            clustering = written;
+        }
+        Row row = cells(base, liveness, deletion, clustering, columns, fetched);
+        finish();
+        return row;
+    }
+
+    @SuppressWarnings("deprecation") // shadowable deletions may still be in old views' data
+    private static Row.Deletion shadowable(DeletionTime time) {
+        return Row.Deletion.shadowable(time);
+    }
+
+    private Row cells(
+            long base,
+            LivenessInfo liveness,
+            Row.Deletion deletion,
+            Clustering<?> clustering,
+            TableForm columns,
+            @Nullable ColumnFilter fetched) {
+        int start = in.position();
+        try (BTree.FastBuilder<ColumnData> simple = BTree.fastBuilder()) {
+            ColumnMetadata previous = null;
+            while (in.position() < bodyEnd) {
+                int number = length();
+                ColumnMetadata column = wanted(number >>> 1, columns, fetched);
+                boolean complex = (number & COLUMN_COMPLEX) != 0;
+                if (column != null
+                        && (complex || (previous != null && previous.compareTo(column) > 0))) {
+                    // Complex columns, or ids that do not follow the schema's order.
+                    in.position(start);
+                    return general(base, liveness, deletion, clustering, columns, fetched);
+                }
+                if (complex) skipComplex();
+                else if (column == null) skipCell();
+                else {
+                    simple.add(cell(column, null, base, liveness));
+                    previous = column;
+                }
+            }
+            return BTreeRow.create(clustering, liveness, deletion, simple.build());
+        }
+    }
+
+    private Row general(
+            long base,
+            LivenessInfo liveness,
+            Row.Deletion deletion,
+            Clustering<?> clustering,
+            TableForm columns,
+            @Nullable ColumnFilter fetched) {
+        Row.Builder builder = BTreeRow.unsortedBuilder();
+        builder.newRow(clustering);
+        builder.addPrimaryKeyLivenessInfo(liveness);
+        builder.addRowDeletion(deletion);
+        while (in.position() < bodyEnd) {
+            int number = length();
+            ColumnMetadata column = wanted(number >>> 1, columns, fetched);
+            if ((number & COLUMN_COMPLEX) == 0) {
+                if (column == null) skipCell();
+                else builder.addCell(cell(column, null, base, liveness));
+                continue;
+            }
+            if (column == null) {
+                skipComplex();
+                continue;
+            }
+            if (hasComplexDeletion()) builder.addComplexDeletion(column, deletion(base));
+            for (int left = length(); left > 0; left--) {
+                CellPath path = CellPath.create(ByteBuffer.wrap(bytes()));
+                builder.addCell(cell(column, path, base, liveness));
+            }
+        }
+        return builder.build();
+    }
+
+    private static @Nullable ColumnMetadata wanted(
+            int id, TableForm columns, @Nullable ColumnFilter fetched) {
+        ColumnMetadata column = columns.column(id);
+        return column != null && (fetched == null || fetched.fetches(column)) ? column : null;
+    }
+
+    private Cell<?> cell(
+            ColumnMetadata column, @Nullable CellPath path, long base, LivenessInfo liveness) {
+        int flags = cellFlags();
+        long timestamp = (flags & CELL_TIMESTAMP) != 0 ? base + zigzag() : base;
+        int ttl = Cell.NO_TTL;
+        long deletionTime = Cell.NO_DELETION_TIME;
+        if ((flags & CELL_ROW_EXPIRY) != 0) {
+            ttl = liveness.ttl();
+            deletionTime = liveness.localExpirationTime();
+        } else if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0) {
+            if ((flags & CELL_EXPIRING) != 0) ttl = length();
+            deletionTime = localTime();
+        }
+        byte[] value = (flags & CELL_VALUE) != 0 ? bytes() : EMPTY;
+        return new ArrayCell(column, timestamp, ttl, deletionTime, value, path);
+    }
+
+    private void skipComplex() {
+        if (hasComplexDeletion()) {
+            varint();
+            skip(Integer.BYTES);
+        }
+        for (int left = length(); left > 0; left--) {
+            skip(length());
+            skipCell();
+        }
+    }
+
+    private boolean hasComplexDeletion() {
+        int flags = in.get();
+        if ((flags & ~COMPLEX_DELETION) != 0)
+            throw new IllegalArgumentException("complex column flags " + flags);
+        return flags != 0;
+    }
+
+    private void skipCell() {
+        int flags = cellFlags();
+        if ((flags & CELL_TIMESTAMP) != 0) varint();
+        if ((flags & CELL_ROW_EXPIRY) == 0) {
+            if ((flags & CELL_EXPIRING) != 0) varint();
+            if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0) skip(Integer.BYTES);
+        }
+        if ((flags & CELL_VALUE) != 0) skip(length());
+    }
+
+    private int cellFlags() {
+        int flags = in.get() & 0xFF;
+        if ((flags & CELL_UNKNOWN) != 0) throw new IllegalArgumentException("cell flags " + flags);
+        return flags;
+    }
+
+    private void skip(int bytes) {
+        in.position(in.position() + bytes);
+    }
+
+    private DeletionTime deletion(long base) {
+        long timestamp = base + zigzag();
+        return DeletionTime.build(timestamp, localTime());
+    }
+
+    private DeletionTime fixedDeletion() {
+        long timestamp = in.getLong();
+        return DeletionTime.build(timestamp, localTime());
+    }
+
+    private long localTime() {
+        return Cell.deletionTimeUnsignedIntegerToLong(in.getInt());
+    }
+
+    private ClusteringBound<?> bound(ClusteringPrefix.Kind kind) {
+        return ByteArrayAccessor.factory.bound(kind, prefix());
+    }
+
+    @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
+    private byte[][] prefix() {
+        byte[][] values = new byte[length()][];
+        for (int i = 0; i < values.length; i++) {
+            int length = length();
+            if (length == 0) continue;
+            values[i] = new byte[length - 1];
+            in.get(values[i]);
+        }
+        return values;
+    }
+
+    private byte[] bytes() {
+        int length = length();
+        if (length > bodyEnd - in.position())
+            throw new IllegalArgumentException("value of " + length + " bytes");
+        byte[] bytes = new byte[length];
+        in.get(bytes);
+        return bytes;
+    }
+
+    private int length() {
+        long v = varint();
+        if (v < 0 || v > Integer.MAX_VALUE) throw new IllegalArgumentException("length " + v);
+        return (int) v;
+    }
+
+    private long zigzag() {
+        long v = varint();
+        return (v >>> 1) ^ -(v & 1);
+    }
+
+    private long varint() {
+        byte b = in.get();
+        if (b >= 0) return b;
+        long v = b & 0x7F;
+        for (int shift = 7; shift < 64; shift += 7) {
+            b = in.get();
+            v |= (long) (b & 0x7F) << shift;
+            if (b >= 0) return v;
+        }
+        throw new IllegalArgumentException("varint too long");
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static dev.petra.engine.rocks.Fragments.*;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.ComplexColumnData;
+import org.apache.cassandra.db.rows.Row;
+
+/** Writes fragments; see {@link Fragments}. Reused; one thread at a time. */
+final class FragmentWriter {
+    /** Gives columns their ids, assigning new ones. */
+    interface Columns {
+        int id(org.apache.cassandra.schema.ColumnMetadata column);
+    }
+
+    private final ByteSink out;
+    private long base;
+    private LivenessInfo liveness = LivenessInfo.EMPTY;
+    private ColumnData[] columns = new ColumnData[16];
+    private long[] order = new long[16];
+
+    FragmentWriter(ByteSink out) {
+        this.out = out;
+    }
+
+    /**
+     * Writes a row, static or not.
+     *
+     * @param carryClustering whether the key does not give back the clustering's bytes
+     */
+    void row(Row row, Columns ids, boolean carryClustering) {
+        liveness = row.primaryKeyLivenessInfo();
+        DeletionTime deletion = row.deletion().time();
+        int count = collect(row, ids);
+        base = baseTimestamp(deletion, count);
+
+        int head = ROW;
+        if (!liveness.isEmpty()) head |= ROW_LIVENESS;
+        if (liveness.isExpiring()) head |= ROW_EXPIRING;
+        if (!deletion.isLive()) head |= ROW_DELETION;
+        if (row.deletion().isShadowable() && !deletion.isLive()) head |= ROW_SHADOWABLE;
+        if (carryClustering) head |= ROW_CLUSTERING;
+        out.put(head);
+        int body = out.position();
+        out.putFixed64(base);
+        if (liveness.isExpiring()) {
+            out.putVarint(liveness.ttl());
+            putLocalTime(liveness.localExpirationTime());
+        }
+        if (!deletion.isLive()) putDeletion(deletion);
+        if (carryClustering) putPrefix(row.clustering());
+        for (int i = 0; i < count; i++) putColumn((int) (order[i] >>> 32), columns[(int) order[i]]);
+        finish(body);
+        Arrays.fill(columns, 0, count, null);
+    }
+
+    /** Columns go in the order of their ids, which never changes, unlike the schema's. */
+    private int collect(Row row, Columns ids) {
+        int count = 0;
+        for (ColumnData data : row) {
+            if (count == columns.length) {
+                columns = Arrays.copyOf(columns, 2 * count);
+                order = Arrays.copyOf(order, 2 * count);
+            }
+            columns[count] = data;
+            order[count] = ((long) ids.id(data.column()) << 32) | count;
+            count++;
+        }
+        for (int i = 1; i < count; i++)
+            if (order[i] < order[i - 1]) {
+                Arrays.sort(order, 0, count);
+                break;
+            }
+        return count;
+    }
+
+    private long baseTimestamp(DeletionTime deletion, int count) {
+        if (!liveness.isEmpty()) return liveness.timestamp();
+        if (!deletion.isLive()) return deletion.markedForDeleteAt();
+        if (count == 0) return 0;
+        ColumnData first = columns[(int) order[0]];
+        if (first instanceof Cell<?> cell) return cell.timestamp();
+        ComplexColumnData complex = (ComplexColumnData) first;
+        if (!complex.complexDeletion().isLive())
+            return complex.complexDeletion().markedForDeleteAt();
+        return complex.iterator().next().timestamp();
+    }
+
+    private void putColumn(int id, ColumnData data) {
+        if (data instanceof Cell<?> cell) {
+            out.putVarint((long) id << 1);
+            putCell(cell);
+            return;
+        }
+        ComplexColumnData complex = (ComplexColumnData) data;
+        out.putVarint((long) id << 1 | COLUMN_COMPLEX);
+        DeletionTime deletion = complex.complexDeletion();
+        out.put(deletion.isLive() ? 0 : COMPLEX_DELETION);
+        if (!deletion.isLive()) putDeletion(deletion);
+        out.putVarint(complex.cellsCount());
+        for (Cell<?> cell : complex) {
+            CellPath path = cell.path();
+            ByteBuffer bytes = path.get(0);
+            out.putVarint(bytes.remaining());
+            out.put(bytes);
+            putCell(cell);
+        }
+    }
+
+    private <V> void putCell(Cell<V> cell) {
+        V value = cell.value();
+        ValueAccessor<V> accessor = cell.accessor();
+        int length = accessor.size(value);
+        int flags = 0;
+        if (length > 0) flags |= CELL_VALUE;
+        if (cell.timestamp() != base) flags |= CELL_TIMESTAMP;
+        if (cell.isTombstone()) flags |= CELL_TOMBSTONE;
+        else if (cell.isExpiring()) {
+            flags |= CELL_EXPIRING;
+            if (liveness.isExpiring()
+                    && cell.ttl() == liveness.ttl()
+                    && cell.localDeletionTime() == liveness.localExpirationTime())
+                flags |= CELL_ROW_EXPIRY;
+        }
+        if (cell.isCounterCell()) flags |= CELL_COUNTER;
+        out.put(flags);
+        if ((flags & CELL_TIMESTAMP) != 0) out.putZigzag(cell.timestamp() - base);
+        if ((flags & CELL_EXPIRING) != 0 && (flags & CELL_ROW_EXPIRY) == 0)
+            out.putVarint(cell.ttl());
+        if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0 && (flags & CELL_ROW_EXPIRY) == 0)
+            putLocalTime(cell.localDeletionTime());
+        if (length > 0) {
+            out.putVarint(length);
+            out.put(value, accessor, length);
+        }
+    }
+
+    /** Writes a partition's deletion, and that it has range tombstones. */
+    void partition(DeletionTime deletion, boolean hasRanges) {
+        int head = PARTITION;
+        if (!deletion.isLive()) head |= PARTITION_DELETION;
+        if (hasRanges) head |= PARTITION_HAS_RANGES;
+        out.put(head);
+        int body = out.position();
+        if (!deletion.isLive()) {
+            out.putFixed64(deletion.markedForDeleteAt());
+            putLocalTime(deletion.localDeletionTime());
+        }
+        finish(body);
+    }
+
+    /**
+     * Writes a range tombstone's deletion.
+     *
+     * @param carryBounds whether the key does not give back the bounds' bytes
+     */
+    void range(
+            DeletionTime deletion,
+            ClusteringPrefix<?> start,
+            ClusteringPrefix<?> end,
+            boolean carryBounds) {
+        out.put(RANGE | (carryBounds ? RANGE_BOUNDS : 0));
+        int body = out.position();
+        out.putFixed64(deletion.markedForDeleteAt());
+        putLocalTime(deletion.localDeletionTime());
+        if (carryBounds) {
+            putPrefix(start);
+            putPrefix(end);
+        }
+        finish(body);
+    }
+
+    private void finish(int body) {
+        out.insertVarint(body, out.position() - body);
+    }
+
+    private void putDeletion(DeletionTime deletion) {
+        out.putZigzag(deletion.markedForDeleteAt() - base);
+        putLocalTime(deletion.localDeletionTime());
+    }
+
+    private void putLocalTime(long seconds) {
+        out.putFixed32(Cell.deletionTimeLongToUnsignedInteger(seconds));
+    }
+
+    private <V> void putPrefix(ClusteringPrefix<V> prefix) {
+        out.putVarint(prefix.size());
+        for (int i = 0; i < prefix.size(); i++) {
+            V value = prefix.get(i);
+            if (value == null) {
+                out.putVarint(0);
+                continue;
+            }
+            int length = prefix.accessor().size(value);
+            out.putVarint(length + 1L);
+            if (prefix.accessor() == ByteArrayAccessor.instance) out.put((byte[]) value);
+            else out.put(value, prefix.accessor(), length);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+/** The byte behind the partition's position in every key. The order is the order of reading. */
+final class KeyKind {
+    /** The partition's own record: deletion, and whether it has range tombstones. */
+    static final int PARTITION = 0x10;
+
+    /** The static row. */
+    static final int STATIC = 0x20;
+
+    /** Range tombstones: start bound, end bound. */
+    static final int RANGE = 0x30;
+
+    /** Rows: clustering. */
+    static final int ROW = 0x40;
+
+    /** Reserved for cells stored apart from their row: clustering, column id, cell path. */
+    static final int LARGE_CELL = 0x50;
+
+    /** Above every kind: sorts behind all of a partition. */
+    static final int END = 0xFF;
+
+    private KeyKind() {}
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.CorruptStoreException;
+import java.nio.ByteBuffer;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Rows;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What decoding needs to know, for one read: the table as it is now, its columns' ids, what is
+ * wanted. Bytes that do not decode become an error that names the table and the key.
+ */
+final class ReadContext {
+    private final RocksStore store;
+    private final TableMetadata table;
+    private final TableForm form;
+    final ColumnFilter filter;
+
+    /** Null where every regular column is fetched: nothing to ask then. */
+    private final @Nullable ColumnFilter fetchedRegulars;
+
+    private final @Nullable ColumnFilter fetchedStatics;
+
+    /** Whether rows without complex columns and deletions need no further filtering. */
+    private final boolean plain;
+
+    ReadContext(RocksStore store, ColumnFilter filter) {
+        this.store = store;
+        this.table = store.table();
+        this.form = store.catalog().form(table);
+        this.filter = filter;
+        this.fetchedRegulars = filter.fetchesAllColumns(false) ? null : filter;
+        this.fetchedStatics = filter.fetchesAllColumns(true) ? null : filter;
+        this.plain = filter.allFetchedColumnsAreQueried() && table.droppedColumns.isEmpty();
+    }
+
+    TableMetadata table() {
+        return table;
+    }
+
+    ClusteringKeys clusterings() {
+        return form.clusterings;
+    }
+
+    boolean wantsStatics() {
+        return !filter.fetchedColumns().statics.isEmpty();
+    }
+
+    FragmentReader.PartitionRecord partition(ByteBuffer key, ByteBuffer value) {
+        try {
+            return FragmentReader.partition(value);
+        } catch (MalformedFragment e) {
+            throw malformed(e, key.position(0));
+        }
+    }
+
+    Row staticRow(Cursor cursor) {
+        try {
+            return FragmentReader.row(
+                    cursor.value(), Clustering.STATIC_CLUSTERING, form, fetchedStatics);
+        } catch (MalformedFragment e) {
+            throw malformed(e, cursor.key());
+        }
+    }
+
+    /**
+     * @param bounds the key from its start bound on
+     */
+    RangeTombstone range(Cursor cursor, ByteBuffer bounds) {
+        try {
+            ClusteringBound<?> start = form.clusterings.getBound(bounds, false);
+            ClusteringBound<?> end = form.clusterings.getBound(bounds, true);
+            FragmentReader.RangeRecord record =
+                    FragmentReader.range(cursor.value(), Slice.make(start, end));
+            return new RangeTombstone(record.slice(), record.deletion());
+        } catch (MalformedFragment | IllegalArgumentException | IndexOutOfBoundsException e) {
+            throw malformed(e, cursor.key());
+        }
+    }
+
+    /**
+     * Decodes the row under a cursor, not filtered beyond its columns; it may be empty then.
+     *
+     * @param clusteringAt where in the key the clustering begins
+     */
+    Row row(Cursor cursor, int clusteringAt) {
+        ByteBuffer key = cursor.key();
+        try {
+            key.position(clusteringAt);
+            Clustering<?> clustering = form.clusterings.getClustering(key);
+            return FragmentReader.row(cursor.value(), clustering, form, fetchedRegulars);
+        } catch (MalformedFragment
+                | IllegalArgumentException
+                | IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException e) {
+            throw malformed(e, cursor.key());
+        }
+    }
+
+    /** Decodes a row that a get found. */
+    Row row(ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
+        try {
+            return FragmentReader.row(value, clustering, form, fetchedRegulars);
+        } catch (MalformedFragment e) {
+            throw malformed(e, key.position(0));
+        }
+    }
+
+    /** As {@code AbstractBTreePartition} does it: what the deletion shadows is left out. */
+    @Nullable Row filtered(Row row, DeletionTime deletion) {
+        if (plain && deletion.isLive() && !row.hasComplex()) return row.isEmpty() ? null : row;
+        return row.filter(filter, deletion, false, table);
+    }
+
+    Row filteredStatic(PartitionHeader header) {
+        if (header.staticRow().isEmpty()) return Rows.EMPTY_STATIC_ROW;
+        Row row = header.staticRow().filter(filter, header.deletion(), false, table);
+        return row == null ? Rows.EMPTY_STATIC_ROW : row;
+    }
+
+    CorruptStoreException unknownKind(Cursor cursor, int kind) {
+        return malformed(
+                new IllegalArgumentException("a key of unknown kind " + kind), cursor.key());
+    }
+
+    private CorruptStoreException malformed(RuntimeException e, ByteBuffer key) {
+        return store.malformed(e, key);
+    }
+}

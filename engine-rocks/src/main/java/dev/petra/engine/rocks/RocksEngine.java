@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.EngineStatistics;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.io.FSWriteError;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.Cache;
+import org.rocksdb.Env;
+import org.rocksdb.HyperClockCache;
+import org.rocksdb.Priority;
+import org.rocksdb.RateLimiter;
+import org.rocksdb.RateLimiterMode;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileManager;
+import org.rocksdb.StringAppendOperator;
+import org.rocksdb.WriteBufferManager;
+
+/** What all stores of a process share. */
+final class RocksEngine implements StorageEngine {
+    private static final int REFILL_MICROS = 100_000;
+    private static final int FAIRNESS = 10;
+
+    /** RocksDB has no word for "unlimited"; a tebibyte a second never waits. */
+    private static final long UNLIMITED = 1L << 40;
+
+    private final RocksSettings settings;
+    private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
+    private final LogSyncer syncer;
+    private boolean closed;
+
+    final Cache cache;
+    final WriteBufferManager writeBuffers;
+    final RateLimiter rateLimiter;
+    final SstFileManager fileManager;
+    final StringAppendOperator mergeOperator;
+
+    RocksEngine(RocksSettings settings) {
+        this.settings = settings;
+        Env env = Env.getDefault();
+        env.setBackgroundThreads(settings.backgroundThreads(), Priority.LOW);
+        env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
+        this.cache = new HyperClockCache(settings.memory(), 0, -1, false);
+        this.writeBuffers = new WriteBufferManager(settings.writeBuffers(), cache, false);
+        this.rateLimiter =
+                new RateLimiter(
+                        UNLIMITED, REFILL_MICROS, FAIRNESS, RateLimiterMode.WRITES_ONLY, false);
+        try {
+            // With it RocksDB goes on by itself once a full disk has room again.
+            this.fileManager = new SstFileManager(env);
+        } catch (RocksDBException e) {
+            throw new ConfigurationException("RocksDB's file manager: " + e.getMessage(), e);
+        }
+        this.mergeOperator = new StringAppendOperator("");
+        this.syncer = new LogSyncer(stores::values);
+    }
+
+    RocksSettings settings() {
+        return settings;
+    }
+
+    WalSync walSync() {
+        return syncer.mode();
+    }
+
+    @Override
+    public String name() {
+        return RocksEngineProvider.NAME;
+    }
+
+    @Override
+    public TableStore openStore(StoreSpec spec) {
+        Path directory = normalized(spec.directory());
+        synchronized (this) {
+            if (closed) throw new IllegalStateException("The engine is closed.");
+            if (stores.containsKey(directory))
+                throw new IllegalStateException("The store in " + directory + " is already open.");
+            RocksStore store = RocksStore.open(this, spec);
+            stores.put(directory, store);
+            return store;
+        }
+    }
+
+    /** A store says that it is closed. */
+    void forget(RocksStore store) {
+        stores.remove(normalized(store.directory()), store);
+    }
+
+    @Override
+    public void deleteStore(Path directory) {
+        if (stores.containsKey(normalized(directory)))
+            throw new IllegalStateException("The store in " + directory + " is open.");
+        deleteTree(directory);
+    }
+
+    /** Deletes a directory; the file that says what it is goes last. */
+    static void deleteTree(Path directory) {
+        List<Path> files;
+        try (var walk = Files.walk(directory)) {
+            files = walk.sorted(Comparator.reverseOrder()).toList();
+        } catch (NoSuchFileException e) {
+            return;
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory);
+        }
+        Path last = directory.resolve(StoreFile.NAME);
+        for (Path file : files) if (!file.equals(last) && !file.equals(directory)) delete(file);
+        delete(last);
+        delete(directory);
+    }
+
+    private static void delete(Path file) {
+        try {
+            Files.deleteIfExists(file);
+        } catch (IOException e) {
+            throw new FSWriteError(e, file);
+        }
+    }
+
+    private static Path normalized(Path directory) {
+        return directory.toAbsolutePath().normalize();
+    }
+
+    @Override
+    public void walSync(WalSync mode, Duration interval) {
+        syncer.set(mode, interval);
+    }
+
+    @Override
+    public void compactionThroughput(long bytesPerSecond) {
+        if (bytesPerSecond < 1)
+            throw new IllegalArgumentException(
+                    "bytesPerSecond must be at least 1, not " + bytesPerSecond);
+        rateLimiter.setBytesPerSecond(Math.min(bytesPerSecond, UNLIMITED));
+    }
+
+    @Override
+    public EngineStatistics statistics() {
+        long buffers = 0;
+        for (RocksStore store : stores.values()) buffers += store.memoryBytes();
+        return new EngineStatistics(stores.size(), settings.memory(), cache.getUsage(), buffers);
+    }
+
+    @Override
+    public void close() {
+        synchronized (this) {
+            if (closed) return;
+            closed = true;
+        }
+        @Nullable RuntimeException failure = null;
+        for (RocksStore store : stores.values()) {
+            try {
+                store.close();
+            } catch (RuntimeException e) {
+                if (failure == null) failure = e;
+                else failure.addSuppressed(e);
+            }
+        }
+        syncer.close();
+        mergeOperator.close();
+        fileManager.close();
+        rateLimiter.close();
+        writeBuffers.close();
+        cache.close();
+        if (failure != null) throw failure;
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngineProvider;
+
+/** Opens the engine named {@value #NAME}. */
+public final class RocksEngineProvider implements StorageEngineProvider {
+    static final String NAME = "rocks";
+
+    /** For the service loader. */
+    public RocksEngineProvider() {}
+
+    @Override
+    public String name() {
+        return NAME;
+    }
+
+    @Override
+    public StorageEngine open(EngineSettings settings) {
+        RocksSettings read = RocksSettings.of(settings);
+        NativeLibrary.load(read.nativeLibraryDirectory());
+        return new RocksEngine(read);
+    }
+}

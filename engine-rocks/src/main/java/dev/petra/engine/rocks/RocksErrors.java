@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.WriteStallException;
+import java.nio.file.Path;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
+
+/** RocksDB's errors as those of the SPI, naming the table and the mend. */
+final class RocksErrors {
+    private RocksErrors() {}
+
+    static RuntimeException onRead(RocksDBException e, String table, Path directory) {
+        if (isDamage(e)) return corrupt(e, table, directory);
+        return error(new FSReadError(e, directory));
+    }
+
+    static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
+        if (isDamage(e)) return corrupt(e, table, directory);
+        if (isFull(e))
+            return new WriteStallException(
+                    "The disk of "
+                            + table
+                            + " is full ("
+                            + directory
+                            + "): "
+                            + e.getMessage()
+                            + ". Free space; writing goes on by itself then.");
+        return error(new FSWriteError(e, directory));
+    }
+
+    /** The store says that it cannot take the write now, without having taken it. */
+    static boolean isStall(RocksDBException e) {
+        return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
+    }
+
+    static boolean isFull(RocksDBException e) {
+        return (e.getStatus() != null && e.getStatus().getSubCode() == Status.SubCode.NoSpace)
+                || String.valueOf(e.getMessage()).contains("No space left on device");
+    }
+
+    /** Bytes are wrong or a file is gone: nothing that trying again would mend. */
+    private static boolean isDamage(RocksDBException e) {
+        if (e.getStatus() == null) return false;
+        return switch (e.getStatus().getCode()) {
+            case Corruption -> true;
+            case IOError -> String.valueOf(e.getMessage()).contains("No such file");
+            default -> false;
+        };
+    }
+
+    static CorruptStoreException corrupt(Exception e, String table, Path directory) {
+        return new CorruptStoreException(
+                "The store of "
+                        + table
+                        + " in "
+                        + directory
+                        + " is damaged: "
+                        + e.getMessage()
+                        + ". Restore it from a snapshot, or remove the directory and repair the"
+                        + " table.",
+                e);
+    }
+
+    /** FSError is an Error in Cassandra: thrown here, so that callers can say {@code throw}. */
+    private static RuntimeException error(Error e) {
+        throw e;
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import com.sun.management.OperatingSystemMXBean;
+import dev.petra.engine.EngineSettings;
+import java.lang.management.ManagementFactory;
+import org.apache.cassandra.exceptions.ConfigurationException;
+
+/**
+ * The engine's settings; {@code docs/operations.md} has the table for operators.
+ *
+ * @param memory native bytes for the block cache, with write buffers, indexes and filters counted
+ *     in
+ * @param writeBuffers the part of {@code memory} that write buffers of all tables may take
+ * @param writeBuffer bytes of one table's write buffer before it is flushed
+ * @param blockSize bytes of a data block, before compression
+ * @param backgroundThreads threads for flush and compaction, all tables together
+ * @param writeStallTimeoutMillis how long a write waits for a store that is behind
+ * @param nativeLibraryDirectory where the native library is unpacked; must allow execution
+ */
+record RocksSettings(
+        long memory,
+        long writeBuffers,
+        long writeBuffer,
+        long blockSize,
+        int backgroundThreads,
+        long writeStallTimeoutMillis,
+        String nativeLibraryDirectory) {
+    private static final long MIB = 1L << 20;
+    private static final long LEAST_MEMORY = 16 * MIB;
+
+    static RocksSettings of(EngineSettings settings) {
+        long memory = settings.bytes("memory", defaultMemory());
+        long writeBuffers = settings.bytes("write_buffers", memory / 4);
+        long writeBuffer = settings.bytes("write_buffer", Math.min(64 * MIB, writeBuffers));
+        RocksSettings result =
+                new RocksSettings(
+                        memory,
+                        writeBuffers,
+                        writeBuffer,
+                        settings.bytes("block_size", 4 << 10),
+                        settings.count(
+                                "background_threads",
+                                Math.max(2, Runtime.getRuntime().availableProcessors() / 2),
+                                1),
+                        settings.millis("write_stall_timeout", 2_000),
+                        settings.text(
+                                "native_library_directory", System.getProperty("java.io.tmpdir")));
+        result.check();
+        return result;
+    }
+
+    private void check() {
+        atLeast("memory", memory, LEAST_MEMORY);
+        atLeast("write_buffers", writeBuffers, MIB);
+        atLeast("write_buffer", writeBuffer, 64 << 10);
+        atLeast("block_size", blockSize, 1 << 10);
+        if (writeBuffers > memory)
+            throw new ConfigurationException(
+                    "Setting 'write_buffers' is more than 'memory', of which it is a part: "
+                            + writeBuffers
+                            + " B of "
+                            + memory
+                            + " B.");
+    }
+
+    private static void atLeast(String name, long value, long least) {
+        if (value < least)
+            throw new ConfigurationException(
+                    "Setting '"
+                            + name
+                            + "' is "
+                            + value
+                            + " B, but must be at least "
+                            + least
+                            + " B.");
+    }
+
+    /** A quarter of what the heap leaves of the machine or the container. */
+    private static long defaultMemory() {
+        long total =
+                ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class)
+                        .getTotalMemorySize();
+        return Math.max(64 * MIB, (total - Runtime.getRuntime().maxMemory()) / 4);
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StoreSpec;
+import java.io.IOException;
+import java.io.StringReader;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.cassandra.dht.IPartitioner;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+
+/**
+ * The file {@value #NAME} in a store's directory: format version and identity as text, so that they
+ * are checked before RocksDB touches anything, and so that a person can read whose directory it is.
+ */
+final class StoreFile {
+    static final String NAME = "PETRA";
+
+    /**
+     * The format that this version writes; {@code docs/FORMAT.md} says which release reads what.
+     */
+    static final int FORMAT = 1;
+
+    private static final String CREATING = "creating";
+    private static final String READY = "ready";
+
+    private final Path directory;
+    private final StoreSpec spec;
+
+    StoreFile(StoreSpec spec) {
+        this.directory = spec.directory();
+        this.spec = spec;
+    }
+
+    /**
+     * Prepares the directory for RocksDB.
+     *
+     * @return true if the store is to be created, false if it is there
+     * @throws CorruptStoreException if something else is there; nothing was changed
+     */
+    boolean prepare() {
+        Path file = directory.resolve(NAME);
+        try {
+            if (!Files.exists(file)) {
+                if (Files.exists(directory) && !isEmpty())
+                    throw new CorruptStoreException(
+                            directory
+                                    + " is not empty and has no file "
+                                    + NAME
+                                    + ": it is no store of this engine, or the file was removed."
+                                    + " Move the directory away, or restore it whole from a"
+                                    + " snapshot.");
+                Files.createDirectories(directory);
+                write(CREATING);
+                return true;
+            }
+            Properties found = read(file);
+            check(found, file);
+            if (READY.equals(found.getProperty("state"))) return false;
+            // A crash while it was being created: nothing was ever acknowledged.
+            deleteAllBut(file);
+            return true;
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory);
+        }
+    }
+
+    /** Says that creation is complete. */
+    void ready() {
+        write(READY);
+    }
+
+    /** Copies the file into another directory of the same store. */
+    void copyTo(Path target) throws IOException {
+        writeAtomically(target, Files.readString(directory.resolve(NAME)));
+    }
+
+    private boolean isEmpty() throws IOException {
+        try (var files = Files.list(directory)) {
+            return files.findAny().isEmpty();
+        }
+    }
+
+    private void deleteAllBut(Path file) throws IOException {
+        try (var files = Files.list(directory)) {
+            for (Path other : (Iterable<Path>) files::iterator)
+                if (!other.equals(file)) Files.delete(other);
+        }
+    }
+
+    private static Properties read(Path file) {
+        try {
+            Properties properties = new Properties();
+            properties.load(new StringReader(Files.readString(file)));
+            return properties;
+        } catch (IOException e) {
+            throw new FSReadError(e, file);
+        }
+    }
+
+    private void check(Properties found, Path file) {
+        String format = found.getProperty("format", "none");
+        if (!format.equals(Integer.toString(FORMAT)))
+            throw new CorruptStoreException(
+                    file
+                            + " says format "
+                            + format
+                            + "; this version reads format "
+                            + FORMAT
+                            + ". Use the version that wrote it.");
+        for (Map.Entry<String, String> wanted : identity().entrySet()) {
+            String is = found.getProperty(wanted.getKey(), "none");
+            if (!is.equals(wanted.getValue()))
+                throw new CorruptStoreException(
+                        directory
+                                + " is not the store of "
+                                + spec.displayName()
+                                + ": "
+                                + file
+                                + " says "
+                                + wanted.getKey()
+                                + " "
+                                + is
+                                + " where "
+                                + wanted.getValue()
+                                + " belongs. Move the directory back to where it came from.");
+        }
+    }
+
+    /** What must agree. Keyspace and table name are told by the id, and may be renamed. */
+    private Map<String, String> identity() {
+        Map<String, String> identity = new LinkedHashMap<>();
+        IPartitioner partitioner = spec.metadata().get().partitioner;
+        identity.put("table_id", spec.metadata().id.toString());
+        identity.put("column_family", spec.columnFamily());
+        identity.put("partitioner", partitioner.getClass().getName());
+        return identity;
+    }
+
+    private void write(String state) {
+        StringBuilder text = new StringBuilder();
+        text.append("# A table of Apache Cassandra in RocksDB, kept by Petra. Do not edit.\n");
+        text.append("format=").append(FORMAT).append('\n');
+        text.append("state=").append(state).append('\n');
+        text.append("table=").append(spec.displayName()).append('\n');
+        text.append("generation=").append(spec.generation()).append('\n');
+        identity().forEach((key, value) -> text.append(key).append('=').append(value).append('\n'));
+        try {
+            writeAtomically(directory, text.toString());
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory.resolve(NAME));
+        }
+    }
+
+    private static void writeAtomically(Path directory, String text) throws IOException {
+        Path temporary = directory.resolve(NAME + ".tmp");
+        try (FileChannel channel =
+                FileChannel.open(
+                        temporary,
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.TRUNCATE_EXISTING,
+                        StandardOpenOption.WRITE)) {
+            ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
+            while (bytes.hasRemaining()) channel.write(bytes);
+            channel.force(true);
+        }
+        Files.move(temporary, directory.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
+        sync(directory);
+    }
+
+    /** Makes the names in a directory durable. */
+    static void sync(Path directory) throws IOException {
+        try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
+            channel.force(true);
+        }
+    }
+}

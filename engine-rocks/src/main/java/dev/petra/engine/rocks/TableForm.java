@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.cassandra.cql3.ColumnIdentifier;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+
+/** How one version of a table is written: its columns' ids and its clusterings' keys. Immutable. */
+final class TableForm {
+    private final TableMetadata table;
+    final ClusteringKeys clusterings;
+    private final @Nullable ColumnMetadata[] byId;
+    private final Map<ColumnIdentifier, Integer> ids = new HashMap<>();
+
+    /**
+     * @param idsByName what the catalog knows; columns it does not know have no data
+     */
+    TableForm(TableMetadata table, Map<String, Integer> idsByName) {
+        this.table = table;
+        this.clusterings = new ClusteringKeys(table.comparator);
+        int max = idsByName.values().stream().mapToInt(i -> i).max().orElse(0);
+        this.byId = new ColumnMetadata[max + 1];
+        for (ColumnMetadata column : table.regularAndStaticColumns()) {
+            Integer id = idsByName.get(column.name.toString());
+            if (id == null) continue;
+            byId[id] = column;
+            ids.put(column.name, id);
+        }
+    }
+
+    /** Whether this is of that version of the table. */
+    @SuppressWarnings("ReferenceEquality") // a version is an object; comparing contents costs more
+    boolean isOf(TableMetadata version) {
+        return table == version;
+    }
+
+    /** The column of an id; null if the table has it no more. */
+    @Nullable ColumnMetadata column(int id) {
+        return id < byId.length ? byId[id] : null;
+    }
+
+    /** The same version with more ids. */
+    TableForm with(Map<String, Integer> idsByName) {
+        return new TableForm(table, idsByName);
+    }
+
+    /** The id of a column; null if none was assigned. */
+    @Nullable Integer id(ColumnMetadata column) {
+        return ids.get(column.name);
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.rocksdb.BlockBasedTableConfig;
+import org.rocksdb.BloomFilter;
+import org.rocksdb.ChecksumType;
+import org.rocksdb.ColumnFamilyDescriptor;
+import org.rocksdb.ColumnFamilyOptions;
+import org.rocksdb.CompressionType;
+import org.rocksdb.DBOptions;
+import org.rocksdb.Env;
+import org.rocksdb.InfoLogLevel;
+import org.rocksdb.RocksDB;
+import org.rocksdb.WALRecoveryMode;
+
+/**
+ * RocksDB's options for one store. Everything that matters is set here and nowhere else, since
+ * RocksDB's defaults differ between versions. Owns the native option objects.
+ */
+final class TableOptions {
+    static final byte[] CATALOG = "catalog".getBytes(StandardCharsets.UTF_8);
+
+    private static final double BITS_PER_KEY = 10;
+    private static final int FORMAT_VERSION = 6;
+    private static final long LOG_FILE_BYTES = 8 << 20;
+    private static final long BYTES_PER_SYNC = 1 << 20;
+
+    final DBOptions database;
+    final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
+    private final List<AutoCloseable> owned = new ArrayList<>();
+
+    TableOptions(RocksEngine engine, boolean create) {
+        RocksSettings settings = engine.settings();
+        this.database =
+                own(new DBOptions())
+                        .setCreateIfMissing(create)
+                        .setCreateMissingColumnFamilies(create)
+                        .setErrorIfExists(create)
+                        .setEnv(Env.getDefault())
+                        .setParanoidChecks(true)
+                        .setWriteBufferManager(engine.writeBuffers)
+                        .setRateLimiter(engine.rateLimiter)
+                        .setSstFileManager(engine.fileManager)
+                        .setMaxBackgroundJobs(settings.backgroundThreads() + 1)
+                        // Every file's index is at hand; range deletions need it too.
+                        .setMaxOpenFiles(-1)
+                        // A prefix of what was written, whatever the disk kept of the rest.
+                        .setWalRecoveryMode(WALRecoveryMode.PointInTimeRecovery)
+                        .setBytesPerSync(BYTES_PER_SYNC)
+                        .setStatsDumpPeriodSec(0)
+                        .setInfoLogLevel(InfoLogLevel.INFO_LEVEL)
+                        .setMaxLogFileSize(LOG_FILE_BYTES)
+                        .setKeepLogFileNum(2);
+        columnFamilies.add(
+                new ColumnFamilyDescriptor(RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, settings)));
+        columnFamilies.add(new ColumnFamilyDescriptor(CATALOG, own(new ColumnFamilyOptions())));
+    }
+
+    private ColumnFamilyOptions data(RocksEngine engine, RocksSettings settings) {
+        BlockBasedTableConfig table =
+                new BlockBasedTableConfig()
+                        .setBlockCache(engine.cache)
+                        .setBlockSize(settings.blockSize())
+                        .setFormatVersion(FORMAT_VERSION)
+                        .setChecksumType(ChecksumType.kXXH3)
+                        .setFilterPolicy(own(new BloomFilter(BITS_PER_KEY, false)))
+                        .setWholeKeyFiltering(true)
+                        .setOptimizeFiltersForMemory(true)
+                        // Counted into the cache's budget, and kept before data blocks.
+                        .setCacheIndexAndFilterBlocks(true)
+                        .setCacheIndexAndFilterBlocksWithHighPriority(true)
+                        .setPinL0FilterAndIndexBlocksInCache(true);
+        return own(new ColumnFamilyOptions())
+                .setMergeOperator(engine.mergeOperator)
+                .setTableFormatConfig(table)
+                .setWriteBufferSize(settings.writeBuffer())
+                .setCompressionType(CompressionType.LZ4_COMPRESSION)
+                .setBottommostCompressionType(CompressionType.LZ4_COMPRESSION)
+                .setLevelCompactionDynamicLevelBytes(true)
+                .setMemtableWholeKeyFiltering(true)
+                .setMemtablePrefixBloomSizeRatio(0.02);
+    }
+
+    private <T extends AutoCloseable> T own(T handle) {
+        owned.add(handle);
+        return handle;
+    }
+
+    /** The native objects, in the order in which to close them. */
+    List<AutoCloseable> owned() {
+        List<AutoCloseable> reversed = new ArrayList<>(owned);
+        Collections.reverse(reversed);
+        return reversed;
+    }
+
+    void close() {
+        for (AutoCloseable handle : owned()) {
+            try {
+                handle.close();
+            } catch (Exception e) {
+                throw new IllegalStateException("closing " + handle, e);
+            }
+        }
+    }
+}

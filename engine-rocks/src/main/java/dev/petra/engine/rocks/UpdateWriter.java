@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.nio.ByteBuffer;
+import java.util.Iterator;
+import org.apache.cassandra.db.DeletionInfo;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.schema.ColumnMetadata;
+
+/**
+ * Turns an update into merges. Reused; one thread at a time.
+ *
+ * <p>Most updates are one row: one merge of two direct buffers, with nothing allocated. Others
+ * become one write batch, put together here in RocksDB's own form (the form of its log: sequence,
+ * count, then a tag, a key and a value each), since the Java API takes merges into a batch only as
+ * arrays, one crossing each.
+ */
+final class UpdateWriter {
+    private static final ThreadLocal<UpdateWriter> INSTANCE =
+            ThreadLocal.withInitial(UpdateWriter::new);
+
+    /** Behind the sequence number, 8 bytes, which RocksDB sets: 4 bytes, lowest first. */
+    private static final int BATCH_COUNT_AT = 8;
+
+    private static final int BATCH_MERGE = 0x02;
+
+    private final ByteSink key = new ByteSink();
+    private final ByteSink value = new ByteSink();
+    private final ByteSink batch = new ByteSink();
+    private final FragmentWriter fragments = new FragmentWriter(value);
+    private int prefix;
+    private int entries;
+    private boolean batched;
+
+    static UpdateWriter get() {
+        return INSTANCE.get();
+    }
+
+    /** Whether the update brings a record of the partition's own. */
+    static boolean hasPartitionRecord(PartitionUpdate update) {
+        return !update.deletionInfo().isLive();
+    }
+
+    /**
+     * Encodes an update.
+     *
+     * @return the number of keys it touches; 0 if there is nothing to write
+     */
+    int encode(PartitionUpdate update, RocksStore store) {
+        Catalog catalog = store.catalog();
+        TableForm form = catalog.form(update.metadata());
+        FragmentWriter.Columns ids = (ColumnMetadata column) -> catalog.id(form, column);
+        ClusteringKeys clusterings = form.clusterings;
+        DeletionInfo deletions = update.deletionInfo();
+        Row staticRow = update.staticRow();
+
+        entries = 0;
+        batched =
+                (deletions.isLive() ? 0 : 1 + deletions.rangeCount())
+                                + (staticRow.isEmpty() ? 0 : 1)
+                                + update.rowCount()
+                        > 1;
+        if (batched) {
+            batch.clear();
+            batch.putFixed64(0);
+            batch.putFixed32(0);
+        }
+        key.clear();
+        store.partitionKeys().put(key, update.partitionKey());
+        prefix = key.position();
+
+        if (!deletions.isLive()) {
+            begin(KeyKind.PARTITION);
+            fragments.partition(deletions.getPartitionDeletion(), deletions.hasRanges());
+            end();
+            Iterator<RangeTombstone> ranges = deletions.rangeIterator(false);
+            while (ranges.hasNext()) {
+                RangeTombstone range = ranges.next();
+                Slice slice = range.deletedSlice();
+                begin(KeyKind.RANGE);
+                clusterings.put(key, slice.start());
+                clusterings.put(key, slice.end());
+                boolean exact =
+                        clusterings.isExact(slice.start()) && clusterings.isExact(slice.end());
+                fragments.range(range.deletionTime(), slice.start(), slice.end(), !exact);
+                end();
+            }
+        }
+        if (!staticRow.isEmpty()) {
+            begin(KeyKind.STATIC);
+            fragments.row(staticRow, ids, false);
+            end();
+        }
+        for (Row row : update) {
+            begin(KeyKind.ROW);
+            clusterings.put(key, row.clustering());
+            fragments.row(row, ids, !clusterings.isExact(row.clustering()));
+            end();
+        }
+        return entries;
+    }
+
+    private void begin(int kind) {
+        key.truncate(prefix);
+        key.put(kind);
+        value.clear();
+    }
+
+    private void end() {
+        entries++;
+        if (!batched) return;
+        batch.put(BATCH_MERGE);
+        appendTo(batch, key);
+        appendTo(batch, value);
+    }
+
+    private static void appendTo(ByteSink batch, ByteSink part) {
+        int length = part.position();
+        batch.putVarint(length);
+        batch.put(part.flipped());
+        part.resume(length);
+    }
+
+    /** The key, if there is one only. */
+    ByteBuffer key() {
+        return key.flipped();
+    }
+
+    /** The value, if there is one key only. */
+    ByteBuffer value() {
+        return value.flipped();
+    }
+
+    /** All keys and values, as RocksDB's write batch. */
+    byte[] batch() {
+        byte[] bytes = batch.copy(0, batch.position());
+        for (int i = 0; i < Integer.BYTES; i++)
+            bytes[BATCH_COUNT_AT + i] = (byte) (entries >>> (8 * i));
+        return bytes;
+    }
+}
