@@ -17,6 +17,7 @@ import org.apache.cassandra.db.marshal.DoubleType;
 import org.apache.cassandra.db.marshal.FloatType;
 import org.apache.cassandra.db.marshal.InetAddressType;
 import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.IntegerType;
 import org.apache.cassandra.db.marshal.LongType;
 import org.apache.cassandra.db.marshal.ReversedType;
 import org.apache.cassandra.db.marshal.ShortType;
@@ -27,6 +28,7 @@ import org.apache.cassandra.db.marshal.TimestampType;
 import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.marshal.UUIDType;
 import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.utils.ByteArrayUtil;
 import org.apache.cassandra.utils.bytecomparable.ByteSource;
 
 /**
@@ -39,11 +41,9 @@ import org.apache.cassandra.utils.bytecomparable.ByteSource;
  * written; where it does not, the row carries them.
  */
 final class ClusteringKeys {
-    private final ClusteringComparator comparator;
     private final Component[] components;
 
     ClusteringKeys(ClusteringComparator comparator) {
-        this.comparator = comparator;
         List<AbstractType<?>> types = comparator.subtypes();
         this.components = new Component[types.size()];
         for (int i = 0; i < components.length; i++) components[i] = Component.of(types.get(i));
@@ -114,33 +114,28 @@ final class ClusteringKeys {
 
     /** Whether the key of this prefix gives back its very bytes. */
     boolean isExact(ClusteringPrefix<?> prefix) {
-        for (int i = 0, n = prefix.size(); i < n; i++)
-            if (!components[i].exact && !roundTrips(prefix, i)) return false;
+        return isAllExact(prefix);
+    }
+
+    private <V> boolean isAllExact(ClusteringPrefix<V> prefix) {
+        for (int i = 0, n = prefix.size(); i < n; i++) {
+            V value = prefix.get(i);
+            if (value != null && !components[i].isExact(value, prefix.accessor())) return false;
+        }
         return true;
     }
 
-    private <V> boolean roundTrips(ClusteringPrefix<V> prefix, int i) {
-        V value = prefix.get(i);
-        if (value == null) return true;
-        AbstractType<?> type = comparator.subtype(i);
-        ByteSource source =
-                type.asComparableBytes(prefix.accessor(), value, ComparableSource.VERSION);
-        byte[] back =
-                type.fromComparableBytes(
-                        ByteArrayAccessor.instance,
-                        source == null ? null : ByteSource.peekable(source),
-                        ComparableSource.VERSION);
-        return Arrays.equals(back, prefix.accessor().toArray(value));
-    }
-
-    /** How one clustering column is written; {@code exact} if every value comes back as it was. */
+    /** How one clustering column is written. */
     private abstract static class Component {
         final AbstractType<?> type;
-        final boolean exact;
 
-        Component(AbstractType<?> type, boolean exact) {
+        Component(AbstractType<?> type) {
             this.type = type;
-            this.exact = exact;
+        }
+
+        /** Whether a value comes back as it was. */
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            return true;
         }
 
         abstract <V> void put(ByteSink out, V value, ValueAccessor<V> accessor);
@@ -169,26 +164,47 @@ final class ClusteringKeys {
             if (base == Int32Type.instance) return new Signed32(type, mask);
             if (base == TimestampType.instance) return new Signed64(type, mask);
             if (base == LongType.instance) return new VariableLong(type, mask);
-            return new General(type, isExactType(base));
+            if (base == IntegerType.instance) return new Varint(type);
+            if (base == FloatType.instance)
+                return new Floating(type, ByteArrayUtil.bytes(Float.floatToIntBits(Float.NaN)));
+            if (base == DoubleType.instance)
+                return new Floating(type, ByteArrayUtil.bytes(Double.doubleToLongBits(Double.NaN)));
+            return new General(type, hasOneForm(base));
         }
 
-        private static boolean isExactType(AbstractType<?> base) {
+        private static boolean hasOneForm(AbstractType<?> base) {
             return base == UUIDType.instance
                     || base == TimeUUIDType.instance
                     || base == SimpleDateType.instance
                     || base == TimeType.instance
                     || base == ShortType.instance
                     || base == ByteType.instance
-                    || base == InetAddressType.instance
-                    || base == FloatType.instance
-                    || base == DoubleType.instance;
+                    || base == InetAddressType.instance;
         }
     }
 
     /** Any type, through Cassandra's own sources. */
-    private static final class General extends Component {
-        General(AbstractType<?> type, boolean exact) {
-            super(type, exact);
+    private static class General extends Component {
+        private final boolean oneForm;
+
+        /**
+         * @param oneForm whether the type has one byte form for each value
+         */
+        General(AbstractType<?> type, boolean oneForm) {
+            super(type);
+            this.oneForm = oneForm;
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            if (oneForm) return true;
+            ByteSource source = type.asComparableBytes(accessor, value, ComparableSource.VERSION);
+            byte[] back =
+                    type.fromComparableBytes(
+                            ByteArrayAccessor.instance,
+                            source == null ? null : ByteSource.peekable(source),
+                            ComparableSource.VERSION);
+            return Arrays.equals(back, accessor.toArray(value));
         }
 
         @Override
@@ -203,7 +219,7 @@ final class ClusteringKeys {
         }
 
         @Override
-        byte[] get(ByteBuffer in) {
+        final byte[] get(ByteBuffer in) {
             return ComparableSource.decode(
                     in,
                     source ->
@@ -212,12 +228,75 @@ final class ClusteringKeys {
         }
     }
 
+    /**
+     * varint: leading bytes that only repeat the sign are left out first, since Cassandra's own
+     * form refuses (by an assertion) numbers of more than 8 bytes that are short without them.
+     */
+    private static final class Varint extends General {
+        Varint(AbstractType<?> type) {
+            super(type, false);
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            return significant(value, accessor) == 0;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            int from = significant(value, accessor);
+            int length = accessor.size(value) - from;
+            super.put(out, from == 0 ? value : accessor.slice(value, from, length), accessor);
+        }
+
+        private static <V> int significant(V value, ValueAccessor<V> accessor) {
+            int at = 0;
+            int last = accessor.size(value) - 1;
+            while (at < last && accessor.getByte(value, at) == accessor.getByte(value, at + 1) >> 7)
+                at++;
+            return at;
+        }
+    }
+
+    /**
+     * float and double: every NaN is one value to Cassandra's comparator, above all others, but its
+     * byte-comparable form keeps NaNs apart and puts negative ones below all others. The comparator
+     * decides: the key has the canonical NaN.
+     */
+    private static final class Floating extends General {
+        private final byte[] nan;
+
+        Floating(AbstractType<?> type, byte[] nan) {
+            super(type, true);
+            this.nan = nan;
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            return !isNan(value, accessor) || Arrays.equals(accessor.toArray(value), nan);
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (isNan(value, accessor)) super.put(out, nan, ByteArrayAccessor.instance);
+            else super.put(out, value, accessor);
+        }
+
+        private <V> boolean isNan(V value, ValueAccessor<V> accessor) {
+            return switch (accessor.size(value)) {
+                case Float.BYTES -> Float.isNaN(accessor.toFloat(value));
+                case Double.BYTES -> Double.isNaN(accessor.toDouble(value));
+                default -> false;
+            };
+        }
+    }
+
     /** text, ascii, blob. */
     private static final class Escaped extends Component {
         private final int mask;
 
         Escaped(AbstractType<?> type, int mask) {
-            super(type, true);
+            super(type);
             this.mask = mask;
         }
 
@@ -238,7 +317,7 @@ final class ClusteringKeys {
         private final int flip;
 
         Signed32(AbstractType<?> type, int mask) {
-            super(type, true);
+            super(type);
             this.flip = mask == 0 ? Integer.MIN_VALUE : Integer.MAX_VALUE;
         }
 
@@ -265,7 +344,7 @@ final class ClusteringKeys {
         private final long flip;
 
         Signed64(AbstractType<?> type, int mask) {
-            super(type, true);
+            super(type);
             this.flip = mask == 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
         }
 
@@ -295,7 +374,7 @@ final class ClusteringKeys {
         private final int mask;
 
         VariableLong(AbstractType<?> type, int mask) {
-            super(type, true);
+            super(type);
             this.mask = mask;
         }
 

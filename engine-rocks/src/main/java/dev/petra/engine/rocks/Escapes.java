@@ -6,9 +6,10 @@ import org.apache.cassandra.db.marshal.ValueAccessor;
 
 /**
  * Cassandra's escaping of variable-length bytes (the {@code AbstractEscaper} of {@code ByteSource},
- * version OSS50), without an object per byte source: a run of n zero bytes is {@code 00} followed
- * by n-1 times {@code FE}, then {@code FF} where more bytes follow; the end is {@code 00}, after
- * {@code FE} if the last byte was zero. Reversed columns invert every byte.
+ * version OSS50), without an object per byte source. A run of n zero bytes is {@code 00}, n-1 times
+ * {@code FE}, then {@code FF} where more bytes follow. The end is {@code 00}, or {@code FE} behind
+ * a run of zeros; what follows is a separator, which is neither {@code FE} nor {@code FF}. Reversed
+ * columns invert every byte.
  */
 final class Escapes {
     private static final int ESCAPE = 0x00;
@@ -34,38 +35,28 @@ final class Escapes {
             out.put(b ^ mask);
             if (b == 0) escaped = true;
         }
-        if (escaped) out.put(ZERO_CONTINUES ^ mask);
-        out.put(ESCAPE ^ mask);
+        out.put((escaped ? ZERO_CONTINUES : ESCAPE) ^ mask);
     }
 
     /** Reads a value, leaving the buffer behind its end. */
     static byte[] get(ByteBuffer in, int mask) {
         int start = in.position();
         int end = start;
-        int zerosEscaped = 0;
-        // First pass: find the end and how many bytes of the encoding are not data.
+        int extra = 0; // bytes of the encoding that are not data
         while (true) {
             int b = (in.get(end++) & 0xFF) ^ mask;
             if (b != ESCAPE) continue;
-            int next = end < in.limit() ? (in.get(end) & 0xFF) ^ mask : -1;
+            extra++;
+            int next = peek(in, end, mask);
             if (next != ZERO_CONTINUES && next != ZERO_DONE) break;
-            while (next == ZERO_CONTINUES) {
-                end++;
-                next = (in.get(end) & 0xFF) ^ mask;
-            }
-            if (next == ZERO_DONE) {
-                end++;
-                zerosEscaped++;
-            } else {
-                // FE … FE 00: the last FE stands for no byte of its own, the 00 ends.
-                end++;
-                zerosEscaped++;
-                break;
-            }
+            while (next == ZERO_CONTINUES) next = peek(in, ++end, mask);
+            if (next != ZERO_DONE) break;
+            end++;
         }
-        byte[] value = new byte[end - start - 1 - zerosEscaped];
+        byte[] value = new byte[end - start - extra];
         in.position(end);
-        if (mask == 0 && zerosEscaped == 0) {
+        if (mask == 0 && extra == 1 && in.get(end - 1) == ESCAPE) {
+            // The only zero is the terminator.
             in.get(start, value);
             return value;
         }
@@ -74,13 +65,17 @@ final class Escapes {
             int b = (in.get(at++) & 0xFF) ^ mask;
             value[i++] = (byte) b;
             if (b != 0) continue;
-            int next = (in.get(at) & 0xFF) ^ mask;
+            int next = peek(in, at, mask);
             while (next == ZERO_CONTINUES && i < value.length) {
                 value[i++] = 0;
-                next = (in.get(++at) & 0xFF) ^ mask;
+                next = peek(in, ++at, mask);
             }
             if (next == ZERO_DONE) at++;
         }
         return value;
+    }
+
+    private static int peek(ByteBuffer in, int at, int mask) {
+        return at < in.limit() ? (in.get(at) & 0xFF) ^ mask : -1;
     }
 }
