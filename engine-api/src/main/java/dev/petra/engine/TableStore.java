@@ -68,7 +68,10 @@ public interface TableStore extends AutoCloseable {
      */
     boolean mayContain(DecoratedKey key);
 
-    /** False only if nothing was ever written. Never blocks, never true wrongly after a restart. */
+    /**
+     * True only if nothing was ever written, before a restart included; may be false wrongly. Never
+     * blocks.
+     */
     boolean isEmpty();
 
     // Streams

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 
 /**
@@ -97,13 +98,7 @@ final class ByteSink {
     /** A value through its accessor, whatever backs it. */
     <V> void put(V value, ValueAccessor<V> accessor, int length) {
         ByteBuffer b = room(length);
-        accessor.copyTo(
-                value,
-                0,
-                b,
-                org.apache.cassandra.db.marshal.ByteBufferAccessor.instance,
-                b.position(),
-                length);
+        accessor.copyTo(value, 0, b, ByteBufferAccessor.instance, 0, length);
         b.position(b.position() + length);
     }
 

@@ -43,7 +43,6 @@ import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.RocksIterator;
 import org.rocksdb.WriteBatch;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
@@ -114,11 +113,8 @@ final class RocksStore implements TableStore {
         TableMetadata table = spec.metadata().get();
         this.partitionKeys = new PartitionKeys(table.partitioner);
         this.catalog = new Catalog(database, table);
-        try (RocksIterator it = database.newIterator()) {
-            it.seekToFirst();
-            this.hasData = it.isValid();
-            it.status();
-        }
+        // No block is read for it, so that a damaged one does not keep the store from opening.
+        this.hasData = database.db.getLatestSequenceNumber() > 0;
     }
 
     // For the readers and writers of this package

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static dev.petra.engine.rocks.Tables.key;
+import static dev.petra.engine.rocks.Tables.open;
+import static dev.petra.engine.rocks.Tables.text;
+import static dev.petra.engine.rocks.Tables.update;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.WalSync;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What is this engine's own, beyond the conformance kit: files, damage, handles. */
+class RocksStoreTest {
+    private static final TableMetadata TABLE =
+            Tables.table("CREATE TABLE emp (k text, c int, v text, PRIMARY KEY (k, c))");
+
+    @TempDir Path directory;
+    private RocksEngine engine;
+
+    @BeforeEach
+    void open_() {
+        engine = Tables.engine();
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private Path store() {
+        return directory.resolve("rocksdb").resolve("1");
+    }
+
+    private void fill(RocksStore store, int rows) {
+        for (int i = 0; i < rows; i++) {
+            var update = update(TABLE, "k" + i % 10);
+            update.row(i).add("v", "value " + i);
+            store.write(update.build());
+        }
+    }
+
+    private static String read(RocksStore store, String key) {
+        return text(store.read(key(TABLE, key), Slices.ALL, ColumnFilter.all(TABLE), false));
+    }
+
+    @Test
+    void whatWasWrittenIsReadBackAfterReopening() {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 100);
+        String before = read(store, "k3");
+        assertThat(before).contains("value 93");
+        store.close();
+        assertThat(read(open(engine, store(), TABLE), "k3")).isEqualTo(before);
+    }
+
+    @Test
+    void anotherTablesDirectoryIsRefusedAndLeftAlone() throws IOException {
+        open(engine, store(), TABLE).close();
+        List<String> before = files();
+        TableMetadata other = TABLE.unbuild().id(TableId.generate()).build();
+        assertThatThrownBy(() -> open(engine, store(), other))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining(TABLE.id.toString())
+                .hasMessageContaining("table_id");
+        assertThat(files()).isEqualTo(before);
+    }
+
+    @Test
+    void aNewerFormatIsRefusedAndLeftAlone() throws IOException {
+        open(engine, store(), TABLE).close();
+        Path file = store().resolve(StoreFile.NAME);
+        Files.writeString(file, Files.readString(file).replace("format=1", "format=2"));
+        List<String> before = files();
+        assertThatThrownBy(() -> open(engine, store(), TABLE))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("format 2")
+                .hasMessageContaining("Use the version that wrote it");
+        assertThat(files()).isEqualTo(before);
+    }
+
+    @Test
+    void aForeignDirectoryIsRefusedAndLeftAlone() throws IOException {
+        Files.createDirectories(store());
+        Files.writeString(store().resolve("letters.txt"), "private");
+        assertThatThrownBy(() -> open(engine, store(), TABLE))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("no store of this engine");
+        assertThat(files()).containsExactly("letters.txt");
+    }
+
+    @Test
+    void aCrashDuringCreationIsCleanedUp() throws IOException {
+        open(engine, store(), TABLE).close();
+        Path file = store().resolve(StoreFile.NAME);
+        Files.writeString(file, Files.readString(file).replace("state=ready", "state=creating"));
+        RocksStore store = open(engine, store(), TABLE);
+        assertThat(store.isEmpty()).isTrue();
+        fill(store, 10);
+    }
+
+    @Test
+    void aFlippedByteInAnSstIsReportedAndDoesNotEndTheProcess() throws IOException {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 1_000);
+        store.flush();
+        store.close();
+        Path sst = firstDataSst();
+        try (RandomAccessFile file = new RandomAccessFile(sst.toFile(), "rw")) {
+            file.seek(100);
+            int b = file.read();
+            file.seek(100);
+            file.write(b ^ 0x01);
+        }
+        RocksStore damaged = open(engine, store(), TABLE);
+        assertThatThrownBy(damaged::verify)
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining(sst.getFileName().toString())
+                .hasMessageContaining("ks.emp");
+        assertThatThrownBy(
+                        () -> {
+                            for (int i = 0; i < 10; i++) read(damaged, "k" + i);
+                        })
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("Restore it from a snapshot");
+    }
+
+    @Test
+    void aMissingSstIsReported() throws IOException {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 1_000);
+        store.flush();
+        store.close();
+        Path sst = firstDataSst();
+        Files.delete(sst);
+        assertThatThrownBy(() -> open(engine, store(), TABLE))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining(sst.getFileName().toString());
+    }
+
+    @Test
+    void aMissingManifestIsReportedNotTakenForANewStore() throws IOException {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 10);
+        store.close();
+        Files.delete(store().resolve("CURRENT"));
+        assertThatThrownBy(() -> open(engine, store(), TABLE))
+                .isInstanceOfAny(CorruptStoreException.class, Error.class)
+                .hasMessageContaining("CURRENT");
+    }
+
+    @Test
+    void closingWaitsForAnOpenIterator() throws InterruptedException {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 100);
+        UnfilteredRowIterator rows =
+                store.read(key(TABLE, "k1"), Slices.ALL, ColumnFilter.all(TABLE), false);
+        Thread closer = new Thread(store::drop);
+        closer.start();
+        closer.join(100);
+        assertThat(closer.isAlive()).isTrue();
+        assertThatThrownBy(() -> read(store, "k1")).isInstanceOf(IllegalStateException.class);
+        assertThat(rows.next()).isNotNull();
+        rows.close();
+        closer.join();
+        assertThat(store()).doesNotExist();
+    }
+
+    @Test
+    void groupSyncAcknowledgesEveryWriter() throws InterruptedException {
+        engine.walSync(WalSync.GROUP, Duration.ofMillis(5));
+        RocksStore store = open(engine, store(), TABLE);
+        List<Thread> writers =
+                java.util.stream.IntStream.range(0, 4)
+                        .mapToObj(i -> new Thread(() -> fill(store, 20)))
+                        .toList();
+        writers.forEach(Thread::start);
+        for (Thread writer : writers) writer.join(30_000);
+        assertThat(store.statistics().writes()).isEqualTo(80);
+    }
+
+    private Path firstDataSst() throws IOException {
+        try (var files = Files.list(store())) {
+            return files.filter(f -> f.toString().endsWith(".sst"))
+                    .max(java.util.Comparator.comparingLong(f -> f.toFile().length()))
+                    .orElseThrow();
+        }
+    }
+
+    private List<String> files() throws IOException {
+        try (var files = Files.list(store())) {
+            return files.map(f -> f.getFileName().toString()).sorted().toList();
+        }
+    }
+}

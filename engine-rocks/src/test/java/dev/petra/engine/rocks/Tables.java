@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StoreSpec;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Map;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.jspecify.annotations.Nullable;
+
+/** Tables and stores for tests, without a node. */
+final class Tables {
+    static {
+        DatabaseDescriptor.clientInitialization(false);
+        if (DatabaseDescriptor.getPartitioner() == null)
+            DatabaseDescriptor.setPartitionerUnsafe(Murmur3Partitioner.instance);
+    }
+
+    private Tables() {}
+
+    static TableMetadata table(String cql) {
+        return CreateTableStatement.parse(cql, "ks")
+                .id(TableId.fromString("11111111-2222-3333-4444-555555555555"))
+                .build();
+    }
+
+    static RocksEngine engine(Map<String, String> settings) {
+        return (RocksEngine) new RocksEngineProvider().open(new EngineSettings(settings));
+    }
+
+    static RocksEngine engine() {
+        return engine(Map.of("memory", "32MiB"));
+    }
+
+    static StoreSpec spec(Path directory, TableMetadata table) {
+        return new StoreSpec(directory, table.name, 1, TableMetadataRef.forOfflineTools(table));
+    }
+
+    static RocksStore open(RocksEngine engine, Path directory, TableMetadata table) {
+        return (RocksStore) engine.openStore(spec(directory, table));
+    }
+
+    static PartitionUpdate.SimpleBuilder update(TableMetadata table, Object... key) {
+        return PartitionUpdate.simpleBuilder(table, key).timestamp(1_000_000).nowInSec(1_000);
+    }
+
+    static DecoratedKey key(TableMetadata table, Object value) {
+        ByteBuffer bytes = table.partitionKeyType.decomposeUntyped(value);
+        return table.partitioner.decorateKey(bytes);
+    }
+
+    /** A partition as text, one line an unfiltered; empty if there is nothing. */
+    static String text(@Nullable UnfilteredRowIterator rows) {
+        if (rows == null) return "";
+        try (rows) {
+            StringBuilder text = new StringBuilder();
+            text.append(rows.partitionLevelDeletion()).append('\n');
+            if (!rows.staticRow().isEmpty())
+                text.append(rows.staticRow().toString(rows.metadata(), true)).append('\n');
+            while (rows.hasNext())
+                text.append(rows.next().toString(rows.metadata(), true)).append('\n');
+            return text.toString();
+        }
+    }
+}
