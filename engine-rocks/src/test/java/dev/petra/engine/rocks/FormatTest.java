@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static dev.petra.engine.rocks.Tables.open;
+import static dev.petra.engine.rocks.Tables.update;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.RocksIterator;
+
+/**
+ * The stored bytes, pinned: the worked examples of {@code docs/FORMAT.md}. A test that fails here
+ * means a new format version, not a new expectation.
+ */
+class FormatTest {
+    private static final HexFormat HEX = HexFormat.of();
+
+    private static final TableMetadata TABLE =
+            Tables.table(
+                    "CREATE TABLE t (k text, c int, s text static, a text, b int, m map<text,"
+                            + " text>, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC)");
+
+    /** Partition "x": Murmur3 token, then the key, then the terminator. */
+    private static final String POSITION = "40" + "ed16e801ba1afee7" + "40" + "7800" + "38";
+
+    @TempDir Path directory;
+
+    private Map<String, String> stored(PartitionUpdate... updates) {
+        try (RocksEngine engine = Tables.engine()) {
+            RocksStore store = open(engine, directory.resolve("1"), TABLE);
+            for (PartitionUpdate update : updates) store.write(update);
+            Map<String, String> found = new TreeMap<>();
+            try (RocksIterator it = store.database().newIterator()) {
+                for (it.seekToFirst(); it.isValid(); it.next())
+                    found.put(HEX.formatHex(it.key()), HEX.formatHex(it.value()));
+            }
+            return found;
+        }
+    }
+
+    private static PartitionUpdate of(Row row) {
+        PartitionUpdate.Builder builder =
+                new PartitionUpdate.Builder(
+                        TABLE, Tables.key(TABLE, "x"), TABLE.regularAndStaticColumns(), 1);
+        builder.add(row);
+        return builder.build();
+    }
+
+    private static ColumnMetadata column(String name) {
+        return TABLE.getColumn(ByteBufferUtil.bytes(name));
+    }
+
+    private static Clustering<?> clustering(int c) {
+        return Clustering.make(ByteBufferUtil.bytes(c));
+    }
+
+    @Test
+    void anInsertedRow() {
+        var update = update(TABLE, "x");
+        update.row(7).add("a", "hi").add("b", 1);
+        assertThat(stored(update.build()))
+                .containsExactly(
+                        Map.entry(
+                                POSITION + "40" + "40" + "7ffffff8" + "38",
+                                // row with liveness, 20 bytes
+                                "04"
+                                        + "14"
+                                        // base timestamp 1000000
+                                        + "00000000000f4240"
+                                        // column 0, value, 2 bytes
+                                        + "00"
+                                        + "01"
+                                        + "02"
+                                        + "6869"
+                                        // column 1, value, 4 bytes
+                                        + "02"
+                                        + "01"
+                                        + "04"
+                                        + "00000001"));
+    }
+
+    @Test
+    void anUpdateOfOneCellAndItsMergeWithAnother() {
+        var first = BTreeRow.sortedBuilder();
+        first.newRow(clustering(7));
+        first.addCell(BufferCell.live(column("a"), 5, UTF8Type.instance.decompose("u")));
+        var second = BTreeRow.sortedBuilder();
+        second.newRow(clustering(7));
+        second.addCell(BufferCell.tombstone(column("a"), 6, 100));
+        assertThat(stored(of(first.build()), of(second.build())))
+                .containsExactly(
+                        Map.entry(
+                                POSITION + "40" + "40" + "7ffffff8" + "38",
+                                "00"
+                                        + "0c"
+                                        + "0000000000000005"
+                                        + "00"
+                                        + "01"
+                                        + "01"
+                                        + "75"
+                                        // the second fragment: a tombstone at second 100
+                                        + "00"
+                                        + "0e"
+                                        + "0000000000000006"
+                                        + "00"
+                                        + "02"
+                                        + "00000064"));
+    }
+
+    @Test
+    void expiryADeletionAndACollection() {
+        var row = BTreeRow.sortedBuilder();
+        row.newRow(clustering(0));
+        row.addPrimaryKeyLivenessInfo(LivenessInfo.withExpirationTime(10, 60, 1060));
+        row.addRowDeletion(Row.Deletion.regular(DeletionTime.build(9, 1000)));
+        row.addCell(
+                BufferCell.expiring(column("a"), 10, 60, 1000, UTF8Type.instance.decompose("t")));
+        row.addComplexDeletion(column("m"), DeletionTime.build(9, 1000));
+        row.addCell(
+                BufferCell.live(
+                        column("m"),
+                        12,
+                        UTF8Type.instance.decompose("v"),
+                        CellPath.create(ByteBufferUtil.bytes("p"))));
+        assertThat(stored(of(row.build())))
+                .containsExactly(
+                        Map.entry(
+                                POSITION + "40" + "40" + "7fffffff" + "38",
+                                // liveness, expiring, deletion
+                                "1c"
+                                        + "24"
+                                        + "000000000000000a"
+                                        // ttl 60, expires at second 1060
+                                        + "3c"
+                                        + "00000424"
+                                        // deleted at base - 1, in second 1000
+                                        + "01"
+                                        + "000003e8"
+                                        // column 0: value, expires with the row
+                                        + "00"
+                                        + "15"
+                                        + "01"
+                                        + "74"
+                                        // column 1, complex: deletion at base - 1, one cell
+                                        + "03"
+                                        + "01"
+                                        + "01"
+                                        + "000003e8"
+                                        + "01"
+                                        // path "p"; value, timestamp base + 2
+                                        + "01"
+                                        + "70"
+                                        + "09"
+                                        + "04"
+                                        + "01"
+                                        + "76"));
+    }
+
+    @Test
+    void aStaticRowAPartitionDeletionAndARangeTombstone() {
+        PartitionUpdate.Builder builder =
+                new PartitionUpdate.Builder(
+                        TABLE, Tables.key(TABLE, "x"), TABLE.regularAndStaticColumns(), 1);
+        builder.addPartitionDeletion(DeletionTime.build(3, 1000));
+        // c DESC: from 9 down to above 2
+        builder.add(
+                new RangeTombstone(
+                        Slice.make(
+                                ClusteringBound.inclusiveStartOf(clustering(9)),
+                                ClusteringBound.exclusiveEndOf(clustering(2))),
+                        DeletionTime.build(4, 1000)));
+        var row = BTreeRow.sortedBuilder();
+        row.newRow(Clustering.STATIC_CLUSTERING);
+        row.addCell(BufferCell.live(column("s"), 5, UTF8Type.instance.decompose("st")));
+        builder.add(row.build());
+        assertThat(stored(builder.build()))
+                .containsExactly(
+                        // partition deleted, has ranges
+                        Map.entry(POSITION + "10", "0d" + "0c" + "0000000000000003" + "000003e8"),
+                        Map.entry(
+                                POSITION + "20",
+                                "00" + "0d" + "0000000000000005" + "00" + "01" + "02" + "7374"),
+                        Map.entry(
+                                POSITION
+                                        + "30"
+                                        + "40"
+                                        + "7ffffff6"
+                                        + "20"
+                                        + "40"
+                                        + "7ffffffd"
+                                        + "20",
+                                "02" + "0c" + "0000000000000004" + "000003e8"));
+    }
+
+    @Test
+    void aClusteringInANeedlesslyLongFormIsCarriedByTheRow() {
+        TableMetadata varint =
+                Tables.table("CREATE TABLE t (k text, c varint, PRIMARY KEY (k, c))");
+        try (RocksEngine engine = Tables.engine()) {
+            RocksStore store = open(engine, directory.resolve("2"), varint);
+            Clustering<?> padded =
+                    Clustering.make(ByteBuffer.wrap(HEX.parseHex("000000000000000001")));
+            PartitionUpdate.Builder builder =
+                    new PartitionUpdate.Builder(
+                            varint, Tables.key(varint, "x"), varint.regularAndStaticColumns(), 1);
+            builder.add(BTreeRow.noCellLiveRow(padded, LivenessInfo.create(1, 0)));
+            store.write(builder.build());
+            try (RocksIterator it = store.database().newIterator()) {
+                it.seekToFirst();
+                assertThat(HEX.formatHex(it.key())).isEqualTo(POSITION + "40" + "40" + "81" + "38");
+                assertThat(HEX.formatHex(it.value()))
+                        .isEqualTo(
+                                "44"
+                                        + "13"
+                                        + "0000000000000001"
+                                        // one component of 10 - 1 bytes
+                                        + "01"
+                                        + "0a"
+                                        + "000000000000000001");
+            }
+        }
+    }
+
+    @Test
+    void malformedValuesAreRefusedNotMisread() {
+        TableForm form = new TableForm(TABLE, Map.of("a", 0));
+        for (String bad :
+                new String[] {
+                    "",
+                    "04",
+                    "0405",
+                    "80" + "08" + "0000000000000001",
+                    "01" + "00",
+                    "04" + "09" + "0000000000000001" + "00",
+                    "04" + "0c" + "0000000000000001" + "00" + "01" + "7f" + "00",
+                    "04" + "0b" + "0000000000000001" + "00" + "80" + "00",
+                    "04" + "ffffffff0f" + "0000000000000001",
+                    "04" + "08" + "0000000000000001" + "04"
+                })
+            assertThatThrownBy(
+                            () ->
+                                    FragmentReader.row(
+                                            ByteBuffer.wrap(HEX.parseHex(bad)),
+                                            Clustering.EMPTY,
+                                            form,
+                                            null))
+                    .describedAs(bad)
+                    .isInstanceOf(MalformedFragment.class);
+    }
+}
