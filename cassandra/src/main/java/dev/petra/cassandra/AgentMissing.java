@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.cassandra.agent.AgentState;
+import java.nio.file.Path;
+import java.security.CodeSource;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.MemtableParams;
+import org.apache.cassandra.schema.TableMetadataRef;
+
+/**
+ * What a node without the agent gets: refusals that name the missing line.
+ *
+ * <p>Cassandra reads the configuration of an existing table with a fallback, which would turn an
+ * exception into its own memtable and show an empty table. There the refusal waits until the table
+ * is opened, which ends the start of the node.
+ */
+final class AgentMissing implements Memtable.Factory {
+    private AgentMissing() {}
+
+    /** Whether this is such a node. */
+    static boolean isSo() {
+        return !AgentState.isInstalled();
+    }
+
+    /**
+     * The factory of an existing table.
+     *
+     * @throws ConfigurationException for a statement, which it refuses
+     */
+    static Memtable.Factory refuse() {
+        boolean fallback =
+                StackWalker.getInstance()
+                        .walk(
+                                frames ->
+                                        frames.anyMatch(
+                                                f ->
+                                                        f.getClassName()
+                                                                        .equals(
+                                                                                MemtableParams.class
+                                                                                        .getName())
+                                                                && f.getMethodName()
+                                                                        .equals(
+                                                                                "getWithFallback")));
+        if (fallback) return new AgentMissing();
+        throw new ConfigurationException(message("The table"));
+    }
+
+    private static String message(String table) {
+        return table
+                + " is in a storage engine, which works only with its agent. Add this line to"
+                + " jvm-server.options and restart the node: -javaagent:"
+                + jar();
+    }
+
+    private static String jar() {
+        CodeSource source = AgentMissing.class.getProtectionDomain().getCodeSource();
+        if (source == null || source.getLocation() == null) return "<petra.jar>";
+        try {
+            return Path.of(source.getLocation().toURI()).toString();
+        } catch (java.net.URISyntaxException | IllegalArgumentException e) {
+            return source.getLocation().toString();
+        }
+    }
+
+    @Override
+    public Memtable create(
+            AtomicReference<CommitLogPosition> commitLogLowerBound,
+            TableMetadataRef metadata,
+            Memtable.Owner owner) {
+        throw new ConfigurationException(message("Table " + metadata));
+    }
+}

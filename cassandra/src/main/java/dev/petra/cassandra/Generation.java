@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.ToLongFunction;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One generation of a table: at most one store, which comes into being with the first write. A
+ * generation that holds data from before is given its store, or the reason why there is none, when
+ * the table is opened. Thread-safe.
+ */
+final class Generation {
+    private final TableStores stores;
+    private final long number;
+    private final CountDownLatch disposed = new CountDownLatch(1);
+
+    private volatile @Nullable TableStore store;
+    private volatile @Nullable Throwable failure;
+    private boolean discarded;
+
+    private Generation(
+            TableStores stores,
+            long number,
+            @Nullable TableStore store,
+            @Nullable Throwable failure) {
+        this.stores = stores;
+        this.number = number;
+        this.store = store;
+        this.failure = failure;
+    }
+
+    /** One without data yet. */
+    static Generation empty(TableStores stores, long number) {
+        return new Generation(stores, number, null, null);
+    }
+
+    /** One with data. */
+    static Generation of(TableStores stores, long number, TableStore store) {
+        return new Generation(stores, number, store, null);
+    }
+
+    /** One that cannot be used. */
+    static Generation failed(TableStores stores, long number, Throwable reason) {
+        return new Generation(stores, number, null, reason);
+    }
+
+    /** Counts from 1; 0 if the table's state on disk could not even be read. */
+    long number() {
+        return number;
+    }
+
+    /** Whose generation this is. */
+    TableStores stores() {
+        return stores;
+    }
+
+    /** Whether this is what the table holds now, and not the stand-in for a dropped one. */
+    boolean isLive() {
+        return stores.isLive(this);
+    }
+
+    /** Why this cannot be used, if it cannot. */
+    @Nullable Throwable failure() {
+        return failure;
+    }
+
+    /**
+     * The store, which is created if nothing was written yet. Blocks on disk then.
+     *
+     * @throws UnavailableStoreException if it could not be opened when the table was, or has failed
+     */
+    TableStore writable() {
+        TableStore present = existing();
+        return present != null ? present : create();
+    }
+
+    /**
+     * The store, or null if nothing was written yet.
+     *
+     * @throws UnavailableStoreException if it could not be opened when the table was, or has failed
+     */
+    @Nullable TableStore existing() {
+        Throwable reason = failure;
+        if (reason != null) throw new UnavailableStoreException(stores.displayName(), reason);
+        return store;
+    }
+
+    /** Lets every later use fail: writing on would acknowledge what a restart may not find. */
+    void fail(Throwable reason) {
+        failure = reason;
+    }
+
+    private synchronized TableStore create() {
+        TableStore present = store;
+        if (present != null) return present;
+        if (discarded)
+            throw new IllegalStateException(
+                    "Table " + stores.displayName() + " was dropped or truncated meanwhile.");
+        present = stores.createStore(number);
+        store = present;
+        return present;
+    }
+
+    /** Whether nothing was ever written. False if that is not known. */
+    boolean isEmpty() {
+        TableStore present = store;
+        if (present == null) return failure == null;
+        try {
+            return present.isEmpty();
+        } catch (IllegalStateException e) {
+            // Closed with the node, or dropped: whoever asks must not take that for an empty table.
+            return false;
+        }
+    }
+
+    /** One of the store's figures, 0 where there is no open store. */
+    long statistic(ToLongFunction<StoreStatistics> figure) {
+        TableStore present = store;
+        if (present == null) return 0;
+        try {
+            return figure.applyAsLong(present.statistics());
+        } catch (IllegalStateException e) {
+            // Closed with the node, or dropped; metrics are still read then.
+            return 0;
+        }
+    }
+
+    /** Ends this generation and deletes its data, or does with it what the table was told to. */
+    void discard() {
+        TableStore present;
+        synchronized (this) {
+            if (discarded) return;
+            discarded = true;
+            present = store;
+        }
+        try {
+            stores.dispose(this, present);
+        } finally {
+            disposed.countDown();
+        }
+    }
+
+    /** Closes the store and leaves its data, because the table is opened anew. Idempotent. */
+    synchronized void close() {
+        discarded = true;
+        TableStore present = store;
+        if (present != null) present.close();
+    }
+
+    /** Waits until {@link #discard} is done. False if it was not within the time. */
+    boolean awaitDisposed(Duration patience) throws InterruptedException {
+        return disposed.await(patience.toNanos(), TimeUnit.NANOSECONDS);
+    }
+
+    @Override
+    public String toString() {
+        return stores.displayName() + " generation " + number;
+    }
+}

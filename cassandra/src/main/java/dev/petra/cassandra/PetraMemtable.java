@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.EmptyIterators;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.memtable.AbstractMemtableWithCommitlog;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.LazilyInitializedUnfilteredRowIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.index.transactions.UpdateTransaction;
+import org.apache.cassandra.io.sstable.SSTableReadsListener;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.NoSpamLogger;
+import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A memtable that is the whole storage of its table: one generation in a storage engine. It is
+ * never flushed to SSTables.
+ *
+ * <p>Cassandra finds this class by its name in {@code cassandra.yaml}:
+ *
+ * <pre>
+ * memtable:
+ *   configurations:
+ *     rocks:
+ *       class_name: dev.petra.cassandra.PetraMemtable
+ *       parameters: {engine: rocks}
+ * </pre>
+ */
+public final class PetraMemtable extends AbstractMemtableWithCommitlog {
+    private static final Logger logger = LoggerFactory.getLogger(PetraMemtable.class);
+
+    private final PetraMemtableFactory factory;
+    private final ColumnFamilyStore owner;
+    private final Generation generation;
+
+    PetraMemtable(
+            AtomicReference<CommitLogPosition> commitLogLowerBound,
+            TableMetadataRef metadata,
+            PetraMemtableFactory factory,
+            ColumnFamilyStore owner,
+            Generation generation) {
+        super(metadata, commitLogLowerBound);
+        this.factory = factory;
+        this.owner = owner;
+        this.generation = generation;
+    }
+
+    /**
+     * The factory of one configuration; called by Cassandra.
+     *
+     * @param parameters of the configuration: {@code engine} and the engine's settings. Emptied
+     * @throws ConfigurationException if there is no such engine, a setting is wrong, or the agent
+     *     is missing
+     */
+    public static Memtable.Factory factory(Map<String, String> parameters) {
+        EngineKey engine = EngineKey.consume(parameters);
+        // Offline tools read schemas as well; they need neither the engine nor the agent.
+        if (!DatabaseDescriptor.isDaemonInitialized()) return new PetraMemtableFactory(engine);
+        if (AgentMissing.isSo()) return AgentMissing.refuse();
+        PetraMemtableFactory factory = new PetraMemtableFactory(engine);
+        factory.open();
+        return factory;
+    }
+
+    /** Which generation this stands for. */
+    Generation generation() {
+        return generation;
+    }
+
+    /** Which engine it is in. */
+    EngineKey engine() {
+        return factory.engine();
+    }
+
+    // Data
+
+    /**
+     * Index entries come before the row that they point to: an entry without a row is dropped by
+     * whoever reads it, a row without an entry would be missed.
+     */
+    @Override
+    public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
+        TableStore store = generation.writable();
+        indexer.start();
+        try {
+            if (indexer != UpdateTransaction.NO_OP) tell(indexer, update);
+            store.write(update);
+        } finally {
+            indexer.commit();
+        }
+        // Nothing was read, so there is no time between this write and an earlier one.
+        return Long.MAX_VALUE;
+    }
+
+    private static void tell(UpdateTransaction indexer, PartitionUpdate update) {
+        if (!update.partitionLevelDeletion().isLive())
+            indexer.onPartitionDeletion(update.partitionLevelDeletion());
+        if (update.deletionInfo().hasRanges())
+            update.deletionInfo().rangeIterator(false).forEachRemaining(indexer::onRangeTombstone);
+        if (!update.staticRow().isEmpty()) indexer.onInserted(update.staticRow());
+        for (Row row : update) indexer.onInserted(row);
+    }
+
+    @Override
+    public @Nullable UnfilteredRowIterator rowIterator(
+            DecoratedKey key,
+            Slices slices,
+            ColumnFilter columns,
+            boolean reversed,
+            SSTableReadsListener listener) {
+        TableStore store = generation.existing();
+        return store == null ? null : store.read(key, slices, columns, reversed);
+    }
+
+    /**
+     * Compaction asks by this whether a partition exists, and does not close what it gets: nothing
+     * is opened before the first use.
+     */
+    @Override
+    public @Nullable UnfilteredRowIterator rowIterator(DecoratedKey key) {
+        TableStore store = generation.existing();
+        return store == null || !store.mayContain(key) ? null : new LazyPartition(key, store);
+    }
+
+    private final class LazyPartition extends LazilyInitializedUnfilteredRowIterator {
+        private final TableStore store;
+
+        LazyPartition(DecoratedKey key, TableStore store) {
+            super(key);
+            this.store = store;
+        }
+
+        @Override
+        protected UnfilteredRowIterator initializeIterator() {
+            // Not this iterator's metadata(), which would ask here again.
+            TableMetadata table = PetraMemtable.this.metadata();
+            UnfilteredRowIterator rows =
+                    store.read(partitionKey(), Slices.ALL, ColumnFilter.all(table), false);
+            return rows == null ? EmptyIterators.unfilteredRow(table, partitionKey(), false) : rows;
+        }
+    }
+
+    @Override
+    public UnfilteredPartitionIterator partitionIterator(
+            ColumnFilter columns, DataRange range, SSTableReadsListener listener) {
+        TableStore store = generation.existing();
+        return store == null
+                ? EmptyIterators.unfilteredPartition(metadata())
+                : store.scan(range, columns);
+    }
+
+    // What Cassandra concludes from figures: always on the side that keeps data and tombstones
+
+    /** As low as there is: no compaction may drop a tombstone that still shadows something here. */
+    @Override
+    public long getMinTimestamp() {
+        return generation.isEmpty() ? NO_MIN_TIMESTAMP : Long.MIN_VALUE;
+    }
+
+    @Override
+    public long getMinLocalDeletionTime() {
+        return generation.isEmpty() ? Long.MAX_VALUE : 0;
+    }
+
+    @Override
+    public boolean isClean() {
+        return generation.isEmpty();
+    }
+
+    /** At least 1 where there is data, also from before the node started. */
+    @Override
+    public long operationCount() {
+        return generation.isEmpty()
+                ? 0
+                : Math.max(1, generation.statistic(StoreStatistics::writes));
+    }
+
+    @Override
+    public long partitionCount() {
+        return generation.statistic(StoreStatistics::estimatedPartitions);
+    }
+
+    @Override
+    public long getLiveDataSize() {
+        return generation.statistic(StoreStatistics::liveDataBytes);
+    }
+
+    /** The engine's memory is its own, so that this never makes Cassandra look for it to flush. */
+    @Override
+    public void addMemoryUsageTo(MemoryUsage usage) {
+        usage.ownsOffHeap += generation.statistic(StoreStatistics::memoryBytes);
+    }
+
+    @Override
+    public void markExtraOnHeapUsed(long additionalSpace, OpOrder.Group opGroup) {
+        throw indexesNotSupported();
+    }
+
+    @Override
+    public void markExtraOffHeapUsed(long additionalSpace, OpOrder.Group opGroup) {
+        throw indexesNotSupported();
+    }
+
+    private UnsupportedOperationException indexesNotSupported() {
+        return new UnsupportedOperationException(
+                "Table " + name() + " is in a storage engine: indexes are not supported yet.");
+    }
+
+    // Life cycle
+
+    /**
+     * Never: what a reason asks for is done where the reason arises. SNAPSHOT is followed by {@link
+     * #performSnapshot}, SCHEMA_CHANGE by {@link #metadataUpdated}, a flush by {@link
+     * Hooks#afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
+     */
+    @Override
+    public boolean shouldSwitch(ColumnFamilyStore.FlushReason reason) {
+        return false;
+    }
+
+    /**
+     * The engine reads the table's metadata at each call. An ALTER TABLE that takes the table out
+     * of the engine is refused as a statement; this is for one that came from a node which does not
+     * refuse it.
+     */
+    @Override
+    public void metadataUpdated() {
+        Memtable.Factory wanted = metadata().params.memtable.factory();
+        if (!factory.equals(wanted))
+            NoSpamLogger.log(
+                    logger,
+                    NoSpamLogger.Level.ERROR,
+                    1,
+                    TimeUnit.HOURS,
+                    "Table {} stays in {} although its schema now says memtable '{}', which another"
+                        + " node set. Moving a table out of an engine is not supported yet: alter"
+                        + " it back, or this node will refuse to start.",
+                    name(),
+                    factory.engine(),
+                    metadata().params.memtable.configurationKey());
+    }
+
+    /** Token ranges do not show in a store. */
+    @Override
+    public void localRangesUpdated() {}
+
+    /**
+     * Copies the data into a snapshot. When the table is being dropped this does not throw: that
+     * would leave the schema half applied. The data is then kept.
+     */
+    @Override
+    public void performSnapshot(String tag) {
+        try {
+            generation.stores().snapshot(generation, tag);
+        } catch (RuntimeException | Error e) {
+            if (!TableRegistry.isBeingDropped(owner)) throw e;
+            logger.error("Snapshot '{}' of {}, which is being dropped, failed", tag, name(), e);
+            generation.stores().keepInsteadOfDeleting(generation, tag);
+        }
+    }
+
+    @Override
+    public void switchOut(
+            OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
+        generation.stores().retire(generation);
+        super.switchOut(writeBarrier, upperBound);
+    }
+
+    @Override
+    public void discard() {
+        super.discard();
+        generation.discard();
+    }
+
+    @Override
+    public FlushablePartitionSet<?> getFlushSet(PartitionPosition from, PartitionPosition to) {
+        throw new UnsupportedOperationException(
+                "Table "
+                        + name()
+                        + " is in "
+                        + factory.engine()
+                        + ": moving its data out to SSTables is not supported yet.");
+    }
+
+    private String name() {
+        return generation.stores().displayName();
+    }
+
+    @Override
+    public String toString() {
+        return "PetraMemtable(" + generation + ")";
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.StorageEngine;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+
+/**
+ * Makes the memtables of one configuration. Equal for equal engines, so that an ALTER TABLE that
+ * changes other options is not taken for a change of engine.
+ *
+ * <p>Neither kind of streaming through memtables is asked for: received SSTables would be replayed
+ * as mutations, and sent data written to temporary SSTables in the live directory. Streams of these
+ * tables go through {@link RefusingStreamManager}.
+ */
+record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
+    /** Whether a table's schema gives it to an engine of ours. */
+    static boolean owns(TableMetadata table) {
+        return table.params.memtable.factory() instanceof PetraMemtableFactory;
+    }
+
+    /** Opens the engine, so that errors show where the configuration is read. */
+    StorageEngine open() {
+        return Engines.get(engine);
+    }
+
+    /**
+     * @throws ConfigurationException for a table that must not be in an engine
+     * @throws IllegalStateException if the node's start-up checks did not run, or while the node
+     *     starts, if the table is not fit for an engine
+     */
+    @Override
+    public Memtable create(
+            AtomicReference<CommitLogPosition> commitLogLowerBound,
+            TableMetadataRef metadata,
+            Memtable.Owner owner) {
+        if (SchemaConstants.isSystemKeyspace(metadata.keyspace))
+            throw new ConfigurationException(
+                    "Table "
+                            + metadata
+                            + " is a system table, which cannot be in storage engine '"
+                            + engine.engine()
+                            + "': Cassandra flushes such tables itself and relies on its commit"
+                            + " log. Do not make the engine the default memtable.");
+        if (!(owner instanceof ColumnFamilyStore cfs))
+            throw new ConfigurationException(
+                    "Storage engine '" + engine.engine() + "' needs a running node.");
+        StartupCheck.requirePassed();
+        return new PetraMemtable(
+                commitLogLowerBound, metadata, this, cfs, TableRegistry.next(cfs, engine));
+    }
+
+    @Override
+    public boolean writesShouldSkipCommitLog() {
+        return true;
+    }
+
+    @Override
+    public boolean writesAreDurable() {
+        return true;
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+/**
+ * What is refused for an engine table as a whole, by the method of Cassandra that would do it. The
+ * constants are named as those methods are.
+ */
+enum Refusal {
+    scrub("scrub", "it has no SSTables to scrub; 'nodetool verify' checks its files"),
+    sstablesRewrite(
+            "upgradesstables and recompress_sstables", "rewriting its files is not supported yet"),
+    garbageCollect(
+            "garbagecollect",
+            "removing deleted data by itself is not supported yet; 'nodetool compact' compacts the"
+                    + " whole table"),
+    relocateSSTables("relocatesstables", "its data stays in one data directory"),
+    forceCompactionForKey(
+            "compact --partition", "single partitions cannot be compacted; compact a token range"),
+    forceCompactionKeysIgnoringGcGrace(
+            "forcecompact", "purging before gc_grace_seconds is not supported"),
+    loadNewSSTables("refresh", "loading SSTables is not supported yet"),
+    importNewSSTables("import", "loading SSTables is not supported yet"),
+    setNeverPurgeTombstones("NeverPurgeTombstones", "it cannot be told to keep tombstones forever"),
+    disableAutoCompaction("disableautocompaction", "its compaction cannot be disabled");
+
+    private final String verb;
+    private final String reason;
+
+    Refusal(String verb, String reason) {
+        this.verb = verb;
+        this.reason = reason;
+    }
+
+    /** What the operator called. */
+    String verb() {
+        return verb;
+    }
+
+    /** Why it is refused. */
+    String reason() {
+        return reason;
+    }
+}

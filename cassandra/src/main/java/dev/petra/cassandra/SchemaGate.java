@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import java.nio.file.Path;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.schema.IndexMetadata;
+import org.apache.cassandra.schema.KeyspaceMetadata;
+import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.ViewMetadata;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Refuses the statements that an engine table cannot honour yet.
+ *
+ * <p>It sees the change that a statement on this node would make, before anything of it is written.
+ * Changes that other nodes made, and the schema read at start, do not come this way: refusing those
+ * would leave the schema half applied.
+ */
+final class SchemaGate {
+    private SchemaGate() {}
+
+    /**
+     * @throws InvalidRequestException if the change is refused
+     */
+    static void check(Keyspaces.KeyspacesDiff change) {
+        for (KeyspaceMetadata keyspace : change.created) check(null, keyspace);
+        for (KeyspaceMetadata.KeyspaceDiff keyspace : change.altered)
+            check(keyspace.before, keyspace.after);
+    }
+
+    private static void check(@Nullable KeyspaceMetadata before, KeyspaceMetadata after) {
+        for (TableMetadata table : after.tables) {
+            TableMetadata old = before == null ? null : before.tables.getNullable(table.id);
+            if (table.equals(old)) continue;
+            if (old == null) checkCreated(table);
+            else checkAltered(old, table);
+            checkIndexes(old, table);
+            // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
+            if (PetraMemtableFactory.owns(table) && table.params.cdc)
+                throw refused(
+                        table,
+                        "change data capture reads Cassandra's commit log, which its writes skip.");
+        }
+        for (ViewMetadata view : after.views) {
+            ViewMetadata old = before == null ? null : before.views.getNullable(view.name());
+            if (!view.equals(old)) checkView(old, view, after.tables.getNullable(view.baseTableId));
+        }
+        if (DatabaseDescriptor.isTransientReplicationEnabled()) checkReplication(after);
+    }
+
+    private static void checkView(
+            @Nullable ViewMetadata before, ViewMetadata after, @Nullable TableMetadata base) {
+        if (PetraMemtableFactory.owns(after.metadata))
+            throw refused(after.metadata, "materialized views in an engine are not supported yet.");
+        if (before == null && base != null && PetraMemtableFactory.owns(base))
+            throw refused(base, "materialized views on it are not supported yet.");
+    }
+
+    private static void checkReplication(KeyspaceMetadata keyspace) {
+        if (!keyspace.createReplicationStrategy().hasTransientReplicas()) return;
+        for (TableMetadata table : keyspace.tables)
+            if (PetraMemtableFactory.owns(table))
+                throw refused(table, "transient replication of its keyspace is not supported.");
+    }
+
+    private static void checkCreated(TableMetadata table) {
+        if (PetraMemtableFactory.owns(table)) {
+            if (SchemaConstants.isSystemKeyspace(table.keyspace))
+                throw refused(table, "system tables cannot be.");
+            return;
+        }
+        for (String data : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations()) {
+            StoreDirectory left =
+                    new StoreDirectory(
+                            Path.of(data, table.keyspace, table.getTableDirectoryName()),
+                            Disk.REAL);
+            if (left.holdsData())
+                throw new InvalidRequestException(
+                        "Table "
+                                + table
+                                + " would not show the data in "
+                                + left.root()
+                                + ", which is in a storage engine: create it WITH memtable = the"
+                                + " engine's configuration, or move that directory away.");
+        }
+    }
+
+    private static void checkAltered(TableMetadata before, TableMetadata after) {
+        boolean was = PetraMemtableFactory.owns(before);
+        boolean is = PetraMemtableFactory.owns(after);
+        if (was == is && before.params.memtable.factory().equals(after.params.memtable.factory()))
+            return;
+        if (!was && !is) return;
+        String how =
+                was && is
+                        ? "moving it to an engine with other settings"
+                        : was
+                                ? "moving an existing table out of it"
+                                : "moving an existing table into it";
+        throw refused(
+                after,
+                how
+                        + " is not supported yet. Create a new table and copy the data, for"
+                        + " instance with COPY.");
+    }
+
+    private static void checkIndexes(@Nullable TableMetadata before, TableMetadata after) {
+        if (!PetraMemtableFactory.owns(after)) return;
+        for (IndexMetadata index : after.indexes)
+            if (before == null || !before.indexes.has(index.name))
+                throw refused(
+                        after,
+                        "secondary indexes (index '"
+                                + index.name
+                                + "') are not supported yet. Query by its primary key, or keep a"
+                                + " second table.");
+    }
+
+    private static InvalidRequestException refused(TableMetadata table, String reason) {
+        return new InvalidRequestException(
+                "Table " + table + " is, or would be, in a storage engine: " + reason);
+    }
+}

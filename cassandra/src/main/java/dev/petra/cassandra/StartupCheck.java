@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.cassandra.agent.AgentState;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.InheritingClass;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.schema.MemtableParams;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What must be right before a node with engine tables starts. Runs before Cassandra reads its
+ * schema, since Cassandra would replace a configuration that it cannot read by its own memtable,
+ * and the tables would look empty.
+ */
+final class StartupCheck {
+    private static final Logger logger = LoggerFactory.getLogger(StartupCheck.class);
+
+    /** The releases with which all tests were run. */
+    static final Set<String> KNOWN_RELEASES = Set.of("5.0.9");
+
+    /** The system property that lets another release start. */
+    static final String ALLOW_UNKNOWN = "petra.allow_unknown_cassandra";
+
+    private static final String DEFAULT = "default";
+
+    private static volatile boolean passed;
+
+    private StartupCheck() {}
+
+    /**
+     * Runs all checks.
+     *
+     * @throws StartupException naming what is wrong and the mend; Cassandra logs it and exits
+     */
+    static void run() throws StartupException {
+        String weaving = AgentState.missing();
+        if (weaving != null) throw wrongConfig(weaving, null);
+        checkRelease(FBUtilities.getReleaseVersionString());
+        Set<String> configurations = openConfigurations();
+        if (configurations.isEmpty()) checkNoStores(dataDirectories());
+        passed = true;
+        logger.info(
+                "Petra {} with Cassandra {}, memtable configurations {}",
+                StartupCheck.class.getPackage().getImplementationVersion(),
+                FBUtilities.getReleaseVersionString(),
+                configurations);
+    }
+
+    /**
+     * Refuses to open a table if the checks did not run, which means that the agent did not reach
+     * the place where they are called.
+     */
+    static void requirePassed() {
+        if (!passed)
+            throw new IllegalStateException(
+                    "The start-up checks of the storage engine did not run: the agent could not be"
+                            + " built into this Cassandra. See the log of its start.");
+    }
+
+    /** Refuses a release that was not tested. */
+    static void checkRelease(String release) throws StartupException {
+        if (KNOWN_RELEASES.contains(release)) return;
+        if (Boolean.getBoolean(ALLOW_UNKNOWN)) {
+            logger.warn(
+                    "Cassandra {} was not tested with this version of Petra, which knows {}; it"
+                            + " starts because -D{}=true is set",
+                    release,
+                    KNOWN_RELEASES,
+                    ALLOW_UNKNOWN);
+            return;
+        }
+        throw wrongConfig(
+                "Petra was not tested with Cassandra "
+                        + release
+                        + ", only with "
+                        + new TreeSet<>(KNOWN_RELEASES)
+                        + ". Install the version of Petra that knows it, or start at your own risk"
+                        + " with -D"
+                        + ALLOW_UNKNOWN
+                        + "=true.",
+                null);
+    }
+
+    private static Set<String> openConfigurations() throws StartupException {
+        Map<String, InheritingClass> all = DatabaseDescriptor.getMemtableConfigurations();
+        Set<String> ours = new TreeSet<>();
+        if (all == null) return ours;
+        for (String name : all.keySet()) {
+            if (!PetraMemtable.class.getName().equals(className(all, name))) continue;
+            if (name.equals(DEFAULT))
+                throw wrongConfig(
+                        "The memtable configuration 'default' in cassandra.yaml is a storage"
+                            + " engine. Cassandra's own tables use 'default' and cannot be in an"
+                            + " engine: give the engine a configuration of another name, and tables"
+                            + " WITH memtable = that name.",
+                        null);
+            try {
+                // Through Cassandra's own reader, so that exactly what it will use is checked.
+                MemtableParams.get(name);
+            } catch (ConfigurationException e) {
+                throw wrongConfig(
+                        "The memtable configuration '"
+                                + name
+                                + "' in cassandra.yaml cannot be used: "
+                                + e.getMessage(),
+                        e);
+            }
+            ours.add(name);
+        }
+        return ours;
+    }
+
+    /** The class of a configuration, its own or inherited. */
+    static @Nullable String className(Map<String, InheritingClass> all, String name) {
+        Set<String> seen = new HashSet<>();
+        String at = name;
+        while (at != null && seen.add(at)) {
+            InheritingClass definition = all.get(at);
+            if (definition == null) return null;
+            if (definition.class_name != null) return definition.class_name;
+            at = definition.inherits;
+        }
+        return null;
+    }
+
+    private static List<Path> dataDirectories() {
+        List<Path> directories = new ArrayList<>();
+        for (String directory : DatabaseDescriptor.getAllDataFileLocations())
+            directories.add(Path.of(directory));
+        return directories;
+    }
+
+    /** Refuses to start over data that nothing in the configuration would read. */
+    static void checkNoStores(List<Path> dataDirectories) throws StartupException {
+        List<Path> stores = new ArrayList<>();
+        try {
+            for (Path table : tableDirectories(dataDirectories)) {
+                StoreDirectory store = new StoreDirectory(table, Disk.REAL);
+                if (store.holdsData()) stores.add(store.root());
+            }
+        } catch (IOException | RuntimeException | FSReadError e) {
+            throw new StartupException(
+                    StartupException.ERR_WRONG_DISK_STATE,
+                    "The data directories cannot be searched for stores: " + e.getMessage(),
+                    e);
+        }
+        if (!stores.isEmpty())
+            throw wrongConfig(
+                    "There are tables in a storage engine, for instance "
+                            + stores.get(0)
+                            + ", but no memtable configuration in cassandra.yaml that would read"
+                            + " them; they would look empty. Add, under the name that the tables"
+                            + " use:\n"
+                            + "memtable:\n"
+                            + "  configurations:\n"
+                            + "    rocks:\n"
+                            + "      class_name: "
+                            + PetraMemtable.class.getName()
+                            + "\n"
+                            + "      parameters:\n"
+                            + "        engine: rocks",
+                    null);
+    }
+
+    /** All directories of tables, of whatever keyspace, also of tables that no longer exist. */
+    static List<Path> tableDirectories(List<Path> dataDirectories) throws IOException {
+        List<Path> tables = new ArrayList<>();
+        for (Path data : dataDirectories)
+            for (Path keyspace : subdirectories(data)) tables.addAll(subdirectories(keyspace));
+        return tables;
+    }
+
+    private static List<Path> subdirectories(Path directory) throws IOException {
+        List<Path> found = new ArrayList<>();
+        if (!Files.isDirectory(directory)) return found;
+        try (DirectoryStream<Path> entries =
+                Files.newDirectoryStream(directory, entry -> Files.isDirectory(entry))) {
+            entries.forEach(found::add);
+        }
+        return found;
+    }
+
+    private static StartupException wrongConfig(String message, @Nullable Throwable cause) {
+        return new StartupException(StartupException.ERR_WRONG_CONFIG, message, cause);
+    }
+}

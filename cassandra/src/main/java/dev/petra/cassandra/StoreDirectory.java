@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.CorruptStoreException;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.SortedSet;
+import java.util.TreeSet;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Where the stores of one table lie.
+ *
+ * <pre>
+ *   &lt;table directory&gt;/rocksdb/LIVE                       the generation that is alive
+ *   &lt;table directory&gt;/rocksdb/3/                         that generation: the engine's directory
+ *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
+ *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
+ * </pre>
+ *
+ * <p>A snapshot is restored by putting its {@code rocksdb} in the place of the table's.
+ */
+final class StoreDirectory {
+    /** The folder in the table's directory. */
+    static final String NAME = "rocksdb";
+
+    /**
+     * A file that says that the data must stay although the table was dropped, because its snapshot
+     * could not be taken. An operator removes it together with the data.
+     */
+    static final String KEEP = "KEEP";
+
+    private final Path tableDirectory;
+    private final Path root;
+    private final LivePointer pointer;
+
+    StoreDirectory(Path tableDirectory, Disk disk) {
+        this.tableDirectory = tableDirectory;
+        this.root = tableDirectory.resolve(NAME);
+        this.pointer = new LivePointer(root, disk);
+    }
+
+    /**
+     * The place of a table with these directories, one per data directory of the node: where stores
+     * are already, otherwise in the first.
+     *
+     * @throws CorruptStoreException if there are stores in more than one
+     */
+    static StoreDirectory locate(List<Path> tableDirectories, Disk disk) {
+        List<Path> holders =
+                tableDirectories.stream().filter(d -> Files.exists(d.resolve(NAME))).toList();
+        if (holders.size() > 1)
+            throw new CorruptStoreException(
+                    "One table has stores in several places: "
+                            + holders.stream().map(d -> d.resolve(NAME)).toList()
+                            + ". Keep the one that holds the table's data and move the others"
+                            + " away.");
+        if (holders.isEmpty() && tableDirectories.isEmpty())
+            throw new CorruptStoreException(
+                    "The table has no directory in any data directory of the node: check that the"
+                            + " disks are mounted and writable.");
+        return new StoreDirectory(
+                holders.isEmpty() ? tableDirectories.get(0) : holders.get(0), disk);
+    }
+
+    /** The folder of all generations; may not exist. */
+    Path root() {
+        return root;
+    }
+
+    /** The engine's directory of one generation; may not exist. */
+    Path generation(long generation) {
+        return root.resolve(Long.toString(generation));
+    }
+
+    /** The table's directory, or the snapshot's. */
+    Path parent() {
+        return tableDirectory;
+    }
+
+    /** Where a snapshot of the table goes. */
+    StoreDirectory snapshot(String tag) {
+        return new StoreDirectory(
+                tableDirectory.resolve(Directories.SNAPSHOT_SUBDIR).resolve(tag), Disk.REAL);
+    }
+
+    /** What {@link LivePointer} says. */
+    OptionalLong live() {
+        return pointer.read();
+    }
+
+    /** Moves {@link LivePointer}, durably. */
+    void makeLive(long generation) {
+        pointer.write(generation);
+    }
+
+    /** The generations that have a directory. */
+    SortedSet<Long> generations() {
+        SortedSet<Long> found = new TreeSet<>();
+        if (!Files.isDirectory(root)) return found;
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(root)) {
+            for (Path entry : entries) {
+                String name = String.valueOf(entry.getFileName());
+                if (name.matches("[1-9][0-9]{0,17}") && Files.isDirectory(entry))
+                    found.add(Long.parseLong(name));
+            }
+        } catch (IOException e) {
+            throw new FSReadError(e, root.toString());
+        }
+        return found;
+    }
+
+    /** Whether a generation that is alive is here. Without LIVE, any generation counts. */
+    boolean holdsData() {
+        SortedSet<Long> found = generations();
+        if (found.isEmpty()) return false;
+        OptionalLong live = live();
+        return live.isEmpty() || found.last() >= live.getAsLong();
+    }
+
+    /** Whether an operator must decide about this data. */
+    boolean isKept() {
+        return Files.exists(root.resolve(KEEP));
+    }
+
+    /** Leaves the mark of {@link #isKept()}, with the reason in it. */
+    void keep(String reason) throws IOException {
+        Files.writeString(root.resolve(KEEP), reason + "\n");
+    }
+
+    /**
+     * Moves one generation, which no engine has open, to where a snapshot of it would be.
+     *
+     * @throws IOException if it is not there whole; it is then here still
+     */
+    void moveToSnapshot(long generation, String tag) throws IOException {
+        StoreDirectory target = snapshot(tag);
+        if (target.live().isPresent())
+            throw new IOException("there is a snapshot already in " + target.root);
+        target.delete();
+        Files.createDirectories(target.root);
+        // The pointer last: a snapshot is whole once it says which generation it holds.
+        Files.move(generation(generation), target.generation(generation));
+        try {
+            target.makeLive(generation);
+        } catch (FSWriteError e) {
+            Files.move(target.generation(generation), generation(generation));
+            throw new IOException(e);
+        }
+        Disk.REAL.syncDirectory(root);
+    }
+
+    /**
+     * Deletes everything here, snapshots excepted. Idempotent.
+     *
+     * @throws FSWriteError if something cannot be deleted
+     */
+    void delete() {
+        deleteTree(root);
+    }
+
+    private static void deleteTree(Path root) {
+        if (!Files.exists(root)) return;
+        try {
+            Files.walkFileTree(
+                    root,
+                    new SimpleFileVisitor<>() {
+                        @Override
+                        public FileVisitResult visitFile(Path file, BasicFileAttributes attributes)
+                                throws IOException {
+                            Files.deleteIfExists(file);
+                            return FileVisitResult.CONTINUE;
+                        }
+
+                        @Override
+                        public FileVisitResult postVisitDirectory(
+                                Path directory, @Nullable IOException e) throws IOException {
+                            if (e != null) throw e;
+                            Files.deleteIfExists(directory);
+                            return FileVisitResult.CONTINUE;
+                        }
+                    });
+        } catch (IOException e) {
+            throw new FSWriteError(e, root.toString());
+        }
+    }
+
+    @Override
+    public String toString() {
+        return root.toString();
+    }
+}

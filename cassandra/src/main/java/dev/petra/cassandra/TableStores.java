@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.SortedSet;
+import java.util.function.Supplier;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The stores of one table on this node, one per generation. Thread-safe.
+ *
+ * <h2>What a crash leaves</h2>
+ *
+ * <p>{@link LivePointer} decides. It names generation {@code n} before {@code n} has a directory,
+ * so that a directory above it cannot exist, and one below it is dead. TRUNCATE moves it, durably,
+ * before the switch to the next generation and so before TRUNCATE is acknowledged:
+ *
+ * <pre>
+ *   LIVE=1, 1/              before TRUNCATE: all rows
+ *   LIVE=2, 1/              truncated; 1/ is garbage, deleted when its readers are gone or at start
+ *   LIVE=2, 1/, 2/          the first write since
+ *   LIVE=2, 2/
+ * </pre>
+ *
+ * <p>Writes that were under way when the pointer moved go to the old generation; they count as
+ * before the TRUNCATE.
+ */
+final class TableStores {
+    private static final Logger logger = LoggerFactory.getLogger(TableStores.class);
+
+    private final String displayName;
+    private final String columnFamily;
+    private final TableMetadataRef metadata;
+    private final Supplier<StorageEngine> engine;
+    private final @Nullable StoreDirectory directory;
+    private final List<Generation> retired = new ArrayList<>();
+
+    private Generation current;
+    private boolean dropped;
+    private @Nullable Generation kept;
+    private String keepAs = "";
+    private boolean mayDelete = true;
+
+    private TableStores(
+            String columnFamily,
+            TableMetadataRef metadata,
+            Supplier<StorageEngine> engine,
+            @Nullable StoreDirectory directory) {
+        this.displayName = metadata.keyspace + "." + columnFamily;
+        this.columnFamily = columnFamily;
+        this.metadata = metadata;
+        this.engine = engine;
+        this.directory = directory;
+        this.current = Generation.empty(this, 0);
+    }
+
+    /**
+     * Opens what is on disk and removes what is dead there. Blocks on disk, and on the replay of
+     * the engine's log after a crash. Never throws: a table that cannot be opened says so on each
+     * use.
+     *
+     * @param tableDirectories the table's directories, one per data directory of the node
+     */
+    static TableStores open(
+            String columnFamily,
+            TableMetadataRef metadata,
+            Supplier<StorageEngine> engine,
+            List<Path> tableDirectories,
+            Disk disk) {
+        StoreDirectory directory;
+        try {
+            directory = StoreDirectory.locate(tableDirectories, disk);
+        } catch (RuntimeException | FSError e) {
+            return unusable(columnFamily, metadata, engine, e);
+        }
+        TableStores stores = new TableStores(columnFamily, metadata, engine, directory);
+        stores.current = stores.openLive(directory);
+        return stores;
+    }
+
+    /** A table that must not be used, for that reason. */
+    static TableStores unusable(
+            String columnFamily,
+            TableMetadataRef metadata,
+            Supplier<StorageEngine> engine,
+            Throwable reason) {
+        TableStores stores = new TableStores(columnFamily, metadata, engine, null);
+        stores.current = stores.fail(0, reason);
+        return stores;
+    }
+
+    private Generation openLive(StoreDirectory directory) {
+        long live = 0;
+        try {
+            OptionalLong pointer = directory.live();
+            SortedSet<Long> found = directory.generations();
+            if (pointer.isEmpty()) {
+                if (!found.isEmpty())
+                    throw new CorruptStoreException(
+                            directory
+                                    + " holds the generations "
+                                    + found
+                                    + " but no file LIVE. Create it, with the number of the one"
+                                    + " that holds the table's data.");
+                return Generation.empty(this, 1);
+            }
+            live = pointer.getAsLong();
+            if (!found.tailSet(live + 1).isEmpty())
+                throw new CorruptStoreException(
+                        directory
+                                + " holds the generations "
+                                + found
+                                + " but LIVE says that "
+                                + live
+                                + " is the newest. Move away what does not belong there, or correct"
+                                + " LIVE.");
+            found.headSet(live).forEach(this::deleteGarbage);
+            return found.contains(live)
+                    ? Generation.of(this, live, openStore(directory, live))
+                    : Generation.empty(this, live);
+        } catch (RuntimeException | FSError e) {
+            return fail(live, e);
+        }
+    }
+
+    private Generation fail(long number, Throwable reason) {
+        logger.error(
+                "Table {} cannot be used, every read and write of it will fail: {}",
+                displayName,
+                reason.getMessage(),
+                reason);
+        return Generation.failed(this, number, reason);
+    }
+
+    private TableStore openStore(StoreDirectory place, long generation) {
+        return engine.get()
+                .openStore(
+                        new StoreSpec(
+                                place.generation(generation), columnFamily, generation, metadata));
+    }
+
+    /** Creates the store of a generation without one, for its first write. */
+    TableStore createStore(long generation) {
+        StoreDirectory place = usableDirectory();
+        synchronized (this) {
+            if (generation == 1 && place.live().isEmpty()) place.makeLive(1);
+            try {
+                return openStore(place, generation);
+            } catch (RuntimeException | FSError e) {
+                // The directory holds nothing yet; half a store would only be in the way of the
+                // next attempt.
+                try {
+                    engine.get().deleteStore(place.generation(generation));
+                } catch (RuntimeException | FSError suppressed) {
+                    e.addSuppressed(suppressed);
+                }
+                throw e;
+            }
+        }
+    }
+
+    /** The generation that is alive. */
+    synchronized Generation current() {
+        return current;
+    }
+
+    /** Whether this generation is what the table holds now. */
+    synchronized boolean isLive(Generation generation) {
+        return generation == current && !dropped;
+    }
+
+    /** Table and keyspace, for messages. */
+    String displayName() {
+        return displayName;
+    }
+
+    /**
+     * Begins the next generation, for TRUNCATE: once this has returned the current one is dead,
+     * whatever crashes. It stays readable until it is discarded.
+     *
+     * @throws FSWriteError if that cannot be made durable; nothing has changed then, or the table
+     *     fails from here on if even that cannot be made sure
+     * @throws UnavailableStoreException if not even the place of the table's data is known
+     */
+    synchronized Generation successor() {
+        Generation old = current;
+        StoreDirectory place = usableDirectory();
+        long next = old.number() + 1;
+        kill(old, place);
+        current = Generation.empty(this, next);
+        return current;
+    }
+
+    private void kill(Generation generation, StoreDirectory place) {
+        try {
+            place.makeLive(generation.number() + 1);
+        } catch (FSWriteError e) {
+            // The pointer may have moved all the same. Going on with this generation would then
+            // acknowledge writes that a restart throws away.
+            try {
+                place.makeLive(generation.number());
+            } catch (FSWriteError undo) {
+                e.addSuppressed(undo);
+                generation.fail(e);
+                logger.error(
+                        "Table {} cannot be used until the node is restarted: it is not known"
+                                + " whether {} is dead",
+                        displayName,
+                        place.generation(generation.number()),
+                        e);
+            }
+            throw e;
+        }
+        retired.add(generation);
+    }
+
+    /** Ends the table, for DROP. What it returns stands for the table until it is gone. */
+    synchronized Generation drop() {
+        dropped = true;
+        retired.add(current);
+        current =
+                Generation.failed(
+                        this,
+                        current.number() + 1,
+                        new IllegalStateException("the table was dropped"));
+        return current;
+    }
+
+    /**
+     * Makes sure that a generation is dead on disk although no successor was begun: the table's
+     * next memtable is not ours.
+     */
+    synchronized void retire(Generation generation) {
+        if (generation != current) return;
+        kill(generation, usableDirectory());
+    }
+
+    private StoreDirectory usableDirectory() {
+        if (directory == null) {
+            Throwable reason = current().failure();
+            throw new UnavailableStoreException(
+                    displayName,
+                    reason == null ? new IllegalStateException("its place is unknown") : reason);
+        }
+        return directory;
+    }
+
+    /**
+     * Puts a copy of a generation into a snapshot. Blocks on disk. After a failure nothing of it is
+     * left.
+     *
+     * @throws FSWriteError if the disk failed, naming the snapshot
+     * @throws IllegalStateException if the store did, naming the snapshot
+     * @throws UnavailableStoreException if there is no store to copy
+     */
+    void snapshot(Generation generation, String tag) {
+        TableStore store = generation.existing();
+        if (store == null) return;
+        StoreDirectory target = usableDirectory().snapshot(tag);
+        String failed = "Snapshot '" + tag + "' of " + displayName + " failed: ";
+        if (target.live().isPresent())
+            throw new IllegalStateException(failed + target + " is already there.");
+        // The causes are logged but not passed on: nodetool, to which these exceptions go, has none
+        // of the classes that may be among them.
+        try {
+            target.delete();
+            Files.createDirectories(target.root());
+            store.checkpoint(target.generation(generation.number()));
+            // Last: a snapshot is whole once it says which generation it holds.
+            target.makeLive(generation.number());
+        } catch (IOException | FSError e) {
+            logger.error(failed, e);
+            removeHalf(target);
+            throw new FSWriteError(
+                    new IOException(failed + e.getMessage()), target.root().toString());
+        } catch (RuntimeException e) {
+            logger.error(failed, e);
+            removeHalf(target);
+            throw new IllegalStateException(failed + e.getMessage());
+        }
+    }
+
+    private static void removeHalf(StoreDirectory snapshot) {
+        try {
+            snapshot.delete();
+            // Cassandra lists whatever folder there is as a snapshot.
+            Files.deleteIfExists(snapshot.parent());
+        } catch (DirectoryNotEmptyException e) {
+            logger.debug("{} holds more of the snapshot than ours", snapshot);
+        } catch (IOException | FSError e) {
+            logger.error("The half of a snapshot in {} could not be removed", snapshot, e);
+        }
+    }
+
+    /**
+     * Tells the table, which is being dropped, to move this generation into that snapshot rather
+     * than to delete it.
+     */
+    synchronized void keepInsteadOfDeleting(Generation generation, String tag) {
+        kept = generation;
+        keepAs = tag;
+        mayDelete = false;
+    }
+
+    /** The end of a generation, once, when nobody reads it any more. Does not throw. */
+    void dispose(Generation generation, @Nullable TableStore store) {
+        boolean keep;
+        synchronized (this) {
+            keep = generation == kept;
+        }
+        try {
+            if (keep) moveAside(generation, store, keepAs);
+            else if (store != null) store.drop();
+            else deleteGarbage(generation.number());
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "The data of {} could not be deleted now. It is dead, and is deleted when the"
+                            + " node starts again.",
+                    generation,
+                    e);
+        }
+        synchronized (this) {
+            retired.remove(generation);
+            if (dropped && retired.isEmpty()) deleteDropped();
+        }
+    }
+
+    private void moveAside(Generation generation, @Nullable TableStore store, String tag) {
+        if (directory == null) return;
+        StoreDirectory place = directory;
+        try {
+            if (store != null) store.close();
+            // Without a number it is not known which of what is there is the data: all of it stays.
+            if (generation.number() == 0) {
+                keepInPlace(place, tag, "it is not known which generation is alive");
+                return;
+            }
+            if (Files.exists(place.generation(generation.number()))) {
+                place.moveToSnapshot(generation.number(), tag);
+                logger.error(
+                        "The snapshot '{}' of the dropped table {} could not be taken, so its data"
+                                + " was not deleted but moved to {}",
+                        tag,
+                        displayName,
+                        place.snapshot(tag));
+            }
+            synchronized (this) {
+                mayDelete = true;
+            }
+        } catch (IOException | RuntimeException | FSError e) {
+            logger.error("{} could not be moved aside", generation, e);
+            keepInPlace(place, tag, e.toString());
+        }
+    }
+
+    private void keepInPlace(StoreDirectory place, String tag, String reason) {
+        logger.error(
+                "The snapshot '{}' of the dropped table {} could not be taken, so its data was not"
+                        + " deleted. It is in {} and could not be moved: {}",
+                tag,
+                displayName,
+                place,
+                reason);
+        try {
+            place.keep("Snapshot " + tag + " failed when the table was dropped: " + reason);
+        } catch (IOException e) {
+            logger.error("Nor could it be marked as to be kept: save it elsewhere", e);
+        }
+    }
+
+    private void deleteDropped() {
+        if (directory == null) {
+            logger.error(
+                    "The dropped table {} could not be opened, and where its data is was not clear:"
+                            + " what is left in its directories must be removed by hand",
+                    displayName);
+            return;
+        }
+        if (!mayDelete) return;
+        try {
+            directory.delete();
+        } catch (FSError e) {
+            logger.error(
+                    "The dropped table {} left files in {} that could not be deleted",
+                    displayName,
+                    directory,
+                    e);
+        }
+    }
+
+    private void deleteGarbage(long generation) {
+        if (directory == null || generation == 0) return;
+        try {
+            engine.get().deleteStore(directory.generation(generation));
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "Dead data of {} in {} could not be deleted",
+                    displayName,
+                    directory.generation(generation),
+                    e);
+        }
+    }
+
+    /**
+     * Waits for the deletion of all dead generations.
+     *
+     * @return false if it was not over within the time
+     */
+    boolean awaitDisposed(Duration patience) throws InterruptedException {
+        List<Generation> pending;
+        synchronized (this) {
+            pending = List.copyOf(retired);
+        }
+        long deadline = System.nanoTime() + patience.toNanos();
+        for (Generation generation : pending)
+            if (!generation.awaitDisposed(Duration.ofNanos(deadline - System.nanoTime())))
+                return false;
+        return true;
+    }
+
+    /** Closes the stores and leaves their data, because the table is opened anew. */
+    void close() {
+        List<Generation> all;
+        synchronized (this) {
+            all = new ArrayList<>(retired);
+            all.add(current);
+        }
+        // Not under the lock: a generation that is just being created takes it inside its own.
+        all.forEach(Generation::close);
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.TableStore;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.function.Consumer;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.sstable.IVerifier;
+import org.apache.cassandra.locator.RangesAtEndpoint;
+import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.JVMStabilityInspector;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What {@code nodetool} asks of an engine table: done by the engine, or refused by name.
+ *
+ * <p>Exceptions cross JMX to a {@code nodetool} that has none of our classes, so they are of types
+ * that it knows and carry their whole meaning in the message.
+ */
+final class Verbs {
+    private static final Logger logger = LoggerFactory.getLogger(Verbs.class);
+
+    private Verbs() {}
+
+    /** {@code nodetool flush}. */
+    static void flush(PetraMemtable table) {
+        run(table, "flush", TableStore::flush);
+    }
+
+    /** Makes everything written durable, for whatever would otherwise rely on a flush. */
+    static void syncLog(PetraMemtable table) {
+        run(table, "sync of the log", TableStore::syncLog);
+    }
+
+    /**
+     * {@code nodetool compact}.
+     *
+     * @param ranges empty for the whole table; wrapping ones are unwrapped
+     */
+    static void compact(PetraMemtable table, Collection<Range<Token>> ranges) {
+        List<Range<Token>> unwrapped = new ArrayList<>();
+        ranges.forEach(range -> unwrapped.addAll(range.unwrap()));
+        run(table, "compact", store -> store.compact(unwrapped));
+    }
+
+    /** {@code nodetool compact -st -et} in its JMX form, {@code left:right}. */
+    static void compact(PetraMemtable table, ColumnFamilyStore cfs, String... ranges) {
+        Token.TokenFactory tokens = cfs.getPartitioner().getTokenFactory();
+        List<Range<Token>> parsed = new ArrayList<>();
+        for (String range : ranges) {
+            int colon = range.indexOf(':');
+            if (colon < 1 || colon == range.length() - 1)
+                throw new IllegalArgumentException(
+                        "'" + range + "' is not a token range: it must be <left>:<right>.");
+            parsed.add(
+                    new Range<>(
+                            tokens.fromString(range.substring(0, colon)),
+                            tokens.fromString(range.substring(colon + 1))));
+        }
+        if (parsed.isEmpty())
+            throw new IllegalArgumentException("No token range was given, as <left>:<right>.");
+        compact(table, parsed);
+    }
+
+    /** {@code nodetool verify}. */
+    static AllSSTableOpStatus verify(PetraMemtable table, IVerifier.Options options) {
+        if (options.extendedVerification
+                || options.checkVersion
+                || options.mutateRepairStatus
+                || options.checkOwnsTokens)
+            throw refused(
+                    table,
+                    "verify with options",
+                    "it reads every block against its checksum and can do nothing else: leave the"
+                            + " options --extended-verify, --check-version, --rsc and"
+                            + " --check-tokens out");
+        run(table, "verify", TableStore::verify);
+        return AllSSTableOpStatus.SUCCESSFUL;
+    }
+
+    /** {@code nodetool cleanup}. */
+    static AllSSTableOpStatus cleanup(PetraMemtable table, ColumnFamilyStore cfs) {
+        String keyspace = cfs.getKeyspaceName();
+        StorageService service = StorageService.instance;
+        if (!service.isJoined())
+            throw refused(
+                    table,
+                    "cleanup",
+                    "the node has not joined the ring, so that it is not known what it owns");
+        if (!service.getTokenMetadata()
+                .getPendingRanges(keyspace, FBUtilities.getBroadcastAddressAndPort())
+                .isEmpty()) {
+            logger.info(
+                    "Cleanup of {} cannot run while the node has pending ranges",
+                    table.generation().stores().displayName());
+            return AllSSTableOpStatus.ABORTED;
+        }
+        RangesAtEndpoint replicas = service.getLocalReplicas(keyspace);
+        List<Range<Token>> owned = new ArrayList<>();
+        replicas.ranges().forEach(range -> owned.addAll(range.unwrap()));
+        run(table, "cleanup", store -> store.retainRanges(owned));
+        cfs.cleanupCache();
+        return AllSSTableOpStatus.SUCCESSFUL;
+    }
+
+    /** Whatever has no meaning for an engine, or none yet. */
+    static UnsupportedOperationException refused(PetraMemtable table, String verb, String reason) {
+        return new UnsupportedOperationException(
+                verb
+                        + " cannot be done on table "
+                        + table.generation().stores().displayName()
+                        + ", which is in storage engine '"
+                        + table.engine().engine()
+                        + "': "
+                        + reason
+                        + ". For the other tables of the keyspace, name them in the command.");
+    }
+
+    private static void run(PetraMemtable table, String verb, Consumer<TableStore> work) {
+        String name = table.generation().stores().displayName();
+        try {
+            TableStore store = table.generation().existing();
+            // Nothing was ever written, so there is nothing to do.
+            if (store != null) work.accept(store);
+        } catch (UnsupportedOperationException e) {
+            throw refused(table, verb, String.valueOf(e.getMessage()));
+        } catch (RuntimeException e) {
+            logger.error("{} of {} failed", verb, name, e);
+            throw new RuntimeException(verb + " of " + name + " failed: " + e.getMessage());
+        } catch (FSError e) {
+            JVMStabilityInspector.inspectThrowable(e);
+            throw e;
+        }
+    }
+}

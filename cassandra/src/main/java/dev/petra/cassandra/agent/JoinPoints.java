@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.agent;
+
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * Every place where Cassandra calls us outside the memtable API. The comment on each is the line
+ * that a fork would write there, {@code Hooks} being {@link dev.petra.cassandra.Hooks}; {@code
+ * docs/join-points.md} says why it is needed.
+ */
+final class JoinPoints {
+    private static final String CASSANDRA = "org.apache.cassandra.";
+    private static final String CFS = CASSANDRA + "db.ColumnFamilyStore";
+    private static final String SERVICE = CASSANDRA + "service.StorageService";
+    private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.TableAdvice$";
+    private static final String VERB_ADVICE = "dev.petra.cassandra.agent.VerbAdvice$";
+    private static final String NODE_ADVICE = "dev.petra.cassandra.agent.NodeAdvice$";
+    private static final String STRING = "java.lang.String";
+    private static final String STRINGS = "[Ljava.lang.String;";
+    private static final String SET = "java.util.Set";
+
+    /** All of them. */
+    static final List<JoinPoint> ALL =
+            List.of(
+                    // The node
+
+                    // first line: Hooks.beforeStart();
+                    at(
+                            CASSANDRA + "service.StartupChecks",
+                            "verify",
+                            NODE_ADVICE + "BeforeStart",
+                            CASSANDRA + "config.StartupChecksOptions"),
+                    // last line: Hooks.afterTablesOpened();
+                    at(
+                            SERVICE,
+                            "registerDaemon",
+                            NODE_ADVICE + "AfterTablesOpened",
+                            CASSANDRA + "service.CassandraDaemon"),
+                    // last line: Hooks.afterCompactionThroughput();
+                    at(
+                            SERVICE,
+                            "setCompactionThroughputMbPerSec",
+                            NODE_ADVICE + "AfterCompactionThroughput",
+                            "int"),
+                    // first line: Hooks.refuse(ks, tables, "disableAutoCompaction");
+                    at(
+                            SERVICE,
+                            "disableAutoCompaction",
+                            NODE_ADVICE + "DisableAutoCompaction",
+                            STRING,
+                            STRINGS),
+
+                    // Schema and writes
+
+                    // first line: Hooks.beforeSchemaChange(diff);
+                    at(
+                            CASSANDRA + "schema.SchemaKeyspace",
+                            "convertSchemaDiffToMutations",
+                            NODE_ADVICE + "BeforeSchemaChange",
+                            CASSANDRA + "schema.Keyspaces$KeyspacesDiff",
+                            "long"),
+                    // first line: Hooks.beforeWrite(mutation, makeDurable);
+                    at(
+                            CASSANDRA + "db.CassandraKeyspaceWriteHandler",
+                            "beginWrite",
+                            NODE_ADVICE + "BeforeWrite",
+                            CASSANDRA + "db.Mutation",
+                            "boolean"),
+
+                    // A table's life
+
+                    // first line: Hooks.beforeMemtable(this);
+                    at(
+                            CFS,
+                            "createMemtable",
+                            TABLE_ADVICE + "BeforeMemtable",
+                            "java.util.concurrent.atomic.AtomicReference"),
+                    // Hooks.dumpBegins(); try { ... } finally { Hooks.dumpEnds(); }
+                    at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
+                    // Memtable before = Hooks.beforeTruncate(this); ... Hooks.afterTruncate(this,
+                    // before);
+                    at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
+                    // first line: Hooks.truncate(this);
+                    at(CFS, "discardSSTables", TABLE_ADVICE + "DiscardSSTables", "long"),
+                    // last line: Hooks.afterUnload(this);
+                    at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
+                    // before the return: Hooks.afterForceFlush(this, reason);
+                    at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
+                    // first line: skipMemtable = Hooks.snapshotSkipsMemtable(this, skipMemtable);
+                    at(
+                            CFS,
+                            "snapshot",
+                            TABLE_ADVICE + "Snapshot",
+                            STRING,
+                            "com.google.common.base.Predicate",
+                            "boolean",
+                            "boolean",
+                            CASSANDRA + "config.DurationSpec$IntSecondsBound",
+                            "com.google.common.util.concurrent.RateLimiter",
+                            "java.time.Instant"),
+                    // return Hooks.streamManager(this, streamManager);
+                    at(CFS, "getStreamManager", TABLE_ADVICE + "StreamManager"),
+                    // return Hooks.repairManager(this, repairManager);
+                    at(CFS, "getRepairManager", TABLE_ADVICE + "RepairManager"),
+
+                    // nodetool, where the engine does it
+
+                    // first line: if (Hooks.compact(this)) return;
+                    at(CFS, "forceMajorCompaction", VERB_ADVICE + "Compact", "boolean"),
+                    // first line: if (Hooks.compact(this, tokenRanges)) return;
+                    at(
+                            CFS,
+                            "forceCompactionForTokenRange",
+                            VERB_ADVICE + "CompactRanges",
+                            "java.util.Collection"),
+                    // first line: if (Hooks.compact(this, strings)) return;
+                    at(
+                            CFS,
+                            "forceCompactionForTokenRanges",
+                            VERB_ADVICE + "CompactRangesAsText",
+                            STRINGS),
+                    // first lines: var done = Hooks.verify(this, options); if (done != null) return
+                    // done;
+                    at(
+                            CFS,
+                            "verify",
+                            VERB_ADVICE + "Verify",
+                            CASSANDRA + "io.sstable.IVerifier$Options"),
+                    // first lines: var done = Hooks.cleanup(this); if (done != null) return done;
+                    at(CFS, "forceCleanup", VERB_ADVICE + "Cleanup", "int"),
+
+                    // nodetool, where it is refused; first line of each:
+                    // Hooks.refuse(this, "<name of the method>");
+
+                    refused(
+                            "scrub",
+                            "boolean",
+                            "boolean",
+                            CASSANDRA + "io.sstable.IScrubber$Options",
+                            "int"),
+                    // here: Hooks.refuseChecked(this, "sstablesRewrite");
+                    at(
+                            CFS,
+                            "sstablesRewrite",
+                            VERB_ADVICE + "RefuseChecked",
+                            "boolean",
+                            "long",
+                            "boolean",
+                            "int"),
+                    refused(
+                            "garbageCollect",
+                            CASSANDRA + "schema.CompactionParams$TombstoneOption",
+                            "int"),
+                    refused("relocateSSTables", "int"),
+                    refused("forceCompactionForKey", CASSANDRA + "db.DecoratedKey"),
+                    refused("forceCompactionKeysIgnoringGcGrace", STRINGS),
+                    refused("loadNewSSTables"),
+                    refused(
+                            "importNewSSTables",
+                            SET,
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean"),
+                    refused(
+                            "importNewSSTables",
+                            SET,
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean"),
+                    refused(
+                            "importNewSSTables",
+                            SET,
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean",
+                            "boolean"),
+                    // first line: if (value) Hooks.refuse(this, "setNeverPurgeTombstones");
+                    at(CFS, "setNeverPurgeTombstones", VERB_ADVICE + "NeverPurge", "boolean"));
+
+    private JoinPoints() {}
+
+    /** The classes that have any. */
+    static List<String> types() {
+        return ALL.stream().map(JoinPoint::type).distinct().collect(Collectors.toList());
+    }
+
+    /** Those of one class. */
+    static Stream<JoinPoint> of(String type) {
+        return ALL.stream().filter(point -> point.type().equals(type));
+    }
+
+    private static JoinPoint at(String type, String method, String advice, String... parameters) {
+        return new JoinPoint(type, method, List.of(parameters), advice);
+    }
+
+    private static JoinPoint refused(String method, String... parameters) {
+        return at(CFS, method, VERB_ADVICE + "Refuse", parameters);
+    }
+}

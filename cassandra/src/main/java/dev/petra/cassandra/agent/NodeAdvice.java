@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.agent;
+
+import dev.petra.cassandra.Hooks;
+import net.bytebuddy.asm.Advice;
+import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.schema.Keyspaces;
+
+/**
+ * Code that is copied into the methods of the node, its schema and its writes. Never called here.
+ */
+final class NodeAdvice {
+    private NodeAdvice() {}
+
+    static final class BeforeStart {
+        private BeforeStart() {}
+
+        @Advice.OnMethodEnter
+        static void enter() throws StartupException {
+            Hooks.beforeStart();
+        }
+    }
+
+    static final class AfterTablesOpened {
+        private AfterTablesOpened() {}
+
+        @Advice.OnMethodExit
+        static void exit() {
+            Hooks.afterTablesOpened();
+        }
+    }
+
+    static final class AfterCompactionThroughput {
+        private AfterCompactionThroughput() {}
+
+        @Advice.OnMethodExit
+        static void exit() {
+            Hooks.afterCompactionThroughput();
+        }
+    }
+
+    static final class DisableAutoCompaction {
+        private DisableAutoCompaction() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(0) String keyspace, @Advice.Argument(1) String[] tables) {
+            Hooks.refuse(keyspace, tables, "disableAutoCompaction");
+        }
+    }
+
+    static final class BeforeSchemaChange {
+        private BeforeSchemaChange() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(0) Keyspaces.KeyspacesDiff change) {
+            Hooks.beforeSchemaChange(change);
+        }
+    }
+
+    static final class BeforeWrite {
+        private BeforeWrite() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(0) Mutation mutation, @Advice.Argument(1) boolean durable) {
+            Hooks.beforeWrite(mutation, durable);
+        }
+    }
+}

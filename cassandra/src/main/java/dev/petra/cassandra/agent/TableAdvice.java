@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.agent;
+
+import dev.petra.cassandra.Hooks;
+import net.bytebuddy.asm.Advice;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.repair.TableRepairManager;
+import org.apache.cassandra.streaming.TableStreamManager;
+import org.jspecify.annotations.Nullable;
+
+/** Code that is copied into the methods of a table's life cycle. Never called here. */
+// Assignments to parameters are how an advice changes the values of the method around it.
+@SuppressWarnings("UnusedVariable")
+final class TableAdvice {
+    private TableAdvice() {}
+
+    static final class BeforeMemtable {
+        private BeforeMemtable() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs) {
+            Hooks.beforeMemtable(cfs);
+        }
+    }
+
+    static final class Dump {
+        private Dump() {}
+
+        @Advice.OnMethodEnter
+        static void enter() {
+            Hooks.dumpBegins();
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit() {
+            Hooks.dumpEnds();
+        }
+    }
+
+    static final class TruncateBlocking {
+        private TruncateBlocking() {}
+
+        @Advice.OnMethodEnter
+        static @Nullable Memtable enter(@Advice.This ColumnFamilyStore cfs) {
+            return Hooks.beforeTruncate(cfs);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Enter @Nullable Memtable before) {
+            Hooks.afterTruncate(cfs, before);
+        }
+    }
+
+    static final class DiscardSSTables {
+        private DiscardSSTables() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs) {
+            Hooks.truncate(cfs);
+        }
+    }
+
+    static final class AfterUnload {
+        private AfterUnload() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.This ColumnFamilyStore cfs) {
+            Hooks.afterUnload(cfs);
+        }
+    }
+
+    static final class AfterForceFlush {
+        private AfterForceFlush() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) ColumnFamilyStore.FlushReason reason) {
+            Hooks.afterForceFlush(cfs, reason);
+        }
+    }
+
+    static final class Snapshot {
+        private Snapshot() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(value = 3, readOnly = false) boolean skipMemtable) {
+            skipMemtable = Hooks.snapshotSkipsMemtable(cfs, skipMemtable);
+        }
+    }
+
+    static final class StreamManager {
+        private StreamManager() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Return(readOnly = false) TableStreamManager manager) {
+            manager = Hooks.streamManager(cfs, manager);
+        }
+    }
+
+    static final class RepairManager {
+        private RepairManager() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Return(readOnly = false) TableRepairManager manager) {
+            manager = Hooks.repairManager(cfs, manager);
+        }
+    }
+}

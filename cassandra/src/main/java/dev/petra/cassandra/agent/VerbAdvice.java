@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.agent;
+
+import dev.petra.cassandra.Hooks;
+import java.util.Collection;
+import java.util.concurrent.ExecutionException;
+import net.bytebuddy.asm.Advice;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.IVerifier;
+import org.jspecify.annotations.Nullable;
+
+/** Code that is copied into the methods behind {@code nodetool}. Never called here. */
+// Assignments to parameters are how an advice changes the values of the method around it.
+@SuppressWarnings("UnusedVariable")
+final class VerbAdvice {
+    private VerbAdvice() {}
+
+    static final class Compact {
+        private Compact() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter(@Advice.This ColumnFamilyStore cfs) {
+            return Hooks.compact(cfs);
+        }
+    }
+
+    static final class CompactRanges {
+        private CompactRanges() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) Collection<Range<Token>> ranges) {
+            return Hooks.compact(cfs, ranges);
+        }
+    }
+
+    static final class CompactRangesAsText {
+        private CompactRangesAsText() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) String[] ranges) {
+            return Hooks.compact(cfs, ranges);
+        }
+    }
+
+    static final class Verify {
+        private Verify() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable AllSSTableOpStatus enter(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) IVerifier.Options options) {
+            return Hooks.verify(cfs, options);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable AllSSTableOpStatus done,
+                @Advice.Return(readOnly = false) @Nullable AllSSTableOpStatus status) {
+            if (done != null) status = done;
+        }
+    }
+
+    static final class Cleanup {
+        private Cleanup() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable AllSSTableOpStatus enter(@Advice.This ColumnFamilyStore cfs) {
+            return Hooks.cleanup(cfs);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable AllSSTableOpStatus done,
+                @Advice.Return(readOnly = false) @Nullable AllSSTableOpStatus status) {
+            if (done != null) status = done;
+        }
+    }
+
+    static final class Refuse {
+        private Refuse() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs, @Advice.Origin("#m") String method) {
+            Hooks.refuse(cfs, method);
+        }
+    }
+
+    static final class RefuseChecked {
+        private RefuseChecked() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs, @Advice.Origin("#m") String method)
+                throws ExecutionException {
+            Hooks.refuseChecked(cfs, method);
+        }
+    }
+
+    static final class NeverPurge {
+        private NeverPurge() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) boolean neverPurge) {
+            if (neverPurge) Hooks.refuse(cfs, "setNeverPurgeTombstones");
+        }
+    }
+}

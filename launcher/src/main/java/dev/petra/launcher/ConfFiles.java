@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+
+/** The files in a node's {@code conf}: written when absent, and from then on only read. */
+final class ConfFiles {
+    private static final Map<String, String> FLAGS =
+            Map.of(
+                    CassandraYaml.LISTEN_ADDRESS, " (--address)",
+                    CassandraYaml.RPC_ADDRESS, " (--address)",
+                    CassandraYaml.NATIVE_PORT, " (--port)",
+                    CassandraYaml.STORAGE_PORT, " (--storage-port)",
+                    "-Xmx", " (--heap)",
+                    "-Dcassandra.jmx.local.port=", " (--jmx-port)");
+
+    private final NodeConfig config;
+    private final NodeDirectory directory;
+
+    ConfFiles(NodeConfig config) {
+        this.config = config;
+        this.directory = config.directory();
+    }
+
+    /**
+     * Tells what the files say or are going to say, and refuses what existing ones contradict. It
+     * writes nothing, so that a start refused for its ports can be tried with others.
+     */
+    NodeSettings check() {
+        Map<String, Object> yaml = CassandraYaml.settings(config.yaml());
+        if (!isAbsent(directory.yaml())) {
+            yaml = Yaml.read(directory.yaml());
+            refuse(directory.yaml(), Yaml.differences(yaml, config.yaml()));
+        }
+        JvmOptions options = JvmOptions.of(directory, jvmText());
+        if (!isAbsent(directory.jvmOptions())) {
+            options = JvmOptions.read(directory);
+            refuse(
+                    directory.jvmOptions(),
+                    options.differences(config.heap(), config.jmxPort()));
+        }
+        return NodeSettings.of(directory, yaml, options);
+    }
+
+    /** Writes what is missing. */
+    void write() {
+        if (isAbsent(directory.yaml())) {
+            write(directory.yaml(), CassandraYaml.text(config.yaml()));
+        }
+        if (isAbsent(directory.jvmOptions())) {
+            write(directory.jvmOptions(), jvmText());
+        }
+        copyIfAbsent(directory.logback());
+        copyIfAbsent(directory.logbackTools());
+    }
+
+    private String jvmText() {
+        return JvmOptions.text(
+                config.heap().orElse(NodeConfig.DEFAULT_HEAP),
+                config.jmxPort().orElse(NodeConfig.DEFAULT_JMX_PORT));
+    }
+
+    private boolean isAbsent(Path file) {
+        return config.overwriteConf() || !Files.exists(file);
+    }
+
+    private void copyIfAbsent(Path file) {
+        if (!isAbsent(file)) {
+            return;
+        }
+        String name = file.getFileName().toString();
+        try (InputStream resource = getClass().getResourceAsStream(name)) {
+            Files.write(file, Objects.requireNonNull(resource, name).readAllBytes());
+        } catch (IOException e) {
+            throw new NodeException("cannot write " + file + ": " + e, e);
+        }
+    }
+
+    private static void write(Path file, String text) {
+        try {
+            Files.writeString(file, text);
+        } catch (IOException e) {
+            throw new NodeException("cannot write " + file + ": " + e, e);
+        }
+    }
+
+    private static void refuse(Path file, List<Yaml.Difference> differences) {
+        if (differences.isEmpty()) {
+            return;
+        }
+        StringBuilder message = new StringBuilder();
+        for (Yaml.Difference each : differences) {
+            message.append(
+                    "%s has %s for %s, where %s is asked for%s%n"
+                            .formatted(
+                                    file,
+                                    each.found(),
+                                    each.path(),
+                                    each.asked(),
+                                    FLAGS.getOrDefault(each.path(), "")));
+        }
+        throw new NodeException(
+                message + "The file is yours and is kept: edit it, or do not ask for anything else.");
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Optional;
+
+/** The jars that nodes run from: Cassandra's in {@code lib/cassandra}, ours as one. */
+public record Distribution(Path home) {
+    /** The system property that names the folder. */
+    public static final String HOME_PROPERTY = "petra.home";
+
+    /** Takes the folder as an absolute path. */
+    public Distribution {
+        home = home.toAbsolutePath().normalize();
+    }
+
+    /** The one that {@value #HOME_PROPERTY} names. */
+    public static Distribution fromSystemProperty() {
+        String home = System.getProperty(HOME_PROPERTY);
+        if (home == null || home.isEmpty()) {
+            throw new NodeException(
+                    "the system property "
+                            + HOME_PROPERTY
+                            + " must name the folder with Petra's lib (bin/petra sets it)");
+        }
+        return new Distribution(Path.of(home));
+    }
+
+    /** Refuses a folder that no node could run from. */
+    void check() {
+        if (!Files.isRegularFile(plugin()) || jar("cassandra-all-").isEmpty()) {
+            throw new NodeException(
+                    home + " lacks lib/petra.jar or lib/cassandra: mvn -pl launcher -am package");
+        }
+    }
+
+    /** Petra itself: on the node's class path and its agent. */
+    Path plugin() {
+        return home.resolve("lib/petra.jar");
+    }
+
+    /** Cassandra's agent that measures objects, which stock Cassandra starts with as well. */
+    Optional<Path> jamm() {
+        return jar("jamm-");
+    }
+
+    /** The class path of a Cassandra process: its configuration, what is added, Cassandra. */
+    String classPath(Path conf, List<Path> more) {
+        List<String> entries = new ArrayList<>();
+        entries.add(conf.toString());
+        more.forEach(entry -> entries.add(entry.toString()));
+        entries.add(cassandra().resolve("*").toString());
+        return String.join(File.pathSeparator, entries);
+    }
+
+    private Path cassandra() {
+        return home.resolve("lib/cassandra");
+    }
+
+    private Optional<Path> jar(String prefix) {
+        if (!Files.isDirectory(cassandra())) {
+            return Optional.empty();
+        }
+        try (DirectoryStream<Path> jars =
+                Files.newDirectoryStream(cassandra(), prefix + "*.jar")) {
+            Iterator<Path> found = jars.iterator();
+            return found.hasNext() ? Optional.of(found.next()) : Optional.empty();
+        } catch (IOException e) {
+            throw new NodeException("cannot list " + cassandra() + ": " + e.getMessage(), e);
+        }
+    }
+}

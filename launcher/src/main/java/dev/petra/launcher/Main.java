@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import dev.petra.launcher.cql.CqlException;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.OutputStreamWriter;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** The {@code petra} command. */
+@Command(
+        name = "petra",
+        description = "Runs a Cassandra node with Petra in it, and talks to it.",
+        subcommands = {
+            RunCommand.class,
+            StopCommand.class,
+            CqlCommand.class
+        })
+public final class Main implements Runnable {
+    /** The exit code for what a user can mend. */
+    static final int FAILED = 1;
+
+    @Spec
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    private Main() {}
+
+    /** Runs a command line and ends this JVM with its exit code. */
+    public static void main(String[] args) {
+        System.exit(commandLine(writer(FileDescriptor.out), writer(FileDescriptor.err)).execute(args));
+    }
+
+    /** The whole command, on other outputs than this process's if need be. */
+    static CommandLine commandLine(PrintWriter out, PrintWriter err) {
+        CommandLine line = new CommandLine(new Main());
+        line.addSubcommand(
+                new CommandLine(new NodetoolCommand())
+                        .setStopAtPositional(true)
+                        .setUnmatchedOptionsArePositionalParams(true));
+        mixin(line);
+        line.getSubcommands().values().forEach(Main::mixin);
+        line.setOut(out);
+        line.setErr(err);
+        line.setExpandAtFiles(false); // CQL and nodetool's arguments are nobody's file names.
+        line.setExecutionExceptionHandler((e, failed, parsed) -> report(e, err));
+        return line;
+    }
+
+    @Override
+    public void run() {
+        throw new ParameterException(spec.commandLine(), "Missing command");
+    }
+
+    /** Adds the options that every command has. */
+    private static void mixin(CommandLine line) {
+        line.getCommandSpec().addMixin("standard", CommandSpec.forAnnotatedObject(new Standard()));
+    }
+
+    private static int report(Exception e, PrintWriter err) {
+        if (e instanceof NodeException || e instanceof CqlException) {
+            err.println("petra: " + e.getMessage());
+        } else {
+            err.println("petra: this is a defect of petra, please report it");
+            e.printStackTrace(err);
+        }
+        err.flush();
+        return FAILED;
+    }
+
+    // Java would take the charset of the locale, and with it lose text under LANG=C.
+    private static PrintWriter writer(FileDescriptor descriptor) {
+        return new PrintWriter(
+                new OutputStreamWriter(
+                        new FileOutputStream(descriptor), StandardCharsets.UTF_8));
+    }
+
+    /** The options that every command has. */
+    @Command(versionProvider = Version.class)
+    @SuppressWarnings("UnusedVariable") // picocli acts on them itself.
+    private static final class Standard {
+        @CommandLine.Option(
+                names = "--help",
+                usageHelp = true,
+                description = "Shows this help and ends.")
+        private boolean help;
+
+        @CommandLine.Option(
+                names = "--version",
+                versionHelp = true,
+                description = "Shows the versions of Petra and Cassandra and ends.")
+        private boolean version;
+    }
+}

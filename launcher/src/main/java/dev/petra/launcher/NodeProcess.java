@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A real Cassandra node in a JVM of its own. It can be started again after it ended. One thread
+ * starts, stops and kills it; any thread may ask about it.
+ */
+public final class NodeProcess {
+    static final ProcessBuilder.Redirect NO_INPUT =
+            ProcessBuilder.Redirect.from(
+                    new File(File.separatorChar == '/' ? "/dev/null" : "NUL"));
+
+    private static final Duration STOP_TIMEOUT = Duration.ofSeconds(90);
+    private static final Duration KILL_TIMEOUT = Duration.ofSeconds(30);
+
+    private final NodeConfig config;
+    private final NodeDirectory directory;
+    private final PidFile pidFile;
+    private final LogFile systemLog;
+    private final LogFile output;
+    private volatile @Nullable Process process;
+    private volatile @Nullable NodeSettings settings;
+    private @Nullable Thread endHook;
+
+    /** Makes a node that does not run yet, and touches nothing. */
+    public NodeProcess(NodeConfig config) {
+        this.config = config;
+        this.directory = config.directory();
+        this.pidFile = new PidFile(directory);
+        this.systemLog = new LogFile(directory.systemLog());
+        this.output = new LogFile(directory.output());
+    }
+
+    /** Prepares the directory and starts the process; returns before the node is up. */
+    public void start() {
+        config.distribution().check();
+        directory.createRoot();
+        StartLock.hold(directory, this::startAlone);
+        if (config.endWithThisJvm()) {
+            endHook = new Thread(this::endQuietly, "end-node");
+            Runtime.getRuntime().addShutdownHook(endHook);
+        }
+    }
+
+    /** Waits until the node takes CQL; fails at once, with the log's end, if its process ends. */
+    public void awaitCql(Duration timeout) {
+        long start = System.nanoTime();
+        NodeSettings reach = settings();
+        while (!Ports.isOpen(reach.rpcAddress(), reach.nativePort())) {
+            if (!isAlive()) {
+                forget();
+                throw new NodeException(
+                        "the node ended before CQL was open (exit code %d, log %s)\n%s"
+                                .formatted(exitCode(), logFile(), tail()));
+            }
+            if (System.nanoTime() - start > timeout.toNanos()) {
+                throw new NodeException(
+                        "CQL was not open after %d s; the node (pid %d) is still starting, log %s\n%s"
+                                .formatted(timeout.toSeconds(), pid(), logFile(), tail()));
+            }
+            Processes.pause();
+        }
+    }
+
+    /** Whether the process runs. */
+    public boolean isAlive() {
+        Process started = process;
+        return started != null && started.isAlive();
+    }
+
+    /** The number of the process, also after it ended. */
+    public long pid() {
+        return process().pid();
+    }
+
+    /** How the process ended: 143 after a graceful stop, 137 after a kill. */
+    public int exitCode() {
+        return process().exitValue();
+    }
+
+    /** Waits for the process to end by itself, and returns its exit code. */
+    public int waitFor() throws InterruptedException {
+        int exitCode = process().waitFor();
+        forget();
+        return exitCode;
+    }
+
+    /** Crashes the node (SIGKILL), as a dying machine would, and waits for its end. */
+    public void kill() {
+        boolean ended = Processes.kill(process().toHandle(), KILL_TIMEOUT);
+        forget();
+        if (!ended) {
+            throw new NodeException("the node (pid " + pid() + ") outlives a SIGKILL");
+        }
+    }
+
+    /** Stops the node gracefully: it drains. */
+    public void stop() {
+        stop(STOP_TIMEOUT);
+    }
+
+    /** Stops the node gracefully (SIGTERM); an error if it has not ended in time. */
+    public void stop(Duration timeout) {
+        if (!Processes.terminate(process().toHandle(), timeout)) {
+            throw new NodeException(
+                    "the node (pid %d) has not stopped in %d s, log %s"
+                            .formatted(pid(), timeout.toSeconds(), logFile()));
+        }
+        forget();
+    }
+
+    /** The address that clients connect to. */
+    public String address() {
+        return settings().rpcAddress();
+    }
+
+    /** The port of CQL. */
+    public int nativePort() {
+        return settings().nativePort();
+    }
+
+    /** The loopback port of JMX. */
+    public int jmxPort() {
+        return settings().jmxPort();
+    }
+
+    /** Where the node lives. */
+    public NodeDirectory directory() {
+        return directory;
+    }
+
+    /** Runs a nodetool command against the node. */
+    public NodeTool.Result nodetool(String... arguments) {
+        return new NodeTool(config.distribution(), directory).run(arguments);
+    }
+
+    /** Cassandra's log. */
+    public Path logFile() {
+        return directory.systemLog();
+    }
+
+    /** The text of Cassandra's log, of all runs; empty before the first. */
+    public String log() {
+        return systemLog.text();
+    }
+
+    /** The text of Cassandra's log since the last start. */
+    public String logSinceStart() {
+        return systemLog.newText();
+    }
+
+    /** What the process printed to its outputs since the last start. */
+    public String outputSinceStart() {
+        return output.newText();
+    }
+
+    /** The last lines of both logs since the last start. */
+    String tail() {
+        return Stream.of(output.tail(15), systemLog.tail(25))
+                .filter(text -> !text.isBlank())
+                .reduce((first, second) -> first + "\n" + second)
+                .orElse("nothing was logged");
+    }
+
+    /** The program that runs this JVM, for those that it starts. */
+    static String java() {
+        return Path.of(System.getProperty("java.home"), "bin", "java").toString();
+    }
+
+    private void startAlone() {
+        pidFile.live().ifPresent(this::refuseSecond);
+        ConfFiles files = new ConfFiles(config);
+        NodeSettings read = files.check();
+        Ports.check(read);
+        directory.create();
+        files.write();
+        settings = read;
+        systemLog.mark();
+        output.mark();
+        Process started = spawn();
+        process = started;
+        pidFile.write(started.pid());
+    }
+
+    private Process spawn() {
+        ProcessBuilder builder =
+                new ProcessBuilder(command())
+                        .directory(directory.root().toFile())
+                        .redirectInput(NO_INPUT)
+                        .redirectErrorStream(true)
+                        .redirectOutput(
+                                ProcessBuilder.Redirect.appendTo(directory.output().toFile()));
+        try {
+            return builder.start();
+        } catch (IOException e) {
+            throw new NodeException("cannot start a JVM: " + e.getMessage(), e);
+        }
+    }
+
+    private List<String> command() {
+        Distribution distribution = config.distribution();
+        List<String> command = new ArrayList<>();
+        ownSession().ifPresent(command::add);
+        command.add(java());
+        command.add(PidFile.mark(directory));
+        command.addAll(JvmOptions.access());
+        command.addAll(JvmOptions.read(directory).lines());
+        command.add("-Dcassandra.config=" + directory.yaml().toUri());
+        command.add("-Dcassandra.storagedir=" + directory.root());
+        command.add("-Dcassandra.logdir=" + directory.logs());
+        command.add("-Dcassandra.triggers_dir=" + directory.triggers());
+        command.add("-Dlogback.configurationFile=" + directory.logback());
+        command.add("-Dcassandra-foreground=yes");
+        command.add("-Dcom.sun.management.jmxremote.authenticate=false");
+        command.add("-Dio.netty.tryReflectionSetAccessible=true");
+        command.add("-XX:HeapDumpPath=" + directory.logs());
+        command.add("-XX:ErrorFile=" + directory.logs().resolve("hs_err_pid%p.log"));
+        distribution.jamm().ifPresent(jamm -> command.add("-javaagent:" + jamm));
+        if (config.agent()) {
+            command.add("-javaagent:" + distribution.plugin());
+        }
+        command.addAll(config.jvmOptions());
+        command.add("-cp");
+        List<Path> own = new ArrayList<>(config.classPath());
+        own.add(distribution.plugin());
+        command.add(distribution.classPath(directory.conf(), own));
+        command.add("org.apache.cassandra.service.CassandraDaemon");
+        return command;
+    }
+
+    /**
+     * A program that gives the node a session of its own, so that neither a terminal's end nor
+     * Ctrl-C reaches it past its launcher; where there is none, one against the former at least.
+     */
+    private static Optional<String> ownSession() {
+        List<String> folders =
+                List.of(System.getenv().getOrDefault("PATH", "").split(File.pathSeparator, -1));
+        return Stream.of("setsid", "nohup")
+                .filter(
+                        program ->
+                                folders.stream()
+                                        .anyMatch(f -> Files.isExecutable(Path.of(f, program))))
+                .findFirst();
+    }
+
+    private void refuseSecond(ProcessHandle running) {
+        throw new NodeException(
+                "a node already runs in %s (pid %d, from %s)"
+                        .formatted(directory.root(), running.pid(), directory.pidFile()));
+    }
+
+    private void forget() {
+        pidFile.remove(pid());
+        Thread hook = endHook;
+        endHook = null;
+        if (hook != null) {
+            try {
+                Runtime.getRuntime().removeShutdownHook(hook);
+            } catch (IllegalStateException e) {
+                // The hook runs already, and finds the process gone.
+                return;
+            }
+        }
+    }
+
+    /** Ends the node with this JVM, gracefully if that is soon enough. */
+    private void endQuietly() {
+        ProcessHandle handle = process().toHandle();
+        if (!Processes.terminate(handle, STOP_TIMEOUT)) {
+            Processes.kill(handle, KILL_TIMEOUT);
+        }
+        pidFile.remove(handle.pid());
+    }
+
+    private Process process() {
+        Process started = process;
+        if (started == null) {
+            throw new IllegalStateException("the node in " + directory.root() + " was not started");
+        }
+        return started;
+    }
+
+    private NodeSettings settings() {
+        NodeSettings read = settings;
+        if (read == null) {
+            throw new IllegalStateException("the node in " + directory.root() + " was not started");
+        }
+        return read;
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Cassandra's nodetool, in a JVM of its own, against one node. */
+public final class NodeTool {
+    /** How it ended, and what it printed to both its outputs. */
+    public record Result(int exitCode, String output) {}
+
+    private final Distribution distribution;
+    private final NodeDirectory directory;
+
+    /** Makes it for the node of a directory. */
+    public NodeTool(Distribution distribution, NodeDirectory directory) {
+        this.distribution = distribution;
+        this.directory = directory;
+    }
+
+    /** Runs a command and returns its output; thread-safe, and blocks until it ends. */
+    public Result run(String... arguments) {
+        try {
+            Process process =
+                    new ProcessBuilder(command(List.of(arguments)))
+                            .redirectErrorStream(true)
+                            .redirectInput(NodeProcess.NO_INPUT)
+                            .start();
+            byte[] output = process.getInputStream().readAllBytes();
+            return new Result(process.waitFor(), new String(output, StandardCharsets.UTF_8));
+        } catch (IOException e) {
+            throw new NodeException("cannot run nodetool: " + e.getMessage(), e);
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+    }
+
+    /** Runs a command on this process's own input and outputs, and returns its exit code. */
+    int runInherited(List<String> arguments) {
+        try {
+            return new ProcessBuilder(command(arguments)).inheritIO().start().waitFor();
+        } catch (IOException e) {
+            throw new NodeException("cannot run nodetool: " + e.getMessage(), e);
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+    }
+
+    private List<String> command(List<String> arguments) {
+        distribution.check();
+        List<String> command = new ArrayList<>();
+        command.add(NodeProcess.java());
+        command.addAll(List.of("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));
+        command.addAll(JvmOptions.access());
+        command.add("-Dcassandra.storagedir=" + directory.root());
+        command.add("-Dcassandra.logdir=" + directory.logs());
+        command.add("-Dcassandra.config=" + directory.yaml().toUri());
+        command.add("-Dlogback.configurationFile=" + directory.logbackTools());
+        command.add("-cp");
+        command.add(distribution.classPath(directory.conf(), List.of()));
+        command.add("org.apache.cassandra.tools.NodeTool");
+        command.add("-h");
+        command.add("127.0.0.1");
+        command.add("-p");
+        command.add(Integer.toString(JvmOptions.read(directory).jmxPort()));
+        command.addAll(arguments);
+        return command;
+    }
+
+    private static NodeException interrupted(InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return new NodeException("interrupted while nodetool ran", e);
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * The file that names a node's process. It outlives a crash, and the system hands the number to
+ * another process one day: so a process counts as the node's only with its {@link #mark} among its
+ * arguments.
+ */
+final class PidFile {
+    private final Path file;
+    private final NodeDirectory directory;
+
+    PidFile(NodeDirectory directory) {
+        this.file = directory.pidFile();
+        this.directory = directory;
+    }
+
+    /** The argument by which a directory's process is known, first on its command line. */
+    static String mark(NodeDirectory directory) {
+        return "-Dpetra.node=" + directory.root();
+    }
+
+    /** The node's process, if it runs. */
+    Optional<ProcessHandle> live() {
+        return read().flatMap(ProcessHandle::of)
+                .filter(process -> isMarked(process.info()) && Processes.isAlive(process));
+    }
+
+    /** Names a process. */
+    void write(long pid) {
+        try {
+            Files.writeString(file, pid + "\n");
+        } catch (IOException e) {
+            throw new NodeException("cannot write " + file + ": " + e, e);
+        }
+    }
+
+    /** Removes the file, unless it names another process by now. */
+    void remove(long pid) {
+        try {
+            if (read().filter(named -> named == pid).isPresent()) {
+                Files.deleteIfExists(file);
+            }
+        } catch (IOException e) {
+            throw new NodeException("cannot remove " + file + ": " + e, e);
+        }
+    }
+
+    private Optional<Long> read() {
+        try {
+            return Files.exists(file)
+                    ? Optional.of(Long.valueOf(Files.readString(file).strip()))
+                    : Optional.empty();
+        } catch (IOException e) {
+            throw new NodeException("cannot read " + file + ": " + e, e);
+        } catch (NumberFormatException e) {
+            throw new NodeException(
+                    file + " holds no process number: remove it if no node runs here", e);
+        }
+    }
+
+    /** A long command line is known only as a whole and cut short, hence the mark's place in it. */
+    private boolean isMarked(ProcessHandle.Info info) {
+        String mark = mark(directory);
+        return info.arguments()
+                .map(arguments -> List.of(arguments).contains(mark))
+                .orElseGet(() -> info.commandLine().orElse("").contains(mark + " "));
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher.cql;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
+import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.cql.ColumnDefinition;
+import com.datastax.oss.driver.api.core.cql.ColumnDefinitions;
+import com.datastax.oss.driver.api.core.cql.ExecutionInfo;
+import com.datastax.oss.driver.api.core.cql.ResultSet;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.loadbalancing.NodeDistance;
+import com.datastax.oss.driver.api.core.metadata.Node;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.StreamSupport;
+
+/** A connection to one node and to no other of its cluster, so that it shows what that node has. */
+public final class CqlClient implements AutoCloseable {
+    private static final int EXCERPT = 120;
+
+    private final CqlSession session;
+
+    private CqlClient(CqlSession session) {
+        this.session = session;
+    }
+
+    /** Connects; each request may take as long as the timeout says. */
+    public static CqlClient connect(String address, int port, Duration timeout) {
+        InetSocketAddress contact = new InetSocketAddress(address, port);
+        if (contact.isUnresolved()) {
+            throw new CqlException("unknown address " + address);
+        }
+        knock(contact, timeout);
+        try {
+            return new CqlClient(
+                    CqlSession.builder()
+                            .addContactPoint(contact)
+                            .withConfigLoader(driver(timeout))
+                            .withNodeDistanceEvaluator(
+                                    (node, datacenter) ->
+                                            isAt(node, contact)
+                                                    ? NodeDistance.LOCAL
+                                                    : NodeDistance.IGNORED)
+                            .build());
+        } catch (DriverException e) {
+            throw failed(contact, e);
+        }
+    }
+
+    /** Runs a statement to its last page; what the server warns of goes to the second writer. */
+    public void run(String statement, RowWriter writer, PrintWriter warnings) {
+        try {
+            ResultSet result = session.execute(statement);
+            ColumnDefinitions columns = result.getColumnDefinitions();
+            warn(result.getExecutionInfo(), warnings);
+            if (columns.size() == 0) {
+                return;
+            }
+            writer.begin(
+                    StreamSupport.stream(columns.spliterator(), false)
+                            .map(ColumnDefinition::getName)
+                            .map(name -> name.asInternal())
+                            .toList());
+            ExecutionInfo shown = result.getExecutionInfo();
+            // The iterator fetches the next page when this one is used up.
+            while (result.iterator().hasNext()) {
+                if (result.getExecutionInfo() != shown) {
+                    shown = result.getExecutionInfo();
+                    warn(shown, warnings);
+                }
+                List<Row> page = new ArrayList<>();
+                for (int left = result.getAvailableWithoutFetching(); left > 0; left--) {
+                    page.add(result.iterator().next());
+                }
+                writer.page(page);
+            }
+            writer.end();
+        } catch (DriverException | IllegalArgumentException e) {
+            throw new CqlException(e.getMessage() + "\n  in: " + excerpt(statement), e);
+        }
+    }
+
+    @Override
+    public void close() {
+        session.close();
+    }
+
+    private static boolean isAt(Node node, InetSocketAddress contact) {
+        return node.getEndPoint().resolve().equals(contact);
+    }
+
+    private static void warn(ExecutionInfo info, PrintWriter warnings) {
+        info.getWarnings().forEach(warning -> warnings.println("Warning: " + warning));
+        warnings.flush();
+    }
+
+    private static DriverConfigLoader driver(Duration timeout) {
+        return DriverConfigLoader.programmaticBuilder()
+                .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, timeout)
+                .withDuration(DefaultDriverOption.CONNECTION_CONNECT_TIMEOUT, timeout)
+                .withDuration(DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT, timeout)
+                .withDuration(DefaultDriverOption.CONNECTION_SET_KEYSPACE_TIMEOUT, timeout)
+                .withDuration(DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT, timeout)
+                // Any datacenter's node is local to whoever names it.
+                .withString(
+                        DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS,
+                        "DcInferringLoadBalancingPolicy")
+                .withInt(DefaultDriverOption.REQUEST_PAGE_SIZE, 1000)
+                .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, false)
+                .withBoolean(DefaultDriverOption.METADATA_TOKEN_MAP_ENABLED, false)
+                .withInt(DefaultDriverOption.NETTY_IO_SIZE, 1)
+                .withInt(DefaultDriverOption.NETTY_ADMIN_SIZE, 1)
+                .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
+                .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0)
+                .build();
+    }
+
+    /** Tells a closed port from what a driver would make of it. */
+    private static void knock(InetSocketAddress contact, Duration timeout) {
+        try (Socket socket = new Socket()) {
+            socket.connect(contact, Math.toIntExact(timeout.toMillis()));
+        } catch (IOException e) {
+            throw failed(contact, e);
+        }
+    }
+
+    private static CqlException failed(InetSocketAddress contact, Exception e) {
+        return new CqlException(
+                "no CQL on %s:%d: %s"
+                        .formatted(contact.getHostString(), contact.getPort(), e.getMessage()),
+                e);
+    }
+
+    private static String excerpt(String statement) {
+        String line = statement.replaceAll("\\s+", " ");
+        return line.length() <= EXCERPT ? line : line.substring(0, EXCERPT) + "…";
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher.cql;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * Splits a script into statements at its semicolons: those outside of strings, quoted names, {@code
+ * $$} bodies, comments and batches. Comments are dropped and line breaks kept, because Cassandra's
+ * grammar has no comment at the very end, and its errors name lines.
+ */
+public final class CqlScript {
+    private final String text;
+    private final List<String> statements = new ArrayList<>();
+    private final StringBuilder statement = new StringBuilder();
+    private int at;
+
+    /** The start of the batch that the current statement is, or -1. */
+    private int batchStart = -1;
+
+    /** The word before the present place, in capitals; empty where a symbol is. */
+    private String lastWord = "";
+
+    private CqlScript(String text) {
+        this.text = text;
+    }
+
+    /** Returns the statements in order, without their semicolons; empty ones are left out. */
+    public static List<String> split(String text) {
+        CqlScript script = new CqlScript(text);
+        script.read();
+        return script.statements;
+    }
+
+    private void read() {
+        while (at < text.length()) {
+            char c = text.charAt(at);
+            if (c == '\'') {
+                copyTo(end("'", "string"));
+            } else if (c == '"') {
+                copyTo(end("\"", "quoted name"));
+            } else if (text.startsWith("$$", at)) {
+                copyTo(end("$$", "$$ body"));
+            } else if (text.startsWith("--", at) || text.startsWith("//", at)) {
+                skipLineComment();
+            } else if (text.startsWith("/*", at)) {
+                skipBlockComment();
+            } else if (c == ';' && batchStart < 0) {
+                endStatement();
+                at++;
+            } else if (Character.isLetter(c)) {
+                readWord();
+            } else {
+                if (!Character.isWhitespace(c)) {
+                    lastWord = "";
+                }
+                copyTo(at + 1);
+            }
+        }
+        if (batchStart >= 0) {
+            throw new CqlException("batch without APPLY BATCH " + position(batchStart));
+        }
+        endStatement();
+    }
+
+    /** Finds the end of what is quoted here; a doubled quote stands for itself within. */
+    private int end(String quote, String what) {
+        int close = text.indexOf(quote, at + quote.length());
+        while (close >= 0 && quote.length() == 1 && text.startsWith(quote, close + 1)) {
+            close = text.indexOf(quote, close + 2);
+        }
+        if (close < 0) {
+            throw new CqlException("unterminated " + what + " " + position(at));
+        }
+        lastWord = "";
+        return close + quote.length();
+    }
+
+    private void skipLineComment() {
+        while (at < text.length() && text.charAt(at) != '\n' && text.charAt(at) != '\r') {
+            at++;
+        }
+    }
+
+    private void skipBlockComment() {
+        int close = text.indexOf("*/", at + 2);
+        if (close < 0) {
+            throw new CqlException("unterminated comment " + position(at));
+        }
+        statement.append(' ');
+        text.substring(at, close).chars().filter(c -> c == '\n').forEach(c -> statement.append('\n'));
+        at = close + 2;
+    }
+
+    private void readWord() {
+        int start = at;
+        boolean first = statement.toString().isBlank();
+        int end = at;
+        while (end < text.length() && isWordPart(text.charAt(end))) {
+            end++;
+        }
+        copyTo(end);
+        String word = text.substring(start, end).toUpperCase(Locale.ROOT);
+        if (first && word.equals("BEGIN")) {
+            batchStart = start;
+        } else if (batchStart >= 0 && word.equals("BATCH") && lastWord.equals("APPLY")) {
+            batchStart = -1;
+        }
+        lastWord = word;
+    }
+
+    private void copyTo(int end) {
+        statement.append(text, at, end);
+        at = end;
+    }
+
+    private void endStatement() {
+        String ended = statement.toString().strip();
+        if (!ended.isEmpty()) {
+            statements.add(ended);
+        }
+        statement.setLength(0);
+        lastWord = "";
+    }
+
+    private static boolean isWordPart(char c) {
+        return Character.isLetterOrDigit(c) || c == '_';
+    }
+
+    private String position(int offset) {
+        int line = 1;
+        int lineStart = 0;
+        for (int i = 0; i < offset; i++) {
+            if (text.charAt(i) == '\n') {
+                line++;
+                lineStart = i + 1;
+            }
+        }
+        return "that starts at line " + line + ", column " + (offset - lineStart + 1);
+    }
+}

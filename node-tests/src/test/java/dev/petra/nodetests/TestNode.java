@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
+import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeProcess;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+
+/** One real node on loopback with ports of its own, and sessions to it. */
+final class TestNode implements AutoCloseable {
+    private static final Duration BOOT = Duration.ofMinutes(3);
+    private static final String ADDRESS = "127.0.0.1";
+
+    private final NodeProcess process;
+
+    private TestNode(NodeConfig config) {
+        this.process = new NodeProcess(config);
+    }
+
+    /** Starts a node in a directory and waits until it takes CQL. */
+    static TestNode start(Path directory, UnaryOperator<NodeConfig.Builder> options) {
+        NodeConfig.Builder config =
+                NodeConfig.builder(directory)
+                        .address(ADDRESS)
+                        .nativePort(freePort())
+                        .storagePort(freePort())
+                        .jmxPort(freePort())
+                        .heap("512MiB")
+                        .engineParameters(Map.of("engine", "rocks", "memory", "128MiB"))
+                        .fastRing()
+                        .endWithThisJvm(true);
+        TestNode node = new TestNode(options.apply(config).build());
+        node.restart();
+        return node;
+    }
+
+    static TestNode start(Path directory) {
+        return start(directory, UnaryOperator.identity());
+    }
+
+    static int freePort() {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(ADDRESS))) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    NodeProcess process() {
+        return process;
+    }
+
+    void restart() {
+        process.start();
+        process.awaitCql(BOOT);
+    }
+
+    CqlSession session() {
+        return CqlSession.builder()
+                .addContactPoint(new InetSocketAddress(ADDRESS, process.nativePort()))
+                .withLocalDatacenter("datacenter1")
+                .withConfigLoader(
+                        DriverConfigLoader.programmaticBuilder()
+                                .withDuration(
+                                        DefaultDriverOption.REQUEST_TIMEOUT, Duration.ofSeconds(30))
+                                .withDuration(
+                                        DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT,
+                                        Duration.ofSeconds(30))
+                                .withDuration(
+                                        DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT,
+                                        Duration.ofSeconds(30))
+                                .withBoolean(
+                                        DefaultDriverOption.REQUEST_WARN_IF_SET_KEYSPACE, false)
+                                .build())
+                .build();
+    }
+
+    @Override
+    public void close() {
+        if (process.isAlive()) process.kill();
+    }
+}
