@@ -13,12 +13,18 @@ import java.util.Objects;
 final class ConfFiles {
     private static final Map<String, String> FLAGS =
             Map.of(
-                    CassandraYaml.LISTEN_ADDRESS, " (--address)",
-                    CassandraYaml.RPC_ADDRESS, " (--address)",
-                    CassandraYaml.NATIVE_PORT, " (--port)",
-                    CassandraYaml.STORAGE_PORT, " (--storage-port)",
-                    "-Xmx", " (--heap)",
-                    "-Dcassandra.jmx.local.port=", " (--jmx-port)");
+                    CassandraYaml.LISTEN_ADDRESS,
+                    " (--address)",
+                    CassandraYaml.RPC_ADDRESS,
+                    " (--address)",
+                    CassandraYaml.NATIVE_PORT,
+                    " (--port)",
+                    CassandraYaml.STORAGE_PORT,
+                    " (--storage-port)",
+                    "-Xmx",
+                    " (--heap)",
+                    "-Dcassandra.jmx.local.port=",
+                    " (--jmx-port)");
 
     private final NodeConfig config;
     private final NodeDirectory directory;
@@ -41,9 +47,7 @@ final class ConfFiles {
         JvmOptions options = JvmOptions.of(directory, jvmText());
         if (!isAbsent(directory.jvmOptions())) {
             options = JvmOptions.read(directory);
-            refuse(
-                    directory.jvmOptions(),
-                    options.differences(config.heap(), config.jmxPort()));
+            refuse(directory.jvmOptions(), options.differences(config.heap(), config.jmxPort()));
         }
         return NodeSettings.of(directory, yaml, options);
     }
@@ -106,6 +110,8 @@ final class ConfFiles {
                                     FLAGS.getOrDefault(each.path(), "")));
         }
         throw new NodeException(
-                message + "The file is yours and is kept: edit it, or do not ask for anything else.");
+                message
+                        + "The file is yours and is kept: edit it, or do not ask for anything"
+                        + " else.");
     }
 }

@@ -40,6 +40,7 @@ final class CqlCommand implements Runnable {
     @Option(
             names = "--port",
             paramLabel = "PORT",
+            converter = PortConverter.class,
             defaultValue = "9042",
             description = "The port of CQL; default: ${DEFAULT-VALUE}.")
     private int port = 9042;
@@ -95,7 +96,10 @@ final class CqlCommand implements Runnable {
                         file.equals("-")
                                 ? System.in.readAllBytes()
                                 : Files.readAllBytes(Path.of(file));
-                return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
+                return StandardCharsets.UTF_8
+                        .newDecoder()
+                        .decode(ByteBuffer.wrap(bytes))
+                        .toString();
             } catch (CharacterCodingException e) {
                 throw new CqlException(file + " is not in UTF-8", e);
             } catch (NoSuchFileException e) {

@@ -68,8 +68,7 @@ public record Distribution(Path home) {
         if (!Files.isDirectory(cassandra())) {
             return Optional.empty();
         }
-        try (DirectoryStream<Path> jars =
-                Files.newDirectoryStream(cassandra(), prefix + "*.jar")) {
+        try (DirectoryStream<Path> jars = Files.newDirectoryStream(cassandra(), prefix + "*.jar")) {
             Iterator<Path> found = jars.iterator();
             return found.hasNext() ? Optional.of(found.next()) : Optional.empty();
         } catch (IOException e) {

@@ -35,9 +35,4 @@ public record HeapSize(int mebibytes) {
     String jvm() {
         return mebibytes + "m";
     }
-
-    @Override
-    public String toString() {
-        return mebibytes % 1024 == 0 ? mebibytes / 1024 + "GiB" : mebibytes + "MiB";
-    }
 }

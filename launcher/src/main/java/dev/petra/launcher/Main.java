@@ -7,6 +7,7 @@ import java.io.FileOutputStream;
 import java.io.OutputStreamWriter;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.logging.LogManager;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -17,11 +18,7 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "petra",
         description = "Runs a Cassandra node with Petra in it, and talks to it.",
-        subcommands = {
-            RunCommand.class,
-            StopCommand.class,
-            CqlCommand.class
-        })
+        subcommands = {RunCommand.class, StopCommand.class, CqlCommand.class})
 public final class Main implements Runnable {
     /** The exit code for what a user can mend. */
     static final int FAILED = 1;
@@ -34,7 +31,9 @@ public final class Main implements Runnable {
 
     /** Runs a command line and ends this JVM with its exit code. */
     public static void main(String[] args) {
-        System.exit(commandLine(writer(FileDescriptor.out), writer(FileDescriptor.err)).execute(args));
+        LogManager.getLogManager().reset(); // Netty would write warnings to the error output.
+        System.exit(
+                commandLine(writer(FileDescriptor.out), writer(FileDescriptor.err)).execute(args));
     }
 
     /** The whole command, on other outputs than this process's if need be. */
@@ -77,8 +76,7 @@ public final class Main implements Runnable {
     // Java would take the charset of the locale, and with it lose text under LANG=C.
     private static PrintWriter writer(FileDescriptor descriptor) {
         return new PrintWriter(
-                new OutputStreamWriter(
-                        new FileOutputStream(descriptor), StandardCharsets.UTF_8));
+                new OutputStreamWriter(new FileOutputStream(descriptor), StandardCharsets.UTF_8));
     }
 
     /** The options that every command has. */

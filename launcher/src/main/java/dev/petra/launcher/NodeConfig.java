@@ -108,7 +108,9 @@ public final class NodeConfig {
             this.directory = directory;
         }
 
-        /** The folder whose {@code lib} it runs from; the property {@code petra.home} by default. */
+        /**
+         * The folder whose {@code lib} it runs from; the property {@code petra.home} by default.
+         */
         public Builder home(Path home) {
             distribution = Optional.of(new Distribution(home));
             return this;

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -18,8 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class NodeProcess {
     static final ProcessBuilder.Redirect NO_INPUT =
-            ProcessBuilder.Redirect.from(
-                    new File(File.separatorChar == '/' ? "/dev/null" : "NUL"));
+            ProcessBuilder.Redirect.from(new File(File.separatorChar == '/' ? "/dev/null" : "NUL"));
 
     private static final Duration STOP_TIMEOUT = Duration.ofSeconds(90);
     private static final Duration KILL_TIMEOUT = Duration.ofSeconds(30);
@@ -47,7 +47,7 @@ public final class NodeProcess {
         config.distribution().check();
         directory.createRoot();
         StartLock.hold(directory, this::startAlone);
-        if (config.endWithThisJvm()) {
+        if (config.endWithThisJvm() && endHook == null) {
             endHook = new Thread(this::endQuietly, "end-node");
             Runtime.getRuntime().addShutdownHook(endHook);
         }
@@ -98,11 +98,10 @@ public final class NodeProcess {
 
     /** Crashes the node (SIGKILL), as a dying machine would, and waits for its end. */
     public void kill() {
-        boolean ended = Processes.kill(process().toHandle(), KILL_TIMEOUT);
-        forget();
-        if (!ended) {
+        if (!ended(process().destroyForcibly(), KILL_TIMEOUT)) {
             throw new NodeException("the node (pid " + pid() + ") outlives a SIGKILL");
         }
+        forget();
     }
 
     /** Stops the node gracefully: it drains. */
@@ -112,7 +111,9 @@ public final class NodeProcess {
 
     /** Stops the node gracefully (SIGTERM); an error if it has not ended in time. */
     public void stop(Duration timeout) {
-        if (!Processes.terminate(process().toHandle(), timeout)) {
+        Process running = process();
+        running.destroy();
+        if (!ended(running, timeout)) {
             throw new NodeException(
                     "the node (pid %d) has not stopped in %d s, log %s"
                             .formatted(pid(), timeout.toSeconds(), logFile()));
@@ -276,11 +277,21 @@ public final class NodeProcess {
 
     /** Ends the node with this JVM, gracefully if that is soon enough. */
     private void endQuietly() {
-        ProcessHandle handle = process().toHandle();
-        if (!Processes.terminate(handle, STOP_TIMEOUT)) {
-            Processes.kill(handle, KILL_TIMEOUT);
+        Process running = process();
+        running.destroy();
+        if (!ended(running, STOP_TIMEOUT)) {
+            ended(running.destroyForcibly(), KILL_TIMEOUT);
         }
-        pidFile.remove(handle.pid());
+        pidFile.remove(running.pid());
+    }
+
+    private static boolean ended(Process process, Duration timeout) {
+        try {
+            return process.waitFor(timeout.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new NodeException("interrupted while waiting for a node", e);
+        }
     }
 
     private Process process() {

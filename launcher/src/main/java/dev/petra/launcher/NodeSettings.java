@@ -8,8 +8,7 @@ record NodeSettings(
         String listenAddress, int storagePort, String rpcAddress, int nativePort, int jmxPort) {
 
     /** Picks them out of what the node's own process is going to read. */
-    static NodeSettings of(
-            NodeDirectory directory, Map<String, Object> yaml, JvmOptions options) {
+    static NodeSettings of(NodeDirectory directory, Map<String, Object> yaml, JvmOptions options) {
         return new NodeSettings(
                 text(yaml, CassandraYaml.LISTEN_ADDRESS),
                 port(directory, yaml, CassandraYaml.STORAGE_PORT, 7000),

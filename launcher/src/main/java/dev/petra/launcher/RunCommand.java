@@ -41,18 +41,21 @@ final class RunCommand implements Callable<Integer> {
     @Option(
             names = "--port",
             paramLabel = "PORT",
+            converter = PortConverter.class,
             description = "The port of CQL; 9042 in a new directory.")
     private @Nullable Integer port;
 
     @Option(
             names = "--storage-port",
             paramLabel = "PORT",
+            converter = PortConverter.class,
             description = "The port of other nodes; 7000 in a new directory.")
     private @Nullable Integer storagePort;
 
     @Option(
             names = "--jmx-port",
             paramLabel = "PORT",
+            converter = PortConverter.class,
             description = "The loopback port of nodetool; 7199 in a new directory.")
     private @Nullable Integer jmxPort;
 

@@ -38,11 +38,8 @@ final class StopCommand implements Runnable {
         ProcessHandle node =
                 pidFile.live()
                         .orElseThrow(
-                                () ->
-                                        new NodeException(
-                                                "no node runs in " + directory.root()));
-        boolean ended =
-                force ? Processes.kill(node, timeout) : Processes.terminate(node, timeout);
+                                () -> new NodeException("no node runs in " + directory.root()));
+        boolean ended = force ? Processes.kill(node, timeout) : Processes.terminate(node, timeout);
         if (!ended) {
             throw new NodeException(
                     "the node (pid %d) has not ended in %d s, log %s%s"

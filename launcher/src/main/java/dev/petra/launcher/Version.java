@@ -16,8 +16,7 @@ final class Version implements IVersionProvider {
             versions.load(Objects.requireNonNull(file));
         }
         return new String[] {
-            "petra %s, for Cassandra %s"
-                    .formatted(versions.get("petra"), versions.get("cassandra"))
+            "petra %s, for Cassandra %s".formatted(versions.get("petra"), versions.get("cassandra"))
         };
     }
 }

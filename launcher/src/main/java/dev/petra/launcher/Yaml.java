@@ -26,7 +26,8 @@ final class Yaml {
     /** A contradiction: what the file says where something else was asked for. */
     record Difference(String path, String found, String asked) {}
 
-    private static final Pattern PLAIN = Pattern.compile("[A-Za-z/][A-Za-z0-9_./-]*|[0-9]+(d|h|m|s|ms|KiB|MiB|GiB)");
+    private static final Pattern PLAIN =
+            Pattern.compile("[A-Za-z/][A-Za-z0-9_./-]*|[0-9]+(d|h|m|s|ms|KiB|MiB|GiB)");
 
     /** Plain words that Cassandra's YAML 1.1 reads as booleans or null. */
     private static final Set<String> RESERVED =
@@ -115,8 +116,7 @@ final class Yaml {
                         String text = value.toString();
                         boolean plain =
                                 PLAIN.matcher(text).matches()
-                                        && !RESERVED.contains(
-                                                text.toLowerCase(Locale.ROOT));
+                                        && !RESERVED.contains(text.toLowerCase(Locale.ROOT));
                         return representScalar(
                                 Tag.STR,
                                 text,

@@ -24,8 +24,14 @@ final class Cursor implements AutoCloseable {
 
     Cursor(RocksStore store) {
         this.store = store;
-        this.database = store.database();
-        this.use = database.acquire();
+        Database pinned;
+        int pin;
+        do {
+            pinned = store.database();
+            pin = pinned.acquire();
+        } while (pin == Database.CLOSED);
+        this.database = pinned;
+        this.use = pin;
         try {
             this.iterator = database.newIterator();
             Buffers spare = Buffers.SPARE.get();

@@ -27,6 +27,10 @@ import org.slf4j.LoggerFactory;
  */
 final class Database implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Database.class);
+
+    /** Instead of a use: there is none to be had any more. */
+    static final int CLOSED = -1;
+
     private static final int STRIPES = 16;
     private static final int STRIDE = 16; // ints: one cache line
     private static final long LOG_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
@@ -70,17 +74,14 @@ final class Database implements AutoCloseable {
     /**
      * Counts one use.
      *
-     * @return what to give to {@link #release}
-     * @throws IllegalStateException if the database is closed
+     * @return what to give to {@link #release}, or {@link #CLOSED}
      */
     int acquire() {
         int stripe = ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
         users.incrementAndGet(stripe);
-        if (closed) {
-            users.decrementAndGet(stripe);
-            throw new IllegalStateException("The store of " + name + " is closed.");
-        }
-        return stripe;
+        if (!closed) return stripe;
+        users.decrementAndGet(stripe);
+        return CLOSED;
     }
 
     /** Ends one use; from any thread. */

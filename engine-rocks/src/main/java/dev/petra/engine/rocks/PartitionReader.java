@@ -108,12 +108,16 @@ final class PartitionReader {
 
     private OneRow get(
             DecoratedKey key, Clustering<?> clustering, ReadContext context, Scratch scratch) {
-        Database database = store.database();
         Catalog catalog = store.catalog();
         ByteSink keys = scratch.key.clear();
         store.partitionKeys().put(keys, key);
         int prefix = keys.position();
-        int use = database.acquire();
+        Database database;
+        int use;
+        do {
+            database = store.database();
+            use = database.acquire();
+        } while (use == Database.CLOSED);
         try {
             boolean mayHaveRecord = catalog.hasPartitionRecords();
             long ended = store.recordWritesEnded();

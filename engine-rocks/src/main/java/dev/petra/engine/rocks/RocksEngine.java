@@ -14,7 +14,6 @@ import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
-import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.io.FSWriteError;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Cache;
@@ -23,8 +22,6 @@ import org.rocksdb.HyperClockCache;
 import org.rocksdb.Priority;
 import org.rocksdb.RateLimiter;
 import org.rocksdb.RateLimiterMode;
-import org.rocksdb.RocksDBException;
-import org.rocksdb.SstFileManager;
 import org.rocksdb.StringAppendOperator;
 import org.rocksdb.WriteBufferManager;
 
@@ -44,7 +41,6 @@ final class RocksEngine implements StorageEngine {
     final Cache cache;
     final WriteBufferManager writeBuffers;
     final RateLimiter rateLimiter;
-    final SstFileManager fileManager;
     final StringAppendOperator mergeOperator;
 
     RocksEngine(RocksSettings settings) {
@@ -57,12 +53,6 @@ final class RocksEngine implements StorageEngine {
         this.rateLimiter =
                 new RateLimiter(
                         UNLIMITED, REFILL_MICROS, FAIRNESS, RateLimiterMode.WRITES_ONLY, false);
-        try {
-            // With it RocksDB goes on by itself once a full disk has room again.
-            this.fileManager = new SstFileManager(env);
-        } catch (RocksDBException e) {
-            throw new ConfigurationException("RocksDB's file manager: " + e.getMessage(), e);
-        }
         this.mergeOperator = new StringAppendOperator("");
         this.syncer = new LogSyncer(stores::values);
     }
@@ -170,7 +160,6 @@ final class RocksEngine implements StorageEngine {
         }
         syncer.close();
         mergeOperator.close();
-        fileManager.close();
         rateLimiter.close();
         writeBuffers.close();
         cache.close();

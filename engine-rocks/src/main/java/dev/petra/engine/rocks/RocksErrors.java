@@ -6,6 +6,7 @@ import dev.petra.engine.WriteStallException;
 import java.nio.file.Path;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.Status;
 
@@ -20,16 +21,19 @@ final class RocksErrors {
 
     static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
         if (isDamage(e)) return corrupt(e, table, directory);
-        if (isFull(e))
-            return new WriteStallException(
-                    "The disk of "
-                            + table
-                            + " is full ("
-                            + directory
-                            + "): "
-                            + e.getMessage()
-                            + ". Free space; writing goes on by itself then.");
+        if (isFull(e)) return full(table, directory, e.getMessage());
         return error(new FSWriteError(e, directory));
+    }
+
+    static WriteStallException full(String table, Path directory, @Nullable String detail) {
+        return new WriteStallException(
+                "The disk of "
+                        + table
+                        + " is full ("
+                        + directory
+                        + "): "
+                        + detail
+                        + ". Free space; writing goes on by itself then.");
     }
 
     /** The store says that it cannot take the write now, without having taken it. */
@@ -37,6 +41,11 @@ final class RocksErrors {
         return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
     }
 
+    /**
+     * The disk is full. RocksDB refuses all writes from then on, also when there is room again: its
+     * log's writer remembers the error ("Writer has previous error", facebook/rocksdb #11643), so
+     * the database must be opened anew.
+     */
     static boolean isFull(RocksDBException e) {
         return (e.getStatus() != null && e.getStatus().getSubCode() == Status.SubCode.NoSpace)
                 || String.valueOf(e.getMessage()).contains("No space left on device");

@@ -51,16 +51,27 @@ import org.slf4j.LoggerFactory;
 /** One table generation in one RocksDB database. */
 final class RocksStore implements TableStore {
     private static final Logger logger = LoggerFactory.getLogger(RocksStore.class);
+    private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long LEAST_ROOM = 4 << 20;
     private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
     private final RocksEngine engine;
     private final StoreSpec spec;
     private final StoreFile file;
-    private final Database database;
-    private final Catalog catalog;
     private final PartitionKeys partitionKeys;
     private final PartitionReader reader = new PartitionReader(this);
+    private volatile Opened opened;
     private volatile boolean hasData;
+
+    /** Why writes are refused until the database was opened anew; null while it is well. */
+    private volatile @Nullable String full;
+
+    private volatile long healAt;
+
+    /** For good; not while the database is opened anew. */
+    private volatile boolean closed;
+
+    /** Guarded by this, which is held while the database is closed or opened. */
     private boolean dropped;
 
     private final AtomicLong recordWritesBegun = new AtomicLong();
@@ -69,9 +80,18 @@ final class RocksStore implements TableStore {
     private final LongAdder reads = new LongAdder();
     private final SyncState unsynced = new SyncState();
 
+    /** The database while it is open, and what was read from it. */
+    private record Opened(Database database, Catalog catalog) {}
+
     static RocksStore open(RocksEngine engine, StoreSpec spec) {
         StoreFile file = new StoreFile(spec);
         boolean create = file.prepare();
+        RocksStore store = new RocksStore(engine, spec, file, openDatabase(engine, spec, create));
+        if (create) file.ready();
+        return store;
+    }
+
+    private static Opened openDatabase(RocksEngine engine, StoreSpec spec, boolean create) {
         TableOptions options = new TableOptions(engine, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
@@ -89,9 +109,7 @@ final class RocksStore implements TableStore {
                             handles.get(1),
                             options.owned());
             try {
-                RocksStore store = new RocksStore(engine, spec, file, database);
-                if (create) file.ready();
-                return store;
+                return new Opened(database, new Catalog(database, spec.metadata().get()));
             } catch (Throwable t) {
                 database.close();
                 throw t;
@@ -104,27 +122,40 @@ final class RocksStore implements TableStore {
         }
     }
 
-    private RocksStore(RocksEngine engine, StoreSpec spec, StoreFile file, Database database)
-            throws RocksDBException {
+    private RocksStore(RocksEngine engine, StoreSpec spec, StoreFile file, Opened opened) {
         this.engine = engine;
         this.spec = spec;
         this.file = file;
-        this.database = database;
-        TableMetadata table = spec.metadata().get();
-        this.partitionKeys = new PartitionKeys(table.partitioner);
-        this.catalog = new Catalog(database, table);
+        this.opened = opened;
+        this.partitionKeys = new PartitionKeys(spec.metadata().get().partitioner);
         // No block is read for it, so that a damaged one does not keep the store from opening.
-        this.hasData = database.db.getLatestSequenceNumber() > 0;
+        this.hasData = opened.database.db.getLatestSequenceNumber() > 0;
     }
 
     // For the readers and writers of this package
 
+    /**
+     * The database to use now. Blocks only while it is opened anew, after a full disk.
+     *
+     * @throws IllegalStateException if the store is closed
+     */
     Database database() {
-        return database;
+        Database database = opened.database;
+        if (!database.isClosed()) return database;
+        if (closed) throw new IllegalStateException("The store of " + name() + " is closed.");
+        return reopened();
+    }
+
+    private synchronized Database reopened() {
+        String reason = full;
+        if (!opened.database.isClosed()) return opened.database;
+        if (reason == null)
+            throw new IllegalStateException("The store of " + name() + " is closed.");
+        throw RocksErrors.full(name(), directory(), reason);
     }
 
     Catalog catalog() {
-        return catalog;
+        return opened.catalog;
     }
 
     PartitionKeys partitionKeys() {
@@ -176,36 +207,47 @@ final class RocksStore implements TableStore {
 
     @Override
     public void write(PartitionUpdate update) {
-        boolean record = UpdateWriter.hasPartitionRecord(update);
-        int use = database.acquire();
+        if (full != null) heal();
+        Database database;
+        int use;
+        do {
+            database = database();
+            use = database.acquire();
+        } while (use == Database.CLOSED);
         try {
-            unsynced.refuseAfterFailure();
-            UpdateWriter writer = UpdateWriter.get();
-            int entries = writer.encode(update, this);
-            if (entries == 0) return;
-            if (record) {
-                catalog.setHasPartitionRecords();
-                recordWritesBegun.incrementAndGet();
-            }
-            WalSync mode = engine.walSync();
-            try {
-                write(writer, entries, mode == WalSync.BATCH);
-            } finally {
-                if (record) recordWritesEnded.incrementAndGet();
-            }
-            if (!hasData) hasData = true;
-            writes.increment();
-            if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
+            write(update, database);
         } catch (RocksDBException e) {
-            throw RocksErrors.onWrite(e, name(), directory());
+            throw failed(e);
         } catch (Catalog.CatalogWriteFailure e) {
-            throw RocksErrors.onWrite(e.error, name(), directory());
+            throw failed(e.error);
         } finally {
             database.release(use);
         }
     }
 
-    private void write(UpdateWriter writer, int entries, boolean synced) throws RocksDBException {
+    private void write(PartitionUpdate update, Database database) throws RocksDBException {
+        unsynced.refuseAfterFailure();
+        boolean record = UpdateWriter.hasPartitionRecord(update);
+        UpdateWriter writer = UpdateWriter.get();
+        int entries = writer.encode(update, this);
+        if (entries == 0) return;
+        if (record) {
+            catalog().setHasPartitionRecords();
+            recordWritesBegun.incrementAndGet();
+        }
+        WalSync mode = engine.walSync();
+        try {
+            write(writer, entries, database, mode == WalSync.BATCH);
+        } finally {
+            if (record) recordWritesEnded.incrementAndGet();
+        }
+        if (!hasData) hasData = true;
+        writes.increment();
+        if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
+    }
+
+    private void write(UpdateWriter writer, int entries, Database database, boolean synced)
+            throws RocksDBException {
         WriteOptions options = synced ? database.syncedWriteOptions : database.writeOptions;
         if (entries == 1) {
             awaitRoom(
@@ -214,6 +256,53 @@ final class RocksStore implements TableStore {
             try (WriteBatch batch = new WriteBatch(writer.batch())) {
                 awaitRoom(() -> database.db.write(options, batch));
             }
+        }
+    }
+
+    private RuntimeException failed(RocksDBException e) {
+        if (RocksErrors.isFull(e) && full == null) {
+            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            full = String.valueOf(e.getMessage());
+            logger.error(
+                    "The disk of {} is full ({}); writes to it fail until there is room",
+                    name(),
+                    directory());
+        }
+        return RocksErrors.onWrite(e, name(), directory());
+    }
+
+    /**
+     * Opens the database anew if there is room again, now and then; see {@link RocksErrors#isFull}.
+     * Acknowledged writes are in its log, which is replayed then.
+     *
+     * @throws WriteStallException if the disk is still full
+     */
+    private void heal() {
+        String reason = full;
+        if (reason == null) return;
+        if (System.nanoTime() - healAt < 0 || !hasRoom())
+            throw RocksErrors.full(name(), directory(), reason);
+        synchronized (this) {
+            if (full == null || closed) return;
+            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            opened.database.close();
+            opened = openDatabase(engine, spec, false);
+            unsynced.renewed();
+            full = null;
+            logger.info("The disk of {} has room again; writes go on", name());
+        }
+    }
+
+    /** Replay writes what is in the log once more, as a data file. */
+    private boolean hasRoom() {
+        try {
+            long log = 0;
+            try (var files = Files.newDirectoryStream(directory(), "*.log")) {
+                for (Path file : files) log += Files.size(file);
+            }
+            return Files.getFileStore(directory()).getUsableSpace() > log + LEAST_ROOM;
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory());
         }
     }
 
@@ -308,19 +397,24 @@ final class RocksStore implements TableStore {
     // Maintenance
 
     private interface Work {
-        void run() throws RocksDBException, IOException;
+        void run(Database database) throws RocksDBException, IOException;
     }
 
     private interface Measure<T> {
-        T get() throws RocksDBException;
+        T get(Database database) throws RocksDBException;
     }
 
     private void maintain(Work work) {
-        int use = database.acquire();
+        Database database;
+        int use;
+        do {
+            database = database();
+            use = database.acquire();
+        } while (use == Database.CLOSED);
         try {
-            work.run();
+            work.run(database);
         } catch (RocksDBException e) {
-            throw RocksErrors.onWrite(e, name(), directory());
+            throw failed(e);
         } catch (IOException e) {
             throw new FSWriteError(e, directory());
         } finally {
@@ -329,9 +423,14 @@ final class RocksStore implements TableStore {
     }
 
     private <T> T measure(Measure<T> measure) {
-        int use = database.acquire();
+        Database database;
+        int use;
+        do {
+            database = database();
+            use = database.acquire();
+        } while (use == Database.CLOSED);
         try {
-            return measure.get();
+            return measure.get(database);
         } catch (RocksDBException e) {
             throw RocksErrors.onRead(e, name(), directory());
         } finally {
@@ -341,19 +440,19 @@ final class RocksStore implements TableStore {
 
     @Override
     public void syncLog() {
-        maintain(() -> database.db.syncWal());
+        maintain(database -> database.db.syncWal());
     }
 
     /** Syncs if there is something to sync, and wakes the writers that wait for it. */
     void syncUnsynced() {
-        if (!unsynced.isPending() || database.isClosed()) return;
+        if (!unsynced.isPending() || full != null || opened.database.isClosed()) return;
         unsynced.sync(this::syncLog);
     }
 
     @Override
     public void flush() {
         maintain(
-                () -> {
+                database -> {
                     try (FlushOptions options =
                             new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
                         database.db.flush(options, List.of(database.data, database.catalog));
@@ -364,15 +463,16 @@ final class RocksStore implements TableStore {
     @Override
     public void compact(Collection<Range<Token>> ranges) {
         maintain(
-                () -> {
-                    if (ranges.isEmpty()) compact(null, null);
+                database -> {
+                    if (ranges.isEmpty()) compact(database, null, null);
                     else
                         for (TokenRanges.KeyRange range : TokenRanges.of(ranges, partitionKeys))
-                            compact(range.from(), range.to());
+                            compact(database, range.from(), range.to());
                 });
     }
 
-    private void compact(byte @Nullable [] from, byte @Nullable [] to) throws RocksDBException {
+    private static void compact(Database database, byte @Nullable [] from, byte @Nullable [] to)
+            throws RocksDBException {
         try (CompactRangeOptions options =
                 new CompactRangeOptions()
                         .setBottommostLevelCompaction(BottommostLevelCompaction.kForceOptimized)
@@ -390,7 +490,7 @@ final class RocksStore implements TableStore {
         boolean complete = false;
         try {
             maintain(
-                    () -> {
+                    database -> {
                         RocksEngine.deleteTree(staged);
                         try (Checkpoint checkpoint = Checkpoint.create(database.db)) {
                             checkpoint.createCheckpoint(staged.toString());
@@ -408,11 +508,11 @@ final class RocksStore implements TableStore {
     @Override
     public void retainRanges(Collection<Range<Token>> owned) {
         maintain(
-                () -> {
+                database -> {
                     for (TokenRanges.KeyRange gap : TokenRanges.gaps(owned, partitionKeys)) {
                         database.db.deleteRange(
                                 database.data, database.writeOptions, gap.from(), gap.to());
-                        compact(gap.from(), gap.to());
+                        compact(database, gap.from(), gap.to());
                     }
                     database.db.syncWal();
                 });
@@ -420,13 +520,15 @@ final class RocksStore implements TableStore {
 
     @Override
     public void verify() {
-        maintain(() -> database.db.verifyChecksum());
+        maintain(database -> database.db.verifyChecksum());
     }
 
     @Override
     public synchronized void drop() {
         if (dropped) return;
-        database.close();
+        closed = true;
+        opened.database.close();
+        unsynced.wakeAll();
         engine.forget(this);
         RocksEngine.deleteTree(directory());
         dropped = true;
@@ -435,28 +537,28 @@ final class RocksStore implements TableStore {
     @Override
     public StoreStatistics statistics() {
         return measure(
-                () -> {
-                    long keys = property("rocksdb.estimate-num-keys");
+                database -> {
+                    long keys = property(database, "rocksdb.estimate-num-keys");
                     return new StoreStatistics(
                             keys,
                             keys,
-                            property("rocksdb.estimate-live-data-size"),
-                            property("rocksdb.total-sst-files-size"),
-                            property("rocksdb.cur-size-all-mem-tables"),
-                            property("rocksdb.estimate-pending-compaction-bytes"),
+                            property(database, "rocksdb.estimate-live-data-size"),
+                            property(database, "rocksdb.total-sst-files-size"),
+                            property(database, "rocksdb.cur-size-all-mem-tables"),
+                            property(database, "rocksdb.estimate-pending-compaction-bytes"),
                             writes.sum(),
                             reads.sum());
                 });
     }
 
-    private long property(String name) throws RocksDBException {
+    private static long property(Database database, String name) throws RocksDBException {
         return database.db.getLongProperty(database.data, name);
     }
 
     /** Bytes of write buffers; 0 when closed. */
     long memoryBytes() {
         try {
-            return measure(() -> property("rocksdb.cur-size-all-mem-tables"));
+            return measure(database -> property(database, "rocksdb.cur-size-all-mem-tables"));
         } catch (IllegalStateException e) {
             logger.debug("Store closed while it was measured", e);
             return 0;
@@ -464,16 +566,15 @@ final class RocksStore implements TableStore {
     }
 
     @Override
-    public void close() {
-        if (!database.isClosed()) {
-            try {
-                syncLog();
-            } catch (IllegalStateException e) {
-                logger.debug("Closed twice at once", e);
-            }
+    public synchronized void close() {
+        if (closed) return;
+        try {
+            if (full == null) syncLog();
+        } finally {
+            closed = true;
+            opened.database.close();
+            unsynced.wakeAll();
+            engine.forget(this);
         }
-        database.close();
-        unsynced.wakeAll();
-        engine.forget(this);
     }
 }

@@ -62,6 +62,12 @@ final class SyncState {
         }
     }
 
+    /** The log is a new one, with nothing in it that is not synced. */
+    synchronized void renewed() {
+        pending = false;
+        failure = null;
+    }
+
     synchronized void wakeAll() {
         closed = true;
         notifyAll();

@@ -44,7 +44,6 @@ final class TableOptions {
                         .setParanoidChecks(true)
                         .setWriteBufferManager(engine.writeBuffers)
                         .setRateLimiter(engine.rateLimiter)
-                        .setSstFileManager(engine.fileManager)
                         .setMaxBackgroundJobs(settings.backgroundThreads() + 1)
                         // Every file's index is at hand; range deletions need it too.
                         .setMaxOpenFiles(-1)

@@ -24,6 +24,7 @@ import java.util.stream.StreamSupport;
 /** A connection to one node and to no other of its cluster, so that it shows what that node has. */
 public final class CqlClient implements AutoCloseable {
     private static final int EXCERPT = 120;
+    private static final Duration CONNECT_AT_MOST = Duration.ofMinutes(1);
 
     private final CqlSession session;
 
@@ -92,6 +93,11 @@ public final class CqlClient implements AutoCloseable {
         session.close();
     }
 
+    /** A statement may take days, a connection not: Netty counts its time in an int. */
+    private static Duration connectTimeout(Duration timeout) {
+        return timeout.compareTo(CONNECT_AT_MOST) < 0 ? timeout : CONNECT_AT_MOST;
+    }
+
     private static boolean isAt(Node node, InetSocketAddress contact) {
         return node.getEndPoint().resolve().equals(contact);
     }
@@ -104,7 +110,8 @@ public final class CqlClient implements AutoCloseable {
     private static DriverConfigLoader driver(Duration timeout) {
         return DriverConfigLoader.programmaticBuilder()
                 .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, timeout)
-                .withDuration(DefaultDriverOption.CONNECTION_CONNECT_TIMEOUT, timeout)
+                .withDuration(
+                        DefaultDriverOption.CONNECTION_CONNECT_TIMEOUT, connectTimeout(timeout))
                 .withDuration(DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT, timeout)
                 .withDuration(DefaultDriverOption.CONNECTION_SET_KEYSPACE_TIMEOUT, timeout)
                 .withDuration(DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT, timeout)
@@ -125,16 +132,16 @@ public final class CqlClient implements AutoCloseable {
     /** Tells a closed port from what a driver would make of it. */
     private static void knock(InetSocketAddress contact, Duration timeout) {
         try (Socket socket = new Socket()) {
-            socket.connect(contact, Math.toIntExact(timeout.toMillis()));
+            socket.connect(contact, Math.toIntExact(connectTimeout(timeout).toMillis()));
         } catch (IOException e) {
             throw failed(contact, e);
         }
     }
 
     private static CqlException failed(InetSocketAddress contact, Exception e) {
+        String reason = e.getMessage() == null ? e.getClass().getSimpleName() : e.getMessage();
         return new CqlException(
-                "no CQL on %s:%d: %s"
-                        .formatted(contact.getHostString(), contact.getPort(), e.getMessage()),
+                "no CQL on %s:%d: %s".formatted(contact.getHostString(), contact.getPort(), reason),
                 e);
     }
 

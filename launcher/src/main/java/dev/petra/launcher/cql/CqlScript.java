@@ -89,7 +89,10 @@ public final class CqlScript {
             throw new CqlException("unterminated comment " + position(at));
         }
         statement.append(' ');
-        text.substring(at, close).chars().filter(c -> c == '\n').forEach(c -> statement.append('\n'));
+        text.substring(at, close)
+                .chars()
+                .filter(c -> c == '\n')
+                .forEach(c -> statement.append('\n'));
         at = close + 2;
     }
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static dev.petra.engine.rocks.Tables.key;
+import static dev.petra.engine.rocks.Tables.update;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.petra.engine.WriteStallException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.schema.TableMetadata;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A disk that fills: writes fail with a message that says so, nothing acknowledged is lost, reads
+ * go on, and so do writes once there is room. On a tmpfs of its own, which needs the right to
+ * mount.
+ */
+class FullDiskTest {
+    private static final TableMetadata TABLE =
+            Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)");
+    private static final int VALUE = 8 << 10;
+
+    @TempDir Path directory;
+    private Path disk;
+
+    @BeforeEach
+    void mount() throws IOException, InterruptedException {
+        disk = Files.createDirectory(directory.resolve("disk"));
+        int status =
+                new ProcessBuilder("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", disk + "")
+                        .inheritIO()
+                        .start()
+                        .waitFor();
+        if (status != 0) System.err.println("FullDiskTest SKIPPED: no right to mount a tmpfs");
+        assumeTrue(status == 0, "no right to mount a tmpfs");
+    }
+
+    @AfterEach
+    void unmount() throws IOException, InterruptedException {
+        new ProcessBuilder("umount", "-l", disk + "").start().waitFor();
+    }
+
+    @Test
+    void aFullDiskFailsWritesLosesNothingAndHeals() throws Exception {
+        Path ballast = disk.resolve("ballast");
+        Files.write(ballast, new byte[12 << 20]);
+        int acknowledged = 0;
+        try (RocksEngine engine =
+                Tables.engine(
+                        Map.of(
+                                "memory", "32MiB",
+                                "write_buffer", "1MiB",
+                                "write_stall_timeout", "300ms"))) {
+            RocksStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            Throwable failure = null;
+            while (failure == null && acknowledged < 10_000) {
+                failure = write(store, acknowledged);
+                if (failure == null) acknowledged++;
+            }
+            assertThat(failure)
+                    .isInstanceOf(WriteStallException.class)
+                    .hasMessageContaining("full")
+                    .hasMessageContaining(disk.toString());
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+
+            Files.delete(ballast);
+            long deadline = System.nanoTime() + 20_000_000_000L;
+            Throwable last;
+            while ((last = write(store, acknowledged)) != null) {
+                if (System.nanoTime() - deadline > 0) throw new AssertionError("not healed", last);
+                Thread.sleep(100);
+            }
+            acknowledged++;
+            for (int i = 0; i < 100; i++) assertThat(write(store, acknowledged++)).isNull();
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+        try (RocksEngine engine = Tables.engine()) {
+            RocksStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    private static Throwable write(RocksStore store, int i) {
+        byte[] value = new byte[VALUE];
+        new SplittableRandom(i).nextBytes(value);
+        var update = update(TABLE, i);
+        update.row().add("v", java.nio.ByteBuffer.wrap(value));
+        return catchThrowable(() -> store.write(update.build()));
+    }
+
+    private static void check(RocksStore store, int i) {
+        byte[] value = new byte[VALUE];
+        new SplittableRandom(i).nextBytes(value);
+        try (var rows = store.read(key(TABLE, i), Slices.ALL, ColumnFilter.all(TABLE), false)) {
+            assertThat(rows).describedAs("row %d", i).isNotNull();
+            var row = (org.apache.cassandra.db.rows.Row) rows.next();
+            assertThat(row.cells().iterator().next().buffer())
+                    .isEqualTo(java.nio.ByteBuffer.wrap(value));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class ConfFilesTest {
+    @TempDir private Path dir;
+
+    @BeforeEach
+    void writeFirst() {
+        NodeConfig first = NodeConfig.builder(dir).nativePort(19042).heap("512MiB").build();
+        first.directory().create();
+        new ConfFiles(first).check();
+        new ConfFiles(first).write();
+    }
+
+    @Test
+    void aNewNodeHasItsFourFiles() throws IOException {
+        assertThat(Files.readString(dir.resolve("conf/cassandra.yaml")))
+                .contains("native_transport_port: 19042");
+        assertThat(Files.readString(dir.resolve("conf/jvm.options")))
+                .contains("-Xmx512m\n", "MaxDirectMemorySize=256m\n", "jmx.local.port=7199\n")
+                .doesNotContain("jmx.remote.port");
+        assertThat(dir.resolve("conf/logback.xml")).content().contains("system.log");
+        assertThat(dir.resolve("conf/logback-tools.xml")).isNotEmptyFile();
+    }
+
+    @Test
+    void editedFilesAreReadAndKept() throws IOException {
+        Path yaml = dir.resolve("conf/cassandra.yaml");
+        Path jvm = dir.resolve("conf/jvm.options");
+        String edited =
+                Files.readString(yaml).replace("native_transport_port: 19042", "# none")
+                        + "native_transport_port: 19999 # mine\n";
+        Files.writeString(yaml, edited);
+        Files.writeString(jvm, "-Xmx2g\n#-Dx\n\n -Dcassandra.jmx.local.port=17200 \n");
+        ConfFiles second = new ConfFiles(NodeConfig.builder(dir).build());
+
+        NodeSettings settings = second.check();
+        second.write();
+
+        assertThat(settings.nativePort()).isEqualTo(19999);
+        assertThat(settings.jmxPort()).isEqualTo(17200);
+        assertThat(yaml).hasContent(edited);
+        assertThat(JvmOptions.read(new NodeDirectory(dir)).lines())
+                .containsExactly("-Xmx2g", "-Dcassandra.jmx.local.port=17200");
+    }
+
+    @Test
+    void askingForTheSameAgainIsNoContradiction() {
+        NodeConfig same = NodeConfig.builder(dir).nativePort(19042).heap("512m").build();
+
+        assertThat(new ConfFiles(same).check().nativePort()).isEqualTo(19042);
+    }
+
+    @Test
+    void whatTheYamlContradictsIsAnErrorThatNamesFileSettingAndFlag() {
+        NodeConfig other = NodeConfig.builder(dir).nativePort(9042).build();
+
+        assertThatThrownBy(() -> new ConfFiles(other).check())
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining(
+                        other.directory().yaml()
+                                + " has 19042 for native_transport_port, where 9042 is asked for"
+                                + " (--port)");
+    }
+
+    @Test
+    void whatTheJvmOptionsContradictIsAnError() {
+        NodeConfig other = NodeConfig.builder(dir).heap("1GiB").jmxPort(1).build();
+
+        assertThatThrownBy(() -> new ConfFiles(other).check())
+                .hasMessageContaining(
+                        other.directory().jvmOptions()
+                                + " has 512m for -Xmx, where 1024m is asked for (--heap)")
+                .hasMessageContaining("(--jmx-port)");
+    }
+
+    @Test
+    void overwritingIsThereForTests() {
+        NodeConfig other = NodeConfig.builder(dir).nativePort(9999).overwriteConf(true).build();
+
+        NodeSettings settings = new ConfFiles(other).check();
+        new ConfFiles(other).write();
+
+        assertThat(settings.nativePort()).isEqualTo(9999);
+        assertThat(Yaml.read(other.directory().yaml()))
+                .containsEntry("native_transport_port", 9999);
+        assertThat(other.directory().jvmOptions()).content().contains("-Xmx1024m");
+    }
+
+    @Test
+    void aPortThatIsNoNumberIsAnErrorThatNamesTheFile() throws IOException {
+        Path yaml = dir.resolve("conf/cassandra.yaml");
+        Files.writeString(yaml, "native_transport_port: many\n");
+
+        assertThatThrownBy(() -> new ConfFiles(NodeConfig.builder(dir).build()).check())
+                .hasMessageContaining("native_transport_port that is no port: many");
+    }
+}

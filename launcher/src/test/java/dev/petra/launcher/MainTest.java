@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Objects;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine;
+
+final class MainTest {
+    @TempDir private Path dir;
+
+    private final StringWriter out = new StringWriter();
+    private final StringWriter err = new StringWriter();
+    private final CommandLine petra =
+            Main.commandLine(new PrintWriter(out, true), new PrintWriter(err, true));
+
+    @ParameterizedTest
+    @ValueSource(strings = {"run", "stop", "nodetool", "cql"})
+    void everyCommandHelpsAndKnowsItsVersion(String command) {
+        assertThat(petra.execute(command, "--help")).isZero();
+        assertThat(petra.execute(command, "--version")).isZero();
+
+        assertThat(out.toString()).contains("Usage: petra " + command, "for Cassandra 5.0");
+        assertThat(err.toString()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "",
+                "bogus",
+                "run --bogus",
+                "run extra",
+                "run --port x",
+                "run --heap 1x",
+                "stop --timeout 5",
+                "cql",
+                "cql a -f b",
+                "cql --bogus a"
+            })
+    void aWrongCommandLineIsAnErrorWithoutAStackTrace(String line) {
+        int exitCode = petra.execute(line.isEmpty() ? new String[0] : line.split(" ", -1));
+
+        assertThat(exitCode).isEqualTo(2);
+        assertThat(out.toString()).isEmpty();
+        assertThat(err.toString()).contains("Usage: petra").doesNotContain("\tat ");
+    }
+
+    @Test
+    void whatTheUserCanMendIsOneLine() {
+        int exitCode = petra.execute("stop", "--dir", dir.toString());
+
+        assertThat(exitCode).isEqualTo(1);
+        assertThat(err.toString()).startsWith("petra: no node runs in ").hasLineCount(1);
+    }
+
+    @Test
+    void anUnterminatedStringIsFoundBeforeAnythingIsSent() {
+        int exitCode = petra.execute("cql", "--port", "1", "SELECT 1; SELECT 'x");
+
+        assertThat(exitCode).isEqualTo(1);
+        assertThat(err.toString())
+                .isEqualToIgnoringNewLines(
+                        "petra: unterminated string that starts at line 1, column 18");
+    }
+
+    @Test
+    void nodetoolIsGivenEverythingThatIsNotOurs() {
+        assertThat(positional("nodetool", "--dir", "d", "tablestats", "-F", "json", "--", "ks.t"))
+                .containsExactly("tablestats", "-F", "json", "--", "ks.t");
+        assertThat(positional("nodetool", "-pp", "-h", "h", "status", "--dir", "x", "--help"))
+                .containsExactly("-pp", "-h", "h", "status", "--dir", "x", "--help");
+    }
+
+    private List<String> positional(String... line) {
+        CommandLine.ParseResult parsed = petra.parseArgs(line).subcommand();
+        return Objects.requireNonNull(parsed).matchedPositionalValue(0, List.of());
+    }
+}
