@@ -48,11 +48,7 @@ class KillIT {
         Map<String, Object> sync =
                 commitlogSync.equals("batch")
                         ? Map.of("commitlog_sync", "batch")
-                        : Map.of(
-                                "commitlog_sync",
-                                "periodic",
-                                "commitlog_sync_period",
-                                "10000ms");
+                        : Map.of("commitlog_sync", "periodic", "commitlog_sync_period", "10000ms");
         try (TestNode node = TestNode.start(directory, config -> config.yaml(sync))) {
             try (CqlSession session = node.session()) {
                 session.execute(
@@ -90,7 +86,12 @@ class KillIT {
                         acknowledged += writer.acknowledged + 1;
                     }
                 System.out.println(
-                        "KillIT " + commitlogSync + ": " + cycles + " kills, " + acknowledged
+                        "KillIT "
+                                + commitlogSync
+                                + ": "
+                                + cycles
+                                + " kills, "
+                                + acknowledged
                                 + " acknowledged steps");
                 assertThat(acknowledged).isGreaterThan((long) cycles * WRITERS);
             }
@@ -112,7 +113,8 @@ class KillIT {
             this.cycle = cycle;
             this.writer = writer;
             this.insert =
-                    session.prepare("INSERT INTO ks.t (cycle, writer, step, v) VALUES (?, ?, ?, ?)");
+                    session.prepare(
+                            "INSERT INTO ks.t (cycle, writer, step, v) VALUES (?, ?, ?, ?)");
             this.delete =
                     session.prepare("DELETE FROM ks.t WHERE cycle = ? AND writer = ? AND step = ?");
         }
@@ -164,13 +166,11 @@ class KillIT {
                             SimpleStatement.newInstance(
                                     "SELECT step, v FROM ks.t WHERE cycle = ? AND writer = ?",
                                     cycle,
-                                    writer)))
-                found.put(row.getInt("step"), row.getString("v"));
+                                    writer))) found.put(row.getInt("step"), row.getString("v"));
             Map<Integer, String> acked = expectedAfter(acknowledged);
             if (found.equals(acked)) return;
             assertThat(found)
-                    .describedAs(
-                            "cycle %d writer %d acknowledged %d", cycle, writer, acknowledged)
+                    .describedAs("cycle %d writer %d acknowledged %d", cycle, writer, acknowledged)
                     .isEqualTo(expectedAfter(acknowledged + 1));
         }
     }

@@ -49,7 +49,7 @@ final class TestNode implements AutoCloseable {
     }
 
     static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(ADDRESS))) {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             return socket.getLocalPort();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -67,7 +67,9 @@ final class TestNode implements AutoCloseable {
 
     CqlSession session() {
         return CqlSession.builder()
-                .addContactPoint(new InetSocketAddress(ADDRESS, process.nativePort()))
+                .addContactPoint(
+                        new InetSocketAddress(
+                                InetAddress.getLoopbackAddress(), process.nativePort()))
                 .withLocalDatacenter("datacenter1")
                 .withConfigLoader(
                         DriverConfigLoader.programmaticBuilder()

@@ -52,8 +52,10 @@ class WorkloadsIT {
                 "CREATE TABLE ks.timeseries (sensor text, at timestamp, value double, note text,"
                         + " PRIMARY KEY (sensor, at)) WITH CLUSTERING ORDER BY (at DESC)"
                         + " AND memtable = 'rocks'");
-        PreparedStatement emp = session.prepare("INSERT INTO ks.emp (emp_uname, emp_dept,"
-                + " emp_first, emp_last) VALUES (?, ?, ?, ?)");
+        PreparedStatement emp =
+                session.prepare(
+                        "INSERT INTO ks.emp (emp_uname, emp_dept,"
+                                + " emp_first, emp_last) VALUES (?, ?, ?, ?)");
         PreparedStatement point =
                 session.prepare(
                         "INSERT INTO ks.timeseries (sensor, at, value, note) VALUES (?, ?, ?, ?)");
@@ -87,7 +89,9 @@ class WorkloadsIT {
 
     /** Runs statements with a bounded number in flight; a failure of any fails all. */
     private static void inParallel(
-            int count, IntFunction<BoundStatement> statement, BiConsumer<Integer, AsyncResultSet> check) {
+            int count,
+            IntFunction<BoundStatement> statement,
+            BiConsumer<Integer, AsyncResultSet> check) {
         Semaphore free = new Semaphore(IN_FLIGHT);
         AtomicReference<Throwable> failure = new AtomicReference<>();
         for (int i = 0; i < count && failure.get() == null; i++) {
@@ -162,9 +166,7 @@ class WorkloadsIT {
 
     @Test
     void aMissingKeyIsNotFound() {
-        assertThat(
-                        session.execute("SELECT * FROM ks.emp WHERE emp_uname = 'nobody'")
-                                .one())
+        assertThat(session.execute("SELECT * FROM ks.emp WHERE emp_uname = 'nobody'").one())
                 .isNull();
     }
 
@@ -195,7 +197,8 @@ class WorkloadsIT {
                                             "SELECT * FROM ks.emp WHERE emp_uname IN ?", keys))
                             .all();
             rows.forEach(WorkloadsIT::checkEmp);
-            assertThat(rows).extracting(r -> r.getString("emp_uname"))
+            assertThat(rows)
+                    .extracting(r -> r.getString("emp_uname"))
                     .containsExactlyInAnyOrderElementsOf(
                             keys.stream().filter(k -> !k.equals("nobody")).distinct().toList());
         }
@@ -266,7 +269,8 @@ class WorkloadsIT {
             List<Row> rows =
                     session.execute(
                                     SimpleStatement.newInstance(
-                                            "SELECT * FROM ks.timeseries WHERE sensor = ? AND at IN ?",
+                                            "SELECT * FROM ks.timeseries WHERE sensor = ? AND at IN"
+                                                    + " ?",
                                             sensor(sensor),
                                             List.of(instant(a), instant(b))))
                             .all();
@@ -282,7 +286,8 @@ class WorkloadsIT {
             Row exact =
                     session.execute(
                                     SimpleStatement.newInstance(
-                                            "SELECT * FROM ks.timeseries WHERE sensor = ? AND at = ?",
+                                            "SELECT * FROM ks.timeseries WHERE sensor = ? AND at ="
+                                                    + " ?",
                                             sensor(sensor),
                                             instant(a)))
                             .one();

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.NodeTool;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Each verb of a table's life, on a real node: when it reports success, it has done its work. */
+class LifecycleIT {
+    @TempDir static Path directory;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        node = TestNode.start(directory);
+        session = node.session();
+        session.execute(
+                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    private static TableFiles create(String table, String options) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int, c int, v text, PRIMARY KEY (p, c)) WITH memtable = 'rocks'"
+                        + options);
+        return TableFiles.of(node, "ks", table);
+    }
+
+    private static void insert(String table, int... rows) {
+        for (int row : rows)
+            session.execute(
+                    "INSERT INTO ks."
+                            + table
+                            + " (p, c, v) VALUES (1, "
+                            + row
+                            + ", 'v"
+                            + row
+                            + "')");
+    }
+
+    private static List<Integer> rows(String table) {
+        return session.execute("SELECT c FROM ks." + table + " WHERE p = 1").all().stream()
+                .map(row -> row.getInt("c"))
+                .toList();
+    }
+
+    private static void killAndRestart() {
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+    }
+
+    private static void nodetool(String... arguments) {
+        NodeTool.Result result = node.process().nodetool(arguments);
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void truncateRemovesAllRowsForGood(boolean autoSnapshot) {
+        String table = "truncate_" + autoSnapshot;
+        TableFiles files = create(table, " AND allow_auto_snapshot = " + autoSnapshot);
+        insert(table, 1, 2);
+        session.execute("TRUNCATE ks." + table);
+        assertThat(rows(table)).isEmpty();
+        assertThat(files.snapshots("truncated-")).hasSize(autoSnapshot ? 1 : 0);
+        killAndRestart();
+        assertThat(rows(table)).isEmpty();
+        assertThat(files.generations()).isEmpty();
+        insert(table, 3);
+        killAndRestart();
+        assertThat(rows(table)).containsExactly(3);
+        session.execute("TRUNCATE ks." + table);
+        insert(table, 4);
+        assertThat(rows(table)).containsExactly(4);
+    }
+
+    @Test
+    void truncateUnderWritersAndReadersLosesNothingWrittenAfterIt() throws Exception {
+        create("busy", " AND allow_auto_snapshot = false");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicInteger written = new AtomicInteger();
+        Thread writer =
+                new Thread(
+                        () -> {
+                            while (!stop.get()) insert("busy", written.incrementAndGet());
+                        });
+        AtomicInteger failures = new AtomicInteger();
+        Thread reader =
+                new Thread(
+                        () -> {
+                            while (!stop.get())
+                                try {
+                                    rows("busy");
+                                } catch (DriverException e) {
+                                    failures.incrementAndGet();
+                                }
+                        });
+        writer.start();
+        reader.start();
+        for (int i = 0; i < 5; i++) {
+            Thread.sleep(200);
+            session.execute("TRUNCATE ks.busy");
+            int from = written.get();
+            Thread.sleep(100);
+            int to = written.get();
+            List<Integer> rows = rows("busy");
+            for (int row = from + 1; row < to; row++) assertThat(rows).contains(row);
+        }
+        stop.set(true);
+        writer.join();
+        reader.join();
+        assertThat(failures).hasValue(0);
+    }
+
+    @Test
+    void dropDeletesTheFilesAndLeavesASnapshot() {
+        TableFiles files = create("dropped", "");
+        insert("dropped", 1);
+        assertThat(files.stores()).exists();
+        session.execute("DROP TABLE ks.dropped");
+        assertThat(files.stores()).doesNotExist();
+        assertThat(files.snapshots("dropped-")).hasSize(1);
+        assertThat(files.snapshots("dropped-").get(0).resolve("LIVE")).exists();
+        create("dropped", "");
+        assertThat(rows("dropped")).isEmpty();
+    }
+
+    @Test
+    void dropWithoutAutoSnapshotLeavesNothing() {
+        TableFiles files = create("dropped_plain", " AND allow_auto_snapshot = false");
+        insert("dropped_plain", 1);
+        session.execute("DROP TABLE ks.dropped_plain");
+        assertThat(files.stores()).doesNotExist();
+        assertThat(files.snapshots("dropped-")).isEmpty();
+    }
+
+    @Test
+    void dropOfAKeyspaceDropsItsTables() {
+        session.execute(
+                "CREATE KEYSPACE gone WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+        session.execute("CREATE TABLE gone.a (p int PRIMARY KEY) WITH memtable = 'rocks'");
+        session.execute("CREATE TABLE gone.b (p int PRIMARY KEY) WITH memtable = 'rocks'");
+        session.execute("INSERT INTO gone.a (p) VALUES (1)");
+        session.execute("DROP KEYSPACE gone");
+        assertThat(TableFiles.of(node, "gone", "a").stores()).doesNotExist();
+        assertThat(TableFiles.of(node, "gone", "a").snapshots("dropped-")).hasSize(1);
+        assertThat(TableFiles.of(node, "gone", "b").stores()).doesNotExist();
+    }
+
+    @Test
+    void dropKeepsTheDataOfATableWhoseSnapshotFails() throws IOException {
+        TableFiles files = create("kept", "");
+        insert("kept", 1);
+        nodetool("flush", "ks", "kept");
+        for (Path file : TableFiles.children(files.stores().resolve("1")))
+            if (file.toString().endsWith(".sst")) Files.delete(file);
+        session.execute("DROP TABLE ks.kept");
+        assertThat(files.stores()).doesNotExist();
+        assertThat(files.snapshots("dropped-")).hasSize(1);
+        assertThat(files.snapshots("dropped-").get(0).resolve("1")).isNotEmptyDirectory();
+        assertThat(node.process().logSinceStart()).contains("was not deleted but moved to");
+        // The schema is whole: later statements work.
+        create("after_kept", "");
+        insert("after_kept", 1);
+        assertThat(rows("after_kept")).containsExactly(1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "--skip-flush"})
+    void aSnapshotHoldsTheDataAndCanBeRestored(String option) {
+        String table = "snap" + option.length();
+        TableFiles files = create(table, "");
+        insert(table, 1, 2);
+        String tag = "s" + option.length();
+        if (option.isEmpty()) nodetool("snapshot", "-t", tag, "-cf", table, "ks");
+        else nodetool("snapshot", option, "-t", tag, "-cf", table, "ks");
+        assertThat(node.process().nodetool("listsnapshots").output()).contains(tag);
+        insert(table, 3);
+        session.execute("TRUNCATE ks." + table);
+        insert(table, 4);
+
+        session.close();
+        node.process().stop();
+        TableFiles.delete(files.stores());
+        TableFiles.copy(files.snapshots(tag).get(0), files.stores());
+        node.restart();
+        session = node.session();
+        assertThat(rows(table)).containsExactly(1, 2);
+        nodetool("clearsnapshot", "-t", tag, "--", "ks");
+        assertThat(files.snapshots(tag)).isEmpty();
+    }
+
+    @Test
+    void aSnapshotThatFailsSaysSoAndLeavesNothing() throws IOException {
+        TableFiles files = create("badsnap", "");
+        insert("badsnap", 1);
+        nodetool("flush", "ks", "badsnap");
+        for (Path file : TableFiles.children(files.stores().resolve("1")))
+            if (file.toString().endsWith(".sst")) Files.delete(file);
+        NodeTool.Result result =
+                node.process().nodetool("snapshot", "-t", "bad", "-cf", "badsnap", "ks");
+        assertThat(result.exitCode()).isNotZero();
+        assertThat(result.output()).contains("Snapshot 'bad' of ks.badsnap failed");
+        assertThat(files.snapshots("bad")).isEmpty();
+    }
+
+    @Test
+    void flushMovesTheDataIntoFiles() {
+        TableFiles files = create("flushed", "");
+        insert("flushed", 1);
+        assertThat(sstFiles(files)).isZero();
+        nodetool("flush", "ks", "flushed");
+        assertThat(sstFiles(files)).isPositive();
+        assertThat(rows("flushed")).containsExactly(1);
+    }
+
+    @Test
+    void compactMergesTheFiles() {
+        TableFiles files = create("compacted", "");
+        for (int i = 0; i < 4; i++) {
+            insert("compacted", i);
+            nodetool("flush", "ks", "compacted");
+        }
+        long before = sstFiles(files);
+        nodetool("compact", "ks", "compacted");
+        assertThat(sstFiles(files)).isLessThan(before);
+        nodetool("compact", "-st", "-100", "-et", "100", "ks", "compacted");
+        assertThat(rows("compacted")).containsExactly(0, 1, 2, 3);
+    }
+
+    private static long sstFiles(TableFiles files) {
+        return TableFiles.children(files.stores().resolve("1")).stream()
+                .filter(path -> path.toString().endsWith(".sst"))
+                .count();
+    }
+
+    @Test
+    void verifyFindsDamage() throws IOException {
+        TableFiles files = create("verified", "");
+        insert("verified", 1, 2, 3);
+        nodetool("flush", "ks", "verified");
+        nodetool("verify", "--force", "ks", "verified");
+        for (Path file : TableFiles.children(files.stores().resolve("1"))) {
+            if (!file.toString().endsWith(".sst")) continue;
+            byte[] bytes = Files.readAllBytes(file);
+            bytes[8] ^= 0x55;
+            Files.write(file, bytes);
+        }
+        NodeTool.Result result = node.process().nodetool("verify", "--force", "ks", "verified");
+        assertThat(result.exitCode()).describedAs(result.output()).isNotZero();
+        assertThat(result.output()).contains("verify of ks.verified failed");
+        session.execute("DROP TABLE ks.verified");
+    }
+
+    @Test
+    void cleanupKeepsWhatTheNodeOwns() {
+        create("cleaned", "");
+        insert("cleaned", 1, 2);
+        nodetool("cleanup", "ks", "cleaned");
+        assertThat(rows("cleaned")).containsExactly(1, 2);
+    }
+
+    @Test
+    void otherOptionsAndColumnsCanBeAltered() {
+        create("altered", "");
+        insert("altered", 1);
+        session.execute("ALTER TABLE ks.altered WITH comment = 'x' AND gc_grace_seconds = 100");
+        session.execute("ALTER TABLE ks.altered WITH memtable = 'rocks'");
+        session.execute("ALTER TABLE ks.altered ADD w int");
+        session.execute("INSERT INTO ks.altered (p, c, w) VALUES (1, 1, 7)");
+        session.execute("ALTER TABLE ks.altered DROP v");
+        Row row = session.execute("SELECT * FROM ks.altered").one();
+        assertThat(row).isNotNull();
+        assertThat(row.getInt("w")).isEqualTo(7);
+        killAndRestart();
+        row = session.execute("SELECT * FROM ks.altered").one();
+        assertThat(row).isNotNull();
+        assertThat(row.getInt("w")).isEqualTo(7);
+        assertThat(row.getColumnDefinitions().contains("v")).isFalse();
+    }
+
+    @Test
+    void aCleanStopClosesTheEngineAndKeepsTheData() {
+        create("stopped", "");
+        insert("stopped", 1);
+        session.close();
+        node.process().stop();
+        assertThat(node.process().logSinceStart()).contains("Closed storage engine rocks");
+        node.restart();
+        session = node.session();
+        assertThat(rows("stopped")).containsExactly(1);
+    }
+
+    @Test
+    void drainFlushesAndClosesAndTheDataIsThereAfterAKill() {
+        TableFiles files = create("drained", "");
+        insert("drained", 1);
+        nodetool("drain");
+        assertThat(sstFiles(files)).isPositive();
+        killAndRestart();
+        assertThat(rows("drained")).containsExactly(1);
+    }
+
+    @Test
+    void figuresAreTheTables() {
+        create("counted", "");
+        insert("counted", 1, 2, 3);
+        nodetool("flush", "ks", "counted");
+        String stats = node.process().nodetool("tablestats", "ks.counted").output();
+        assertThat(stats).contains("Number of partitions (estimate): ").contains("Memtable");
+    }
+
+    @Test
+    void anOversizedWriteIsRefusedAsTheCommitLogWould() {
+        create("big", "");
+        String value = "x".repeat(17 << 20);
+        assertThatThrownBy(
+                        () ->
+                                session.execute(
+                                        "INSERT INTO ks.big (p, c, v) VALUES (1, 1, '"
+                                                + value
+                                                + "')"))
+                .isInstanceOf(DriverException.class);
+        assertThat(rows("big")).isEmpty();
+    }
+
+    @Test
+    void lightweightTransactionsAndCountersWork() {
+        create("lwt", "");
+        assertThat(
+                        session.execute(
+                                        "INSERT INTO ks.lwt (p, c, v) VALUES (1, 1, 'a') IF NOT"
+                                                + " EXISTS")
+                                .wasApplied())
+                .isTrue();
+        assertThat(
+                        session.execute(
+                                        "INSERT INTO ks.lwt (p, c, v) VALUES (1, 1, 'b') IF NOT"
+                                                + " EXISTS")
+                                .wasApplied())
+                .isFalse();
+        session.execute(
+                "CREATE TABLE ks.counters (p int PRIMARY KEY, n counter) WITH memtable = 'rocks'");
+        for (int i = 0; i < 5; i++) session.execute("UPDATE ks.counters SET n = n + 2 WHERE p = 1");
+        Row row = session.execute("SELECT n FROM ks.counters WHERE p = 1").one();
+        assertThat(row).isNotNull();
+        assertThat(row.getLong("n")).isEqualTo(10);
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
+import com.datastax.oss.driver.api.core.servererrors.QueryValidationException;
+import dev.petra.launcher.NodeTool;
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What an engine table cannot do yet is refused by name, and nothing has changed then. */
+class RefusalsIT {
+    @TempDir static Path directory;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        node =
+                TestNode.start(
+                        directory,
+                        options ->
+                                options.yaml(
+                                        Map.of(
+                                                "materialized_views_enabled",
+                                                true,
+                                                "sasi_indexes_enabled",
+                                                true)));
+        session = node.session();
+        session.execute(
+                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+        session.execute(
+                "CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c))"
+                        + " WITH memtable = 'rocks'");
+        session.execute("INSERT INTO ks.t (p, c, v) VALUES (1, 1, 'a')");
+        session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY, v text)");
+        session.execute(
+                "CREATE MATERIALIZED VIEW ks.view AS SELECT * FROM ks.plain WHERE p IS NOT NULL"
+                        + " AND v IS NOT NULL PRIMARY KEY (v, p)");
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    @AfterEach
+    void theTableIsAsItWas() {
+        assertThat(session.execute("SELECT v FROM ks.t WHERE p = 1").all()).hasSize(1);
+        assertThat(
+                        session.execute(
+                                        "SELECT memtable, cdc FROM system_schema.tables WHERE"
+                                                + " keyspace_name = 'ks' AND table_name = 't'")
+                                .all())
+                .allMatch(row -> "rocks".equals(row.getString("memtable")))
+                .allMatch(row -> row.isNull("cdc") || !row.getBoolean("cdc"));
+        assertThat(
+                        session.execute(
+                                "SELECT * FROM system_schema.indexes WHERE keyspace_name = 'ks'"))
+                .isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "CREATE INDEX ON ks.t (v)",
+                "CREATE INDEX ON ks.t (v) USING 'sai'",
+                "CREATE CUSTOM INDEX ON ks.t (v) USING"
+                        + " 'org.apache.cassandra.index.sasi.SASIIndex'",
+                "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.t WHERE p IS NOT NULL AND c IS"
+                        + " NOT NULL AND v IS NOT NULL PRIMARY KEY (v, p, c)",
+                "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.plain WHERE p IS NOT NULL AND"
+                        + " v IS NOT NULL PRIMARY KEY (v, p) WITH memtable = 'rocks'",
+                "ALTER MATERIALIZED VIEW ks.view WITH memtable = 'rocks'",
+                "ALTER TABLE ks.t WITH memtable = 'default'",
+                "ALTER TABLE ks.t WITH memtable = 'skiplist'",
+                "ALTER TABLE ks.plain WITH memtable = 'rocks'",
+                "ALTER TABLE ks.t WITH cdc = true"
+            })
+    void statements(String cql) {
+        assertThatThrownBy(() -> session.execute(cql))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("in a storage engine");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "CREATE TABLE ks.x (p int PRIMARY KEY) WITH memtable = 'rocks' AND cdc = true",
+                "CREATE TABLE ks.x (p int PRIMARY KEY) WITH memtable = 'nosuch'"
+            })
+    void statementsThatCassandraRefusesByItself(String cql) {
+        assertThatThrownBy(() -> session.execute(cql)).isInstanceOf(QueryValidationException.class);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "scrub ks t",
+        "upgradesstables ks t",
+        "upgradesstables -a ks t",
+        "recompress_sstables ks t",
+        "garbagecollect ks t",
+        "relocatesstables ks t",
+        "refresh ks t",
+        "import ks t /tmp",
+        "compact --partition 1 ks t",
+        "forcecompact ks t 1",
+        "disableautocompaction ks t",
+        "disableautocompaction ks",
+        "verify --force --extended-verify ks t",
+        "verify --force --check-tokens ks t"
+    })
+    void nodetool(String command) {
+        NodeTool.Result result = node.process().nodetool(command.split(" "));
+        assertThat(result.exitCode()).describedAs(result.output()).isNotZero();
+        assertThat(result.output()).contains("cannot be done on table ks.t");
+    }
+
+    @Test
+    void otherTablesAreNotConcerned() {
+        for (String command :
+                new String[] {
+                    "scrub ks plain",
+                    "upgradesstables -a ks plain",
+                    "garbagecollect ks plain",
+                    "disableautocompaction ks plain",
+                    "enableautocompaction ks plain"
+                }) {
+            NodeTool.Result result = node.process().nodetool(command.split(" "));
+            assertThat(result.exitCode()).describedAs(command + result.output()).isZero();
+        }
+    }
+}

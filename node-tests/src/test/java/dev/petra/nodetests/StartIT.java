@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.servererrors.InvalidConfigurationInQueryException;
+import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
+import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A node that would show an empty table, or run without a join point, does not start; one with a
+ * damaged table starts, and only that table fails.
+ */
+class StartIT {
+    private static final String OURS = "dev.petra.cassandra.PetraMemtable";
+
+    @TempDir static Path directory;
+    private static boolean filled;
+
+    @BeforeEach
+    void fill() {
+        if (filled) return;
+        try (TestNode node = TestNode.start(directory, options -> options.overwriteConf(true));
+                CqlSession session = node.session()) {
+            session.execute(
+                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 1}");
+            for (String table : new String[] {"a", "b", "c"}) {
+                session.execute(
+                        "CREATE TABLE ks."
+                                + table
+                                + " (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
+                session.execute("INSERT INTO ks." + table + " (p, v) VALUES (1, 1)");
+            }
+            session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY, v int)");
+            session.execute("INSERT INTO ks.plain (p, v) VALUES (1, 1)");
+            node.process().stop();
+        }
+        filled = true;
+    }
+
+    private static Map<String, Object> configuration(String name, Map<String, Object> settings) {
+        return Map.of("memtable", Map.of("configurations", Map.of(name, settings)));
+    }
+
+    private static TestNode start(UnaryOperator<NodeConfig.Builder> options) {
+        return TestNode.start(directory, builder -> options.apply(builder.overwriteConf(true)));
+    }
+
+    private static String refused(UnaryOperator<NodeConfig.Builder> options) throws IOException {
+        Path log = directory.resolve("logs/system.log");
+        Path output = directory.resolve("logs/output.log");
+        int logLength = Files.readString(log).length();
+        int outputLength = Files.readString(output).length();
+        assertThatThrownBy(() -> start(options).close())
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("ended before CQL was open");
+        return Files.readString(log).substring(logLength)
+                + Files.readString(output).substring(outputLength);
+    }
+
+    private static void startsAgain() {
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT v FROM ks.a WHERE p = 1").one()).isNotNull();
+        }
+    }
+
+    @Test
+    void withoutTheAgent() throws IOException {
+        assertThat(refused(options -> options.agent(false)))
+                .contains("Table ks.")
+                .contains("is in a storage engine, which works only with its agent")
+                .contains("-javaagent:");
+        startsAgain();
+    }
+
+    @Test
+    void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
+        try (TestNode node = TestNode.start(fresh, options -> options.agent(false));
+                CqlSession session = node.session()) {
+            session.execute(
+                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 1}");
+            assertThatThrownBy(
+                            () ->
+                                    session.execute(
+                                            "CREATE TABLE ks.t (p int PRIMARY KEY)"
+                                                    + " WITH memtable = 'rocks'"))
+                    .isInstanceOf(InvalidConfigurationInQueryException.class)
+                    .hasMessageContaining("-javaagent:");
+            session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY)");
+        }
+    }
+
+    @Test
+    void withoutAConfigurationThatReadsTheTables() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.yaml(
+                                                configuration(
+                                                        "rocks",
+                                                        Map.of("class_name", "SkipListMemtable")))))
+                .contains("There are tables in a storage engine")
+                .contains("class_name: " + OURS);
+        startsAgain();
+    }
+
+    @Test
+    void withTheTablesConfigurationMadeAnotherMemtable() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.yaml(
+                                                        configuration(
+                                                                "rocks",
+                                                                Map.of(
+                                                                        "class_name",
+                                                                        "SkipListMemtable")))
+                                                .yaml(
+                                                        configuration(
+                                                                "other",
+                                                                Map.of("class_name", OURS)))))
+                .contains("has its data in a storage engine")
+                .contains("would show an empty table");
+        startsAgain();
+    }
+
+    @Test
+    void withAnUnknownSetting() throws IOException {
+        assertThat(refused(options -> options.engineParameters(Map.of("bogus", "1"))))
+                .contains("The memtable configuration 'rocks' in cassandra.yaml cannot be used")
+                .contains("[bogus]");
+    }
+
+    @Test
+    void withAnIllFormedSetting() throws IOException {
+        assertThat(refused(options -> options.engineParameters(Map.of("memory", "much"))))
+                .contains("Setting 'memory' is 'much', but must be a size");
+    }
+
+    @Test
+    void withAnUnknownEngine() throws IOException {
+        assertThat(refused(options -> options.engineParameters(Map.of("engine", "stones"))))
+                .contains("There is no storage engine named 'stones'")
+                .contains("rocks");
+    }
+
+    @Test
+    void asTheDefaultMemtable() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.yaml(
+                                                configuration(
+                                                        "default", Map.of("inherits", "rocks")))))
+                .contains("The memtable configuration 'default'")
+                .contains("give the engine a configuration of another name");
+    }
+
+    @Test
+    void overATableWithSSTables() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.yaml(
+                                                configuration(
+                                                        "skiplist", Map.of("class_name", OURS)))))
+                .contains("configuration 'default'");
+    }
+
+    @Test
+    void damageConcernsOneTable() throws IOException {
+        TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
+        TableFiles b = new TableFiles(directory.resolve("data"), "ks", "b");
+        TableFiles c = new TableFiles(directory.resolve("data"), "ks", "c");
+        Path live = b.stores().resolve("LIVE");
+        Path identity = c.stores().resolve("1/CURRENT");
+        String wasLive = Files.readString(live);
+        String wasIdentity = Files.readString(identity);
+        Files.writeString(live, "seven\n");
+        Files.writeString(identity, "garbage\n");
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            for (String table : new String[] {"b", "c"}) {
+                assertThatThrownBy(() -> session.execute("SELECT * FROM ks." + table))
+                        .isInstanceOf(ReadFailureException.class);
+                assertThatThrownBy(
+                                () ->
+                                        session.execute(
+                                                "INSERT INTO ks."
+                                                        + table
+                                                        + " (p, v) VALUES (2, 2)"))
+                        .isInstanceOf(WriteFailureException.class);
+                assertThat(node.process().logSinceStart())
+                        .contains("Table ks." + table + " is not available on this node");
+                // A snapshot without the data must not look like one.
+                assertThat(
+                                node.process()
+                                        .nodetool("snapshot", "-t", "x", "-cf", table, "ks")
+                                        .exitCode())
+                        .isNotZero();
+                assertThat(node.process().nodetool("flush", "ks", table).exitCode()).isNotZero();
+            }
+            assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
+            assertThat(session.execute("SELECT * FROM ks.plain").all()).hasSize(1);
+            assertThat(a.generations()).containsExactly("1");
+        } finally {
+            Files.writeString(live, wasLive);
+            Files.writeString(identity, wasIdentity);
+        }
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            for (String table : new String[] {"a", "b", "c"})
+                assertThat(session.execute("SELECT * FROM ks." + table).all()).hasSize(1);
+        }
+    }
+
+    @Test
+    void theRestOfAnInterruptedDropIsRemoved() {
+        TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
+        Path gone = directory.resolve("data/ks/gone-00112233445566778899aabbccddeeff");
+        gone.toFile().mkdirs();
+        TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            assertThat(gone.resolve("rocksdb")).doesNotExist();
+            assertThat(TableFiles.children(gone.resolve("snapshots")))
+                    .singleElement()
+                    .satisfies(
+                            tag -> {
+                                assertThat(tag.getFileName().toString()).startsWith("dropped-");
+                                assertThat(tag.resolve("rocksdb/1")).isNotEmptyDirectory();
+                            });
+            assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
+        } finally {
+            TableFiles.delete(gone);
+        }
+    }
+}
