@@ -43,7 +43,12 @@ final class Engines {
     /** Follows a change of {@code compaction_throughput}. */
     static synchronized void compactionThroughputChanged() {
         long bytesPerSecond = HostSettings.compactionThroughput();
-        open.values().forEach(engine -> engine.compactionThroughput(bytesPerSecond));
+        open.forEach(
+                (key, engine) -> {
+                    engine.compactionThroughput(bytesPerSecond);
+                    logger.info(
+                            "Storage engine {} compacts at {} B/s at most", key, bytesPerSecond);
+                });
     }
 
     /**

@@ -88,6 +88,25 @@ public final class Hooks {
         Engines.compactionThroughputChanged();
     }
 
+    /** Around the decision which records of the commit log are replayed. */
+    public static void replayPlanBegins() {
+        ReplayPlan.begin();
+    }
+
+    /** The end of {@link #replayPlanBegins}, also after an exception. */
+    public static void replayPlanEnds() {
+        ReplayPlan.end();
+    }
+
+    /**
+     * Whether a table's writes are durable without the commit log.
+     *
+     * @param stock what its memtable says
+     */
+    public static boolean writesAreDurable(ColumnFamilyStore cfs, boolean stock) {
+        return stock && !(ReplayPlan.isMade() && current(cfs) != null);
+    }
+
     // Schema
 
     /**

@@ -11,7 +11,6 @@ import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.service.StorageService;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Knows the {@link TableStores} of each table, and which generation a new memtable stands for.
@@ -71,43 +70,55 @@ final class TableRegistry {
     }
 
     private static TableStores open(ColumnFamilyStore cfs, EngineKey engine) {
-        String refusal = refusal(cfs);
-        if (refusal != null) {
-            IllegalStateException reason = new IllegalStateException(refusal);
-            // Before the commit log is replayed, which for a table of ours means: dropped.
-            if (!StorageService.instance.isDaemonSetupCompleted()) throw reason;
-            return TableStores.unusable(cfs.name, cfs.metadata, () -> Engines.get(engine), reason);
+        String table = cfs.metadata.keyspace + "." + cfs.name;
+        if (cfs.metadata.get().isIndex())
+            return unusable(
+                    cfs,
+                    engine,
+                    "Index "
+                            + table
+                            + " is on a table in a storage engine, which is not supported"
+                            + " yet. Drop it.");
+        if (cfs.getTracker() != null)
+            return unusable(
+                    cfs,
+                    engine,
+                    "Table "
+                            + table
+                            + " was moved into a storage engine by another node's ALTER"
+                            + " TABLE, which is not supported yet. Alter it back.");
+        if (hasSSTables(cfs)) {
+            String message =
+                    "Table "
+                            + table
+                            + " is configured for a storage engine but has SSTables in "
+                            + directories(cfs)
+                            + ". Moving a table into an engine is not supported yet: give its"
+                            + " memtable configuration its former class in cassandra.yaml, or, if"
+                            + " the files were put there by hand, move them away.";
+            // Before the commit log is replayed, whose records belong to those SSTables.
+            if (!StorageService.instance.isDaemonSetupCompleted())
+                throw new IllegalStateException(message);
+            return unusable(cfs, engine, message);
         }
         return TableStores.open(
                 cfs.name, cfs.metadata, () -> Engines.get(engine), directories(cfs), Disk.REAL);
     }
 
-    private static @Nullable String refusal(ColumnFamilyStore cfs) {
-        String table = cfs.metadata.keyspace + "." + cfs.name;
-        if (cfs.metadata.get().isIndex())
-            return "Index "
-                    + table
-                    + " is on a table of a storage engine, which is not supported yet.";
-        if (cfs.getTracker() != null)
-            return "Table "
-                    + table
-                    + " was moved into a storage engine by another node's ALTER TABLE, which is not"
-                    + " supported yet. Alter it back to its former memtable.";
-        boolean sstables =
-                !cfs.getDirectories()
-                        .sstableLister(Directories.OnTxnErr.IGNORE)
-                        .skipTemporary(true)
-                        .list()
-                        .isEmpty();
-        if (sstables)
-            return "Table "
-                    + table
-                    + " is configured for a storage engine but has SSTables in "
-                    + directories(cfs)
-                    + ". Moving a table into an engine is not supported yet: give its memtable"
-                    + " configuration its former class in cassandra.yaml, or, if the files were put"
-                    + " there by hand, move them away.";
-        return null;
+    private static TableStores unusable(ColumnFamilyStore cfs, EngineKey engine, String reason) {
+        return TableStores.unusable(
+                cfs.name,
+                cfs.metadata,
+                () -> Engines.get(engine),
+                new IllegalStateException(reason));
+    }
+
+    private static boolean hasSSTables(ColumnFamilyStore cfs) {
+        return !cfs.getDirectories()
+                .sstableLister(Directories.OnTxnErr.IGNORE)
+                .skipTemporary(true)
+                .list()
+                .isEmpty();
     }
 
     /** The directories of a table, one per data directory of the node. */

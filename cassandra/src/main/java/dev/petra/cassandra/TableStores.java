@@ -106,6 +106,7 @@ final class TableStores {
     }
 
     private Generation openLive(StoreDirectory directory) {
+        // 0 until it is certain which generation is alive, and that nothing is above it.
         long live = 0;
         try {
             OptionalLong pointer = directory.live();
@@ -120,16 +121,16 @@ final class TableStores {
                                     + " that holds the table's data.");
                 return Generation.empty(this, 1);
             }
-            live = pointer.getAsLong();
-            if (!found.tailSet(live + 1).isEmpty())
+            if (!found.tailSet(pointer.getAsLong() + 1).isEmpty())
                 throw new CorruptStoreException(
                         directory
                                 + " holds the generations "
                                 + found
                                 + " but LIVE says that "
-                                + live
+                                + pointer.getAsLong()
                                 + " is the newest. Move away what does not belong there, or correct"
                                 + " LIVE.");
+            live = pointer.getAsLong();
             found.headSet(live).forEach(this::deleteGarbage);
             return found.contains(live)
                     ? Generation.of(this, live, openStore(directory, live))
@@ -159,12 +160,17 @@ final class TableStores {
     TableStore createStore(long generation) {
         StoreDirectory place = usableDirectory();
         synchronized (this) {
+            if (Files.exists(place.generation(generation)))
+                throw new CorruptStoreException(
+                        place.generation(generation)
+                                + " appeared while the table was in use. Move it away, or restart"
+                                + " the node if it is the table's data.");
             if (generation == 1 && place.live().isEmpty()) place.makeLive(1);
             try {
                 return openStore(place, generation);
             } catch (RuntimeException | FSError e) {
-                // The directory holds nothing yet; half a store would only be in the way of the
-                // next attempt.
+                // Nothing was acknowledged yet; half a store would be in the way of the next
+                // attempt.
                 try {
                     engine.get().deleteStore(place.generation(generation));
                 } catch (RuntimeException | FSError suppressed) {
@@ -196,11 +202,14 @@ final class TableStores {
      *
      * @throws FSWriteError if that cannot be made durable; nothing has changed then, or the table
      *     fails from here on if even that cannot be made sure
-     * @throws UnavailableStoreException if not even the place of the table's data is known
+     * @throws UnavailableStoreException if it is not known which generation is alive
      */
     synchronized Generation successor() {
         Generation old = current;
         StoreDirectory place = usableDirectory();
+        Throwable failure = old.failure();
+        if (old.number() == 0 && failure != null)
+            throw new UnavailableStoreException(displayName, failure);
         long next = old.number() + 1;
         kill(old, place);
         current = Generation.empty(this, next);
@@ -213,10 +222,7 @@ final class TableStores {
         } catch (FSWriteError e) {
             // The pointer may have moved all the same. Going on with this generation would then
             // acknowledge writes that a restart throws away.
-            try {
-                place.makeLive(generation.number());
-            } catch (FSWriteError undo) {
-                e.addSuppressed(undo);
+            if (!isUnmoved(generation, place, e) && !moveBack(generation, place, e)) {
                 generation.fail(e);
                 logger.error(
                         "Table {} cannot be used until the node is restarted: it is not known"
@@ -228,6 +234,25 @@ final class TableStores {
             throw e;
         }
         retired.add(generation);
+    }
+
+    private static boolean isUnmoved(Generation generation, StoreDirectory place, Throwable e) {
+        try {
+            return place.live().orElse(1) == generation.number();
+        } catch (RuntimeException | FSError unreadable) {
+            e.addSuppressed(unreadable);
+            return false;
+        }
+    }
+
+    private static boolean moveBack(Generation generation, StoreDirectory place, Throwable e) {
+        try {
+            place.makeLive(generation.number());
+            return true;
+        } catch (FSError again) {
+            e.addSuppressed(again);
+            return false;
+        }
     }
 
     /** Ends the table, for DROP. What it returns stands for the table until it is gone. */

@@ -281,6 +281,15 @@ class LifecycleIT {
     }
 
     @Test
+    void theEngineFollowsTheCompactionThroughput() {
+        nodetool("setcompactionthroughput", "5");
+        assertThat(node.process().logSinceStart()).contains("compacts at 5242880 B/s at most");
+        nodetool("setcompactionthroughput", "0");
+        assertThat(node.process().logSinceStart())
+                .contains("compacts at " + Long.MAX_VALUE + " B/s at most");
+    }
+
+    @Test
     void cleanupKeepsWhatTheNodeOwns() {
         create("cleaned", "");
         insert("cleaned", 1, 2);

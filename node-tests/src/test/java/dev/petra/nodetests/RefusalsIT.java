@@ -47,8 +47,8 @@ class RefusalsIT {
         session.execute("INSERT INTO ks.t (p, c, v) VALUES (1, 1, 'a')");
         session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY, v text)");
         session.execute(
-                "CREATE MATERIALIZED VIEW ks.view AS SELECT * FROM ks.plain WHERE p IS NOT NULL"
-                        + " AND v IS NOT NULL PRIMARY KEY (v, p)");
+                "CREATE MATERIALIZED VIEW ks.plain_by_v AS SELECT * FROM ks.plain WHERE p IS NOT"
+                        + " NULL AND v IS NOT NULL PRIMARY KEY (v, p)");
     }
 
     @AfterAll
@@ -84,7 +84,7 @@ class RefusalsIT {
                         + " NOT NULL AND v IS NOT NULL PRIMARY KEY (v, p, c)",
                 "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.plain WHERE p IS NOT NULL AND"
                         + " v IS NOT NULL PRIMARY KEY (v, p) WITH memtable = 'rocks'",
-                "ALTER MATERIALIZED VIEW ks.view WITH memtable = 'rocks'",
+                "ALTER MATERIALIZED VIEW ks.plain_by_v WITH memtable = 'rocks'",
                 "ALTER TABLE ks.t WITH memtable = 'default'",
                 "ALTER TABLE ks.t WITH memtable = 'skiplist'",
                 "ALTER TABLE ks.plain WITH memtable = 'rocks'",
@@ -121,7 +121,7 @@ class RefusalsIT {
         "disableautocompaction ks t",
         "disableautocompaction ks",
         "verify --force --extended-verify ks t",
-        "verify --force --check-tokens ks t"
+        "verify --force --extended-verify --check-tokens ks t"
     })
     void nodetool(String command) {
         NodeTool.Result result = node.process().nodetool(command.split(" "));

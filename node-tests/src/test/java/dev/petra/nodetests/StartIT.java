@@ -25,6 +25,10 @@ import org.junit.jupiter.api.io.TempDir;
  */
 class StartIT {
     private static final String OURS = "dev.petra.cassandra.PetraMemtable";
+    private static final Map<String, Object> TRIE_IS_OURS =
+            configuration("trie", Map.of("class_name", OURS));
+
+    private static final Map<String, Object> BATCH = Map.of("commitlog_sync", "batch");
 
     @TempDir static Path directory;
     private static boolean filled;
@@ -55,16 +59,25 @@ class StartIT {
         return Map.of("memtable", Map.of("configurations", Map.of(name, settings)));
     }
 
+    private static TestNode start(Path home, UnaryOperator<NodeConfig.Builder> options) {
+        return TestNode.start(home, builder -> options.apply(builder.overwriteConf(true)));
+    }
+
     private static TestNode start(UnaryOperator<NodeConfig.Builder> options) {
-        return TestNode.start(directory, builder -> options.apply(builder.overwriteConf(true)));
+        return start(directory, options);
     }
 
     private static String refused(UnaryOperator<NodeConfig.Builder> options) throws IOException {
-        Path log = directory.resolve("logs/system.log");
-        Path output = directory.resolve("logs/output.log");
+        return refused(directory, options);
+    }
+
+    private static String refused(Path home, UnaryOperator<NodeConfig.Builder> options)
+            throws IOException {
+        Path log = home.resolve("logs/system.log");
+        Path output = home.resolve("logs/output.log");
         int logLength = Files.readString(log).length();
         int outputLength = Files.readString(output).length();
-        assertThatThrownBy(() -> start(options).close())
+        assertThatThrownBy(() -> start(home, options).close())
                 .isInstanceOf(NodeException.class)
                 .hasMessageContaining("ended before CQL was open");
         return Files.readString(log).substring(logLength)
@@ -172,14 +185,48 @@ class StartIT {
     }
 
     @Test
-    void overATableWithSSTables() throws IOException {
-        assertThat(
-                        refused(
-                                options ->
-                                        options.yaml(
-                                                configuration(
-                                                        "skiplist", Map.of("class_name", OURS)))))
-                .contains("configuration 'default'");
+    void overATableWithSSTables(@TempDir Path other) throws IOException {
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            createInTrie(session);
+            assertThat(node.process().nodetool("flush", "ks").exitCode()).isZero();
+            node.process().stop();
+        }
+        assertThat(refused(other, options -> options.yaml(TRIE_IS_OURS)))
+                .contains("Table ks.t is configured for a storage engine but has SSTables");
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
+    }
+
+    @Test
+    void whatOnlyTheCommitLogHasOfATableIsReplayedIntoItsStore(@TempDir Path other) {
+        // With batch an acknowledged write is in the commit log, also for a killed process.
+        try (TestNode node = start(other, options -> options.yaml(BATCH));
+                CqlSession session = node.session()) {
+            createInTrie(session);
+            node.process().kill();
+        }
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            assertThat(new TableFiles(other.resolve("data"), "ks", "t").generations())
+                    .containsExactly("1");
+            node.process().kill();
+        }
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
+    }
+
+    private static void createInTrie(CqlSession session) {
+        session.execute(
+                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+        session.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
+        session.execute("INSERT INTO ks.t (p, v) VALUES (1, 1)");
     }
 
     @Test

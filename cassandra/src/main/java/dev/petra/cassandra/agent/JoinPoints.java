@@ -52,6 +52,16 @@ final class JoinPoints {
                             STRING,
                             STRINGS),
 
+                    // Hooks.replayPlanBegins(); try { ... } finally { Hooks.replayPlanEnds(); }
+                    at(
+                            CASSANDRA + "db.commitlog.CommitLogReplayer",
+                            "construct",
+                            NODE_ADVICE + "ReplayPlan",
+                            CASSANDRA + "db.commitlog.CommitLog",
+                            "java.util.UUID"),
+                    // return Hooks.writesAreDurable(this, memtableFactory.writesAreDurable());
+                    at(CFS, "memtableWritesAreDurable", TABLE_ADVICE + "WritesAreDurable"),
+
                     // Schema and writes
 
                     // first line: Hooks.beforeSchemaChange(diff);

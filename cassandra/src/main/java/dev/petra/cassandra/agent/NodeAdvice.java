@@ -50,6 +50,20 @@ final class NodeAdvice {
         }
     }
 
+    static final class ReplayPlan {
+        private ReplayPlan() {}
+
+        @Advice.OnMethodEnter
+        static void enter() {
+            Hooks.replayPlanBegins();
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit() {
+            Hooks.replayPlanEnds();
+        }
+    }
+
     static final class BeforeSchemaChange {
         private BeforeSchemaChange() {}
 

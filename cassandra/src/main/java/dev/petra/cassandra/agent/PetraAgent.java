@@ -47,7 +47,7 @@ public final class PetraAgent {
     }
 
     /** The join points whose method is not in Cassandra's class files. */
-    private static List<String> missingMethods() {
+    static List<String> missingMethods() {
         TypePool classes = TypePool.Default.ofSystemLoader();
         List<String> missing = new ArrayList<>();
         for (String type : JoinPoints.types()) {

@@ -38,6 +38,17 @@ final class TableAdvice {
         }
     }
 
+    static final class WritesAreDurable {
+        private WritesAreDurable() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Return(readOnly = false) boolean durable) {
+            durable = Hooks.writesAreDurable(cfs, durable);
+        }
+    }
+
     static final class TruncateBlocking {
         private TruncateBlocking() {}
 

@@ -7,10 +7,11 @@ import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.dht.IPartitioner;
+import org.apache.cassandra.dht.LocalPartitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.bytecomparable.ByteSource;
-import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The first part of every key: the partition's position, token then key, in the byte-comparable
@@ -20,24 +21,24 @@ import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
  * <p>Murmur3 tokens have a fast path, held equal to Cassandra's form by a property test.
  */
 final class PartitionKeys {
-    private static final int MURMUR3_KEY_AT = 1 + Long.BYTES + 1;
-
     private final IPartitioner partitioner;
     private final boolean murmur3;
+
+    /** How tokens are written that are values of a type: those of hidden index tables. */
+    private final @Nullable KeyComponent localToken;
 
     PartitionKeys(IPartitioner partitioner) {
         this.partitioner = partitioner;
         this.murmur3 = partitioner instanceof Murmur3Partitioner;
+        this.localToken =
+                partitioner instanceof LocalPartitioner
+                        ? KeyComponent.of(partitioner.getTokenValidator())
+                        : null;
     }
 
     /** Writes the position of a partition. */
     void put(ByteSink out, DecoratedKey key) {
-        if (!murmur3) {
-            ComparableSource.put(out, key.asComparableBytes(ComparableSource.VERSION));
-            return;
-        }
-        out.put(ByteSource.NEXT_COMPONENT);
-        out.putFixed64((long) key.getToken().getTokenValue() ^ Long.MIN_VALUE);
+        putToken(out, key.getToken());
         out.put(ByteSource.NEXT_COMPONENT);
         Escapes.put(out, key.getKey(), ByteBufferAccessor.instance, 0);
         out.put(ByteSource.TERMINATOR);
@@ -45,37 +46,53 @@ final class PartitionKeys {
 
     /** Writes a position that may be a bound between partitions. */
     void putPosition(ByteSink out, PartitionPosition position) {
-        if (position instanceof DecoratedKey key) put(out, key);
-        else ComparableSource.put(out, position.asComparableBytes(ComparableSource.VERSION));
+        if (position instanceof DecoratedKey key) {
+            put(out, key);
+            return;
+        }
+        putToken(out, position.getToken());
+        out.put(
+                ((Token.KeyBound) position).isMinimumBound
+                        ? ByteSource.LT_NEXT_COMPONENT
+                        : ByteSource.GT_NEXT_COMPONENT);
+    }
+
+    private void putToken(ByteSink out, Token token) {
+        if (murmur3) {
+            out.put(ByteSource.NEXT_COMPONENT);
+            out.putFixed64((long) token.getTokenValue() ^ Long.MIN_VALUE);
+        } else if (localToken != null) {
+            localToken.put(out, (ByteBuffer) token.getTokenValue(), ByteBufferAccessor.instance);
+        } else {
+            out.put(ByteSource.NEXT_COMPONENT);
+            ComparableSource.put(out, token.asComparableBytes(ComparableSource.VERSION));
+        }
     }
 
     /** Reads the partition a stored key belongs to; leaves the buffer behind the position. */
     DecoratedKey get(ByteBuffer key) {
-        if (!murmur3)
-            return ComparableSource.decode(
-                    key,
-                    source -> {
-                        Token token =
-                                partitioner
-                                        .getTokenFactory()
-                                        .fromComparableBytes(
-                                                ByteSourceInverse.nextComponentSource(source),
-                                                ComparableSource.VERSION);
-                        byte[] bytes =
-                                ByteSourceInverse.getUnescapedBytes(
-                                        ByteSourceInverse.nextComponentSource(source));
-                        expect(source.next(), ByteSource.TERMINATOR);
-                        return new BufferDecoratedKey(token, ByteBuffer.wrap(bytes));
-                    });
-        int start = key.position();
-        expect(key.get(start) & 0xFF, ByteSource.NEXT_COMPONENT);
-        long token = key.getLong(start + 1) ^ Long.MIN_VALUE;
-        expect(key.get(start + 1 + Long.BYTES) & 0xFF, ByteSource.NEXT_COMPONENT);
-        key.position(start + MURMUR3_KEY_AT);
-        byte[] bytes = Escapes.get(key, 0);
+        Token token = getToken(key);
+        expect(key.get() & 0xFF, ByteSource.NEXT_COMPONENT);
+        ByteBuffer bytes = ByteBuffer.wrap(Escapes.get(key, 0));
         expect(key.get() & 0xFF, ByteSource.TERMINATOR);
-        return new BufferDecoratedKey(
-                new Murmur3Partitioner.LongToken(token), ByteBuffer.wrap(bytes));
+        // A token that is a value comes back in its canonical form; the key has the written one.
+        return localToken == null
+                ? new BufferDecoratedKey(token, bytes)
+                : partitioner.decorateKey(bytes);
+    }
+
+    private Token getToken(ByteBuffer key) {
+        int separator = key.get() & 0xFF;
+        if (localToken != null)
+            return partitioner.getToken(ByteBuffer.wrap(localToken.get(key, separator)));
+        expect(separator, ByteSource.NEXT_COMPONENT);
+        if (murmur3) return new Murmur3Partitioner.LongToken(key.getLong() ^ Long.MIN_VALUE);
+        return ComparableSource.decode(
+                key,
+                source ->
+                        partitioner
+                                .getTokenFactory()
+                                .fromComparableBytes(source, ComparableSource.VERSION));
     }
 
     private static void expect(int found, int wanted) {

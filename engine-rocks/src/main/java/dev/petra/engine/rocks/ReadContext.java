@@ -116,7 +116,9 @@ final class ReadContext {
 
     /** As {@code AbstractBTreePartition} does it: what the deletion shadows is left out. */
     @Nullable Row filtered(Row row, DeletionTime deletion) {
-        if (plain && deletion.isLive() && !row.hasComplex()) return row.isEmpty() ? null : row;
+        // Nothing of it was fetched; Row.filter, finding nothing to leave out, would return it.
+        if (row.isEmpty()) return null;
+        if (plain && deletion.isLive() && !row.hasComplex()) return row;
         return row.filter(filter, deletion, false, table);
     }
 

@@ -170,11 +170,11 @@ class KeysPropertyTest {
                         RandomPartitioner.instance,
                         ByteOrderedPartitioner.instance,
                         OrderPreservingPartitioner.instance,
-                        new LocalPartitioner(org.apache.cassandra.db.marshal.Int32Type.instance));
+                        new LocalPartitioner(org.apache.cassandra.db.marshal.IntegerType.instance));
         IPartitioner partitioner = partitioners.get(random.nextInt(partitioners.size()));
         AbstractType<?> type =
                 partitioner instanceof LocalPartitioner
-                        ? org.apache.cassandra.db.marshal.Int32Type.instance
+                        ? org.apache.cassandra.db.marshal.IntegerType.instance
                         : org.apache.cassandra.db.marshal.UTF8Type.instance;
         PartitionKeys keys = new PartitionKeys(partitioner);
         DecoratedKey a = key(partitioner, type, random);

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import org.apache.cassandra.schema.TableId;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class OrphanStoresTest {
+    private static final String HEX = "00112233445566778899aabbccddeeff";
+    private static final TableId ID = TableId.fromString("00112233-4455-6677-8899-aabbccddeeff");
+
+    @TempDir Path temp;
+
+    private Path table(String name, String live) throws IOException {
+        Path table = temp.resolve(name);
+        Path rocksdb = Files.createDirectories(table.resolve("rocksdb/1")).getParent();
+        Files.writeString(rocksdb.resolve("1/data"), "x");
+        Files.writeString(rocksdb.resolve("LIVE"), live + "\n");
+        Files.createDirectories(table.resolve("snapshots/s"));
+        return table;
+    }
+
+    private static void remove(
+            Path table, Set<TableId> schema, boolean anyTables, boolean snapshot) {
+        OrphanStores.remove(List.of(table), schema::contains, anyTables, snapshot, 5);
+    }
+
+    @Test
+    void aTableOfTheSchemaIsNeverTouched() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(ID), true, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void aDroppedTableGoesAndItsSnapshotsStay() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/s")).exists();
+    }
+
+    @Test
+    void withAutoSnapshotTheDataBecomesTheSnapshotThatDropWouldHaveTaken() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), true, true);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
+        assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/LIVE")).hasContent("1\n");
+    }
+
+    @Test
+    void deadGenerationsAreNotWorthASnapshot() throws IOException {
+        Path table = table("t-" + HEX, "2");
+        remove(table, Set.of(), true, true);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/dropped-5-t")).doesNotExist();
+    }
+
+    @Test
+    void nothingIsTouchedWhenTheWholeSchemaIsGone() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), false, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void whatAnOperatorMustDecideStays() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Files.createFile(table.resolve("rocksdb/KEEP"));
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void aDirectoryWithoutATableIdIsNotATable() throws IOException {
+        Path table = table("t", "1");
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+}

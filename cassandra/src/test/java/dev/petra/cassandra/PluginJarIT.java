@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.jar.Attributes;
+import java.util.jar.JarFile;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/** What is in the jar that goes into Cassandra's lib folder, and what is not. */
+class PluginJarIT {
+    private static final Path JAR = Path.of(System.getProperty("petra.plugin.jar", ""));
+
+    /**
+     * What this module's class path has besides Cassandra: what the jar bundles, and test tools.
+     */
+    private static final Set<String> NOT_CASSANDRAS =
+            Set.of(
+                    "petra-cassandra",
+                    "engine-api",
+                    "engine-rocks",
+                    "rocksdbjni",
+                    "byte-buddy",
+                    "jspecify",
+                    "junit",
+                    "assertj",
+                    "archunit",
+                    "opentest4j",
+                    "apiguardian",
+                    "surefire");
+
+    private static Set<String> entries(Path jar) throws IOException {
+        try (JarFile file = new JarFile(jar.toFile())) {
+            return file.stream()
+                    .filter(entry -> !entry.isDirectory())
+                    .map(entry -> entry.getName())
+                    .collect(Collectors.toSet());
+        }
+    }
+
+    private static Stream<Path> cassandrasJars() {
+        return Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(path -> path.endsWith(".jar"))
+                .map(Path::of)
+                .filter(
+                        path ->
+                                NOT_CASSANDRAS.stream()
+                                        .noneMatch(
+                                                name ->
+                                                        String.valueOf(path.getFileName())
+                                                                .startsWith(name)));
+    }
+
+    @Test
+    void noClassIsAlsoInAJarThatCassandraShips() throws IOException {
+        Set<String> classes =
+                entries(JAR).stream()
+                        .filter(name -> name.endsWith(".class"))
+                        .collect(Collectors.toSet());
+        Set<Path> jars = cassandrasJars().collect(Collectors.toSet());
+        assertThat(jars).anyMatch(path -> path.toString().contains("cassandra-all-"));
+        assertThat(jars).hasSizeGreaterThan(50);
+        for (Path jar : jars) {
+            Set<String> both = new HashSet<>(entries(jar));
+            both.retainAll(classes);
+            assertThat(both).describedAs("also in " + jar).isEmpty();
+        }
+    }
+
+    @Test
+    void theLibrariesOfThePlatformsThatAreSupportedAreThereAndNoOthers() throws IOException {
+        assertThat(entries(JAR).stream().filter(name -> name.startsWith("librocksdbjni")))
+                .containsExactlyInAnyOrder(
+                        "librocksdbjni-linux64.so",
+                        "librocksdbjni-linux64-musl.so",
+                        "librocksdbjni-linux-aarch64.so",
+                        "librocksdbjni-linux-aarch64-musl.so");
+    }
+
+    @Test
+    void theAgentTheEngineAndNothingUnrelocatedAreThere() throws IOException {
+        Set<String> entries = entries(JAR);
+        assertThat(entries)
+                .contains(
+                        "dev/petra/cassandra/PetraMemtable.class",
+                        "dev/petra/cassandra/agent/PetraAgent.class",
+                        "dev/petra/engine/StorageEngines.class",
+                        "dev/petra/shaded/bytebuddy/agent/builder/AgentBuilder.class",
+                        "org/rocksdb/RocksDB.class",
+                        "META-INF/services/dev.petra.engine.StorageEngineProvider");
+        assertThat(entries.stream().filter(name -> name.endsWith(".class")))
+                .allMatch(name -> name.startsWith("dev/petra/") || name.startsWith("org/rocksdb/"));
+    }
+
+    @Test
+    void theManifestMakesItAnAgent() throws IOException {
+        try (JarFile file = new JarFile(JAR.toFile())) {
+            Attributes manifest = file.getManifest().getMainAttributes();
+            assertThat(manifest.getValue("Premain-Class"))
+                    .isEqualTo("dev.petra.cassandra.agent.PetraAgent");
+            assertThat(manifest.getValue("Implementation-Version")).isNotBlank();
+        }
+    }
+}

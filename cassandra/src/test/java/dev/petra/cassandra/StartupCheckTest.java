@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.config.InheritingClass;
+import org.apache.cassandra.exceptions.StartupException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class StartupCheckTest {
+    @TempDir Path data;
+
+    @Test
+    void aTestedReleaseStarts() {
+        assertThatCode(() -> StartupCheck.checkRelease("5.0.9")).doesNotThrowAnyException();
+    }
+
+    @Test
+    void anUnknownReleaseIsRefusedWithTheSettingThatLetsItStart() {
+        assertThatThrownBy(() -> StartupCheck.checkRelease("5.0.10"))
+                .isInstanceOfSatisfying(
+                        StartupException.class,
+                        e -> assertThat(e.returnCode).isEqualTo(StartupException.ERR_WRONG_CONFIG))
+                .hasMessageContaining("5.0.10")
+                .hasMessageContaining("[5.0.9]")
+                .hasMessageContaining("-Dpetra.allow_unknown_cassandra=true");
+    }
+
+    @Test
+    void anUnknownReleaseStartsWithThatSetting() {
+        System.setProperty(StartupCheck.ALLOW_UNKNOWN, "true");
+        try {
+            assertThatCode(() -> StartupCheck.checkRelease("6.1")).doesNotThrowAnyException();
+        } finally {
+            System.clearProperty(StartupCheck.ALLOW_UNKNOWN);
+        }
+    }
+
+    @Test
+    void theClassOfAConfigurationMayBeInherited() {
+        Map<String, InheritingClass> all =
+                Map.of(
+                        "a", new InheritingClass(null, "A", Map.of()),
+                        "b", new InheritingClass("a", null, Map.of()),
+                        "c", new InheritingClass("b", null, Map.of()),
+                        "loop", new InheritingClass("loop", null, Map.of()),
+                        "lost", new InheritingClass("nowhere", null, Map.of()));
+        assertThat(StartupCheck.className(all, "a")).isEqualTo("A");
+        assertThat(StartupCheck.className(all, "c")).isEqualTo("A");
+        assertThat(StartupCheck.className(all, "loop")).isNull();
+        assertThat(StartupCheck.className(all, "lost")).isNull();
+    }
+
+    @Test
+    void storesThatNothingWouldReadAreRefusedWithTheStanza() throws IOException {
+        Path store = Files.createDirectories(data.resolve("ks/t-1/rocksdb/3")).getParent();
+        Files.writeString(store.resolve("LIVE"), "3\n");
+        assertThatThrownBy(() -> StartupCheck.checkNoStores(List.of(data)))
+                .isInstanceOf(StartupException.class)
+                .hasMessageContaining(store.toString())
+                .hasMessageContaining("class_name: " + PetraMemtable.class.getName());
+    }
+
+    @Test
+    void deadGenerationsSnapshotsAndOtherFilesDoNotMatter() throws IOException {
+        Path store = Files.createDirectories(data.resolve("ks/t-1/rocksdb/3")).getParent();
+        Files.writeString(store.resolve("LIVE"), "4\n");
+        Files.createDirectories(data.resolve("ks/t-1/snapshots/s/rocksdb/3"));
+        Files.createDirectories(data.resolve("ks/t-2"));
+        Files.createFile(data.resolve("ks/file"));
+        assertThatCode(() -> StartupCheck.checkNoStores(List.of(data, data.resolve("missing"))))
+                .doesNotThrowAnyException();
+    }
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.cassandra.FileEngine.FileStore;
+import dev.petra.engine.TableStore;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What a table holds after each step of its life, and after a crash at each step. */
+class TableStoresTest {
+    private static final TableMetadataRef TABLE = TestTables.reference();
+
+    @TempDir Path temp;
+    private Path table = Path.of("");
+    private FileEngine engine = new FileEngine();
+
+    @BeforeEach
+    void create() throws IOException {
+        table = Files.createDirectory(temp.resolve("t-1"));
+    }
+
+    private TableStores open() {
+        return open(Disk.REAL);
+    }
+
+    private TableStores open(Disk disk) {
+        return TableStores.open("t", TABLE, () -> engine, List.of(table), disk);
+    }
+
+    /** As after a crash: nothing is closed, and nothing is remembered. */
+    private TableStores reopen() {
+        engine = new FileEngine();
+        return open();
+    }
+
+    private static void write(Generation generation, String line) {
+        ((FileStore) generation.writable()).append(line);
+    }
+
+    private static List<String> read(TableStores stores) {
+        return read(stores.current());
+    }
+
+    private static List<String> read(Generation generation) {
+        TableStore store = generation.existing();
+        return store == null ? List.of() : ((FileStore) store).lines();
+    }
+
+    private Path stores() {
+        return table.resolve(StoreDirectory.NAME);
+    }
+
+    @Test
+    void aTableWithoutWritesLeavesNothingOnDisk() {
+        TableStores stores = open();
+        assertThat(stores.current().isEmpty()).isTrue();
+        assertThat(read(stores)).isEmpty();
+        assertThat(stores()).doesNotExist();
+    }
+
+    @Test
+    void theFirstWriteBeginsGenerationOne() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        assertThat(stores.current().isEmpty()).isFalse();
+        assertThat(stores().resolve("LIVE")).hasContent("1\n");
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void truncateLeavesTheOldGenerationReadableUntilItIsDiscarded() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        Generation next = stores.successor();
+        write(old, "b, written before the switch");
+        write(next, "c");
+        assertThat(read(old)).containsExactly("a", "b, written before the switch");
+        assertThat(read(stores)).containsExactly("c");
+        old.discard();
+        assertThat(stores().resolve("1")).doesNotExist();
+        assertThat(read(stores)).containsExactly("c");
+        old.discard();
+        assertThat(read(reopen())).containsExactly("c");
+    }
+
+    @Test
+    void aCrashAfterTruncateFindsTheTableEmptyAndRemovesTheGarbage() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        stores.successor();
+        TableStores after = reopen();
+        assertThat(read(after)).isEmpty();
+        assertThat(after.current().isEmpty()).isTrue();
+        assertThat(after.current().number()).isEqualTo(2);
+        assertThat(stores().resolve("1")).doesNotExist();
+        write(after.current(), "b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void truncateOfATableWithoutWrites() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(stores.successor(), "a");
+        old.discard();
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void aWriteThatCreatesTheOldGenerationDuringTheSwitchIsTruncatedToo() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        Generation next = stores.successor();
+        write(old, "late");
+        write(next, "new");
+        assertThat(read(reopen())).containsExactly("new");
+    }
+
+    @Test
+    void aCrashAtAnyStepOfTruncateLeavesAllRowsOrNone() throws IOException {
+        int failures = 0;
+        for (int step = 0; step < 6; step++) {
+            table = Files.createDirectory(temp.resolve("crash" + step));
+            engine = new FileEngine();
+            write(open().current(), "a");
+            engine = new FileEngine();
+            TableStores stores = open(CrashingDisk.at(step));
+            try {
+                stores.successor();
+            } catch (FSWriteError e) {
+                failures++;
+            }
+            TableStores after = reopen();
+            assertThat(read(after)).isIn(List.of("a"), List.of());
+            assertThat(after.current().failure()).isNull();
+        }
+        assertThat(failures).isPositive();
+    }
+
+    @Test
+    void whatIsAcknowledgedAfterAFailedTruncateSurvives() throws IOException {
+        for (int step = 0; step < 3; step++) {
+            table = Files.createDirectory(temp.resolve("failed" + step));
+            engine = new FileEngine();
+            write(open().current(), "a");
+            engine = new FileEngine();
+            TableStores stores = open(CrashingDisk.onceAt(step));
+            assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
+            write(stores.current(), "b");
+            assertThat(read(reopen())).containsExactly("a", "b");
+        }
+    }
+
+    @Test
+    void nothingIsAcknowledgedWhenItIsNotKnownWhetherTheTableIsTruncated() throws IOException {
+        // Step 2 syncs the directory behind the rename, and the attempt to go back fails as well.
+        write(open().current(), "a");
+        engine = new FileEngine();
+        TableStores stores = open(CrashingDisk.at(2));
+        assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
+        assertThatThrownBy(() -> write(stores.current(), "b"))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("ks.t");
+        assertThatThrownBy(() -> read(stores)).isInstanceOf(UnavailableStoreException.class);
+    }
+
+    @Test
+    void aFailedCreationIsTriedAgainByTheNextWrite() {
+        TableStores stores = open();
+        engine.failOpen = true;
+        assertThatThrownBy(() -> write(stores.current(), "a")).hasMessageContaining("cannot open");
+        engine.failOpen = false;
+        write(stores.current(), "b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void aStoreThatDoesNotOpenFailsEachUseWithItsReason() {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        engine.failOpen = true;
+        Generation generation = open().current();
+        assertThat(generation.isEmpty()).isFalse();
+        assertThatThrownBy(() -> read(generation))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("Table ks.t")
+                .hasMessageContaining("cannot open");
+        assertThatThrownBy(() -> write(generation, "b"))
+                .isInstanceOf(UnavailableStoreException.class);
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void truncateMendsAStoreThatDoesNotOpen() {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        engine.failOpen = true;
+        TableStores stores = open();
+        Generation broken = stores.current();
+        engine.failOpen = false;
+        write(stores.successor(), "b");
+        broken.discard();
+        assertThat(stores().resolve("1")).doesNotExist();
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"absent", "seven\n"})
+    void withoutAPointerTheDataIsNotGuessed(String pointer) throws IOException {
+        write(open().current(), "a");
+        if (pointer.equals("absent")) Files.delete(stores().resolve("LIVE"));
+        else Files.writeString(stores().resolve("LIVE"), pointer);
+        TableStores stores = reopen();
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("LIVE");
+        assertThatThrownBy(() -> write(stores.current(), "b"))
+                .isInstanceOf(UnavailableStoreException.class);
+        assertThatThrownBy(stores::successor).isInstanceOf(UnavailableStoreException.class);
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+    }
+
+    @Test
+    void aDirectoryThatAppearsUnderATableInUseIsNotItsData() throws IOException {
+        write(open().current(), "a");
+        TableStores stores = reopen();
+        stores.successor();
+        Files.createDirectory(stores().resolve("2"));
+        assertThatThrownBy(() -> write(stores.current(), "b")).hasMessageContaining("appeared");
+        assertThat(stores().resolve("2")).exists();
+    }
+
+    @Test
+    void aGenerationAboveThePointerIsRefused() throws IOException {
+        write(open().current(), "a");
+        Files.createDirectory(stores().resolve("2"));
+        TableStores stores = reopen();
+        assertThatThrownBy(stores::successor).isInstanceOf(UnavailableStoreException.class);
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("[1, 2]");
+    }
+
+    @Test
+    void storesInTwoDataDirectoriesAreRefused() throws IOException {
+        write(open().current(), "a");
+        Path other = Files.createDirectory(temp.resolve("other"));
+        Files.createDirectory(other.resolve(StoreDirectory.NAME));
+        TableStores stores =
+                TableStores.open("t", TABLE, () -> engine, List.of(table, other), Disk.REAL);
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("several places");
+        assertThatThrownBy(stores::successor).isInstanceOf(UnavailableStoreException.class);
+    }
+
+    @Test
+    void theSecondDataDirectoryIsUsedIfTheStoresAreThere() throws IOException {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        Path first = Files.createDirectory(temp.resolve("first"));
+        TableStores stores =
+                TableStores.open("t", TABLE, () -> engine, List.of(first, table), Disk.REAL);
+        assertThat(read(stores)).containsExactly("a");
+    }
+
+    @Test
+    void dropRemovesEverythingAndRefusesLaterUse() throws InterruptedException {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        Generation rest = stores.drop();
+        assertThat(old.isLive()).isFalse();
+        assertThat(rest.isLive()).isFalse();
+        assertThat(stores.awaitDisposed(Duration.ofMillis(1))).isFalse();
+        old.discard();
+        assertThat(stores.awaitDisposed(Duration.ofSeconds(1))).isTrue();
+        assertThat(stores()).doesNotExist();
+        assertThatThrownBy(() -> write(rest, "b")).hasMessageContaining("dropped");
+    }
+
+    @Test
+    void dropOfATableWithoutWrites() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        stores.drop();
+        old.discard();
+        assertThat(stores()).doesNotExist();
+    }
+
+    @Test
+    void aFailedDeletionIsRepeatedAtTheNextStart() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.successor();
+        engine.failDrop = true;
+        old.discard();
+        assertThat(stores().resolve("1")).exists();
+        assertThat(read(reopen())).isEmpty();
+        assertThat(stores().resolve("1")).doesNotExist();
+    }
+
+    @Test
+    void aSnapshotIsAStoreDirectoryOfItsOwn() throws IOException {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        stores.successor();
+        write(stores.current(), "b");
+        stores.snapshot(stores.current(), "s");
+        write(stores.current(), "c");
+        Path restored = Files.createDirectories(temp.resolve("restored"));
+        Files.move(table.resolve("snapshots/s/rocksdb"), restored.resolve("rocksdb"));
+        TableStores copy = TableStores.open("t", TABLE, () -> engine, List.of(restored), Disk.REAL);
+        assertThat(read(copy)).containsExactly("b");
+    }
+
+    @Test
+    void aFailedSnapshotLeavesNothing() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        engine.failCheckpoint = true;
+        assertThatThrownBy(() -> stores.snapshot(stores.current(), "s"))
+                .isInstanceOf(IllegalStateException.class)
+                .hasNoCause()
+                .hasMessageContaining("'s' of ks.t")
+                .hasMessageContaining("no checkpoint today");
+        assertThat(table.resolve("snapshots/s")).doesNotExist();
+        engine.failCheckpoint = false;
+        stores.snapshot(stores.current(), "s");
+        assertThat(table.resolve("snapshots/s/rocksdb/1/lines")).exists();
+        assertThatThrownBy(() -> stores.snapshot(stores.current(), "s"))
+                .hasMessageContaining("already there");
+        assertThat(table.resolve("snapshots/s/rocksdb/1/lines")).exists();
+    }
+
+    @Test
+    void dropMovesTheDataAsideIfItsSnapshotFailed() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.keepInsteadOfDeleting(old, "dropped-1-t");
+        stores.drop();
+        old.discard();
+        assertThat(stores()).doesNotExist();
+        Path snapshot = table.resolve("snapshots/dropped-1-t/rocksdb");
+        assertThat(snapshot.resolve("1/lines")).hasContent("a\n");
+        assertThat(snapshot.resolve("LIVE")).hasContent("1\n");
+    }
+
+    @Test
+    void dropLeavesTheDataInPlaceIfItCannotBeMovedAside() throws IOException {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.keepInsteadOfDeleting(old, "dropped-1-t");
+        Files.writeString(table.resolve("snapshots"), "a file in the way");
+        stores.drop();
+        old.discard();
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
+    }
+
+    @Test
+    void dropLeavesEverythingInPlaceIfItIsNotKnownWhatIsAlive() throws IOException {
+        write(open().current(), "a");
+        Files.writeString(stores().resolve("LIVE"), "seven\n");
+        TableStores stores = reopen();
+        Generation broken = stores.current();
+        stores.keepInsteadOfDeleting(broken, "dropped-1-t");
+        stores.drop();
+        broken.discard();
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
+    }
+
+    @Test
+    void aTableObjectThatIsMadeAgainFindsTheSameData() {
+        TableStores first = open();
+        write(first.current(), "a");
+        first.close();
+        TableStores second = open();
+        assertThat(read(second)).containsExactly("a");
+        assertThat(second.current().number()).isEqualTo(1);
+    }
+
+    @Test
+    void retiringWithoutASuccessorKillsTheGenerationOnDisk() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        stores.retire(stores.current());
+        assertThat(read(reopen())).isEmpty();
+    }
+
+    @Test
+    void retiringAfterASuccessorChangesNothing() {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        write(stores.successor(), "b");
+        stores.retire(old);
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void figuresOfAClosedStoreAreZeroAndItIsNotTakenForEmpty() {
+        TableStores stores = open();
+        Generation generation = stores.current();
+        write(generation, "a");
+        assertThat(generation.statistic(s -> s.estimatedPartitions())).isEqualTo(1);
+        engine.close();
+        assertThat(generation.statistic(s -> s.estimatedPartitions())).isZero();
+        assertThat(generation.isEmpty()).isFalse();
+    }
+
+    @Test
+    void aTruncateThatAFullDiskStopsLeavesTheTableInUse() throws IOException {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        TableStores stores = open(CrashingDisk.at(0));
+        assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
+        write(stores.current(), "b");
+        assertThat(read(reopen())).containsExactly("a", "b");
+    }
+}

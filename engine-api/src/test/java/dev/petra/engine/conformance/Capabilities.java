@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.conformance;
+
+/**
+ * What an engine may leave out. The kit asserts that what is left out is refused by name.
+ *
+ * @param streams sends and receives parts
+ * @param retainRanges removes what lies outside some ranges
+ * @param findsDamage notices a changed byte in its data files
+ */
+public record Capabilities(boolean streams, boolean retainRanges, boolean findsDamage) {
+    /** An engine that does everything. */
+    public static final Capabilities ALL = new Capabilities(true, true, true);
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.conformance;
+
+import static dev.petra.engine.conformance.RandomSchema.pick;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.DroppedColumn;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+
+/**
+ * Random histories, applied to an engine and to the reference, whose every answer must be the same:
+ * updates with few values and few timestamps, ALTERs, flushes, compactions and reopenings between
+ * them, and reads of all kinds. A history follows from its seed alone.
+ *
+ * <p>A history that shows a difference is shortened, step by step and statement by statement,
+ * while it still shows one, and reported with its seed.
+ */
+public final class Differential {
+    /** Reruns one history: {@code -Dpetra.seed=N}. */
+    public static final String SEED = "petra.seed";
+
+    /** How long to go on: {@code -Dpetra.fuzz.seconds=N}. */
+    public static final String SECONDS = "petra.fuzz.seconds";
+
+    private final Supplier<EngineUnderTest> opener;
+    private final Duration shortening;
+
+    /** Runs histories on the engine that this opens, each on a fresh one. */
+    public Differential(Supplier<EngineUnderTest> opener) {
+        this(opener, Duration.ofSeconds(20));
+    }
+
+    Differential(Supplier<EngineUnderTest> opener, Duration shortening) {
+        this.opener = opener;
+        this.shortening = shortening;
+    }
+
+    /**
+     * Runs histories for some time, from a seed that differs each time; or the one, or for the
+     * time, that the system properties say.
+     *
+     * @return how many were run
+     */
+    public int run(Duration time) {
+        Long seed = Long.getLong(SEED);
+        if (seed != null) {
+            check(seed);
+            return 1;
+        }
+        Duration duration =
+                Duration.ofSeconds(Long.getLong(SECONDS, Math.max(1, time.toSeconds())));
+        return run(System.nanoTime(), duration);
+    }
+
+    /** Runs histories for some time, from this seed upwards. */
+    public int run(long firstSeed, Duration time) {
+        long end = System.nanoTime() + time.toNanos();
+        int count = 0;
+        do check(firstSeed + count++);
+        while (System.nanoTime() < end);
+        return count;
+    }
+
+    /**
+     * Runs the history of one seed.
+     *
+     * @throws AssertionError if the engine and the reference differ, or the engine throws
+     */
+    public void check(long seed) {
+        History history = History.of(seed);
+        Throwable failure = failure(history);
+        if (failure == null) return;
+        History shortest = shorten(history);
+        Throwable last = failure(shortest);
+        throw new AssertionError(
+                "Seed "
+                        + seed
+                        + " (run it again with -D"
+                        + SEED
+                        + "="
+                        + seed
+                        + "). The shortest history found is\n"
+                        + shortest
+                        + "\n"
+                        + (last == null ? "which fails only sometimes: " + failure : last),
+                last == null ? failure : last);
+    }
+
+    /** What goes wrong, or null. */
+    private Throwable failure(History history) {
+        try (EngineUnderTest kit = opener.get()) {
+            ComparedStore store = kit.compared(TestTable.of(history.table));
+            for (Step step : history.steps) step.run(store);
+            return null;
+        } catch (AssertionError | RuntimeException e) {
+            return e;
+        }
+    }
+
+    private History shorten(History history) {
+        long end = System.nanoTime() + shortening.toNanos();
+        History shortest = history;
+        for (int size = shortest.steps.size(); size > 0; size /= 2)
+            for (int from = 0; from < shortest.steps.size() && System.nanoTime() < end; ) {
+                History without = shortest.without(from, from + size);
+                if (failure(without) == null) from += size;
+                else shortest = without;
+            }
+        for (int i = 0; i < shortest.steps.size(); i++)
+            if (shortest.steps.get(i) instanceof Write write)
+                for (int piece = 0; piece < write.pieces.size() && System.nanoTime() < end; ) {
+                    History without = shortest.with(i, write.without(piece));
+                    if (failure(without) == null) piece++;
+                    else {
+                        shortest = without;
+                        write = (Write) shortest.steps.get(i);
+                    }
+                }
+        return shortest;
+    }
+
+    /** A table and what is done to it. */
+    private record History(TableMetadata table, List<Step> steps) {
+        static History of(long seed) {
+            HostFixture.initialise();
+            Random random = new Random(seed);
+            // Neighbouring seeds begin alike.
+            for (int i = 0; i < 4; i++) random = new Random(random.nextLong());
+            RandomSchema schema = RandomSchema.next(random);
+            RandomOperations operations = new RandomOperations(random);
+            TableMetadata table = schema.metadata();
+            List<Step> steps = new ArrayList<>();
+            int added = 0;
+            for (int i = 10 + random.nextInt(50); i > 0; i--) {
+                switch (random.nextInt(30)) {
+                    case 0 -> steps.add(new Maintain("flush", ComparedStore::flush));
+                    case 1 -> steps.add(new Maintain("compact", ComparedStore::compact));
+                    case 2 -> {
+                        if (random.nextBoolean())
+                            steps.add(new Maintain("reopen", ComparedStore::reopen));
+                    }
+                    case 3 -> {
+                        table = alter(random, table, added++);
+                        steps.add(new Alter(table));
+                    }
+                    case 4, 5, 6, 7, 8, 9 ->
+                            steps.add(
+                                    new Read(
+                                            pick(random, schema.keys()),
+                                            operations.slices(table),
+                                            operations.filter(table),
+                                            random.nextInt(3) == 0));
+                    case 10, 11 ->
+                            steps.add(
+                                    new Scan(
+                                            operations.range(table, schema.keys()),
+                                            operations.filter(table)));
+                    default -> steps.add(write(random, schema, operations, table));
+                }
+            }
+            for (DecoratedKey key : schema.keys()) {
+                steps.add(new Read(key, Slices.ALL, ColumnFilter.all(table), false));
+                steps.add(new Read(key, Slices.ALL, ColumnFilter.all(table), true));
+            }
+            steps.add(new Scan(DataRange.allData(table.partitioner), ColumnFilter.all(table)));
+            return new History(schema.metadata(), steps);
+        }
+
+        private static Step write(
+                Random random,
+                RandomSchema schema,
+                RandomOperations operations,
+                TableMetadata table) {
+            List<Consumer<UpdateBuilder>> pieces = new ArrayList<>();
+            for (int i = pick(random, List.of(1, 1, 1, 2, 3)); i > 0; i--)
+                pieces.add(operations.piece(table));
+            return new Write(table, pick(random, schema.keys()), pieces);
+        }
+
+        /** Adds a column, drops one, or adds again what was dropped. */
+        private static TableMetadata alter(Random random, TableMetadata table, int number) {
+            List<ColumnMetadata> columns = new ArrayList<>();
+            table.regularAndStaticColumns().forEach(columns::add);
+            List<DroppedColumn> dropped =
+                    table.droppedColumns.values().stream()
+                            .filter(column -> table.getColumn(column.column.name) == null)
+                            .toList();
+            int kind = random.nextInt(3);
+            if (kind == 0 && !columns.isEmpty()) {
+                ColumnMetadata column = pick(random, columns);
+                // A dropped user type is remembered as a tuple, and cannot be added again.
+                if (!column.type.isUDT() || !column.type.isMultiCell())
+                    return table.unbuild()
+                            .removeRegularOrStaticColumn(column.name)
+                            .recordColumnDrop(column, random.nextInt(12))
+                            .build();
+            }
+            if (kind == 1 && !dropped.isEmpty()) {
+                ColumnMetadata column = pick(random, dropped).column;
+                return table.unbuild().addColumn(column).build();
+            }
+            AbstractType<?> type = RandomSchema.type(random, table.isCounter());
+            TableMetadata.Builder builder = table.unbuild();
+            return (random.nextInt(3) == 0 && !table.clusteringColumns().isEmpty()
+                            ? builder.addStaticColumn("a" + number, type)
+                            : builder.addRegularColumn("a" + number, type))
+                    .build();
+        }
+
+        History without(int from, int to) {
+            List<Step> rest = new ArrayList<>(steps);
+            rest.subList(from, Math.min(to, rest.size())).clear();
+            return new History(table, rest);
+        }
+
+        History with(int index, Step step) {
+            List<Step> changed = new ArrayList<>(steps);
+            changed.set(index, step);
+            return new History(table, changed);
+        }
+
+        @Override
+        public String toString() {
+            StringBuilder out = new StringBuilder(RandomSchema.describe(table));
+            for (Step step : steps)
+                out.append("\n* ").append(step.toString().replace("\n", "\n  "));
+            return out.toString();
+        }
+    }
+
+    /** One thing done to both stores. */
+    private interface Step {
+        void run(ComparedStore store);
+    }
+
+    private record Write(
+            TableMetadata table, DecoratedKey key, List<Consumer<UpdateBuilder>> pieces)
+            implements Step {
+        PartitionUpdate build() {
+            UpdateBuilder update = new UpdateBuilder(table, key);
+            pieces.forEach(piece -> piece.accept(update));
+            return update.build();
+        }
+
+        Write without(int piece) {
+            List<Consumer<UpdateBuilder>> rest = new ArrayList<>(pieces);
+            rest.remove(piece);
+            return new Write(table, key, rest);
+        }
+
+        @Override
+        public void run(ComparedStore store) {
+            store.write(build());
+        }
+
+        @Override
+        public String toString() {
+            return "write " + PartitionContent.of(build().unfilteredIterator());
+        }
+    }
+
+    private record Maintain(String name, Consumer<ComparedStore> work) implements Step {
+        @Override
+        public void run(ComparedStore store) {
+            work.accept(store);
+        }
+
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+
+    private record Alter(TableMetadata table) implements Step {
+        @Override
+        public void run(ComparedStore store) {
+            store.table().alter(table);
+        }
+
+        @Override
+        public String toString() {
+            return "alter to " + RandomSchema.describe(table);
+        }
+    }
+
+    private record Read(DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed)
+            implements Step {
+        @Override
+        public void run(ComparedStore store) {
+            store.read(key, slices, columns, reversed);
+        }
+
+        @Override
+        public String toString() {
+            return "read "
+                    + ByteBufferUtil.bytesToHex(key.getKey())
+                    + " slices "
+                    + slices
+                    + " columns "
+                    + columns
+                    + (reversed ? " reversed" : "");
+        }
+    }
+
+    private record Scan(DataRange range, ColumnFilter columns) implements Step {
+        @Override
+        public void run(ComparedStore store) {
+            store.scan(range, columns);
+        }
+
+        @Override
+        public String toString() {
+            return "scan " + range.keyRange() + " columns " + columns;
+        }
+    }
+}
