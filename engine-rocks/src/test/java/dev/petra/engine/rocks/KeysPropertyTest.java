@@ -182,9 +182,12 @@ class KeysPropertyTest {
         byte[] encodedA = encode(keys, a);
         byte[] encodedB = encode(keys, b);
 
-        assertThat(encodedA)
-                .isEqualTo(
-                        ByteSourceInverse.readBytes(a.asComparableBytes(ComparableSource.VERSION)));
+        // A token that is a varint may be one that Cassandra's own form refuses.
+        if (!(partitioner instanceof LocalPartitioner))
+            assertThat(encodedA)
+                    .isEqualTo(
+                            ByteSourceInverse.readBytes(
+                                    a.asComparableBytes(ComparableSource.VERSION)));
         assertThat(Integer.signum(Arrays.compareUnsigned(encodedA, encodedB)))
                 .isEqualTo(Integer.signum(a.compareTo(b)));
         assertThat(isProperPrefix(encodedA, encodedB)).isFalse();
