@@ -21,6 +21,9 @@ public abstract class StorageEngineConformance implements WriteTests,
                 ScanTests,
                 LifecycleTests,
                 StreamTests,
+                SettingsTests,
+                PurgeTests,
+                ConcurrencyTests,
                 RandomHistoryTests {
     private EngineUnderTest kit;
 
@@ -29,6 +32,12 @@ public abstract class StorageEngineConformance implements WriteTests,
 
     /** Settings to open it with. */
     protected Map<String, String> settings() {
+        return Map.of();
+    }
+
+    /** Settings that it must refuse: names that it knows, with values that they cannot have. */
+    @Override
+    public Map<String, String> illFormedSettings() {
         return Map.of();
     }
 
