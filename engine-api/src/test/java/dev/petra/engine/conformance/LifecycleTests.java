@@ -293,11 +293,18 @@ public interface LifecycleTests {
                         },
                         "ending");
         ending.start();
-        assertThatThrownBy(() -> ended.get(200, TimeUnit.MILLISECONDS))
-                .as("waiting for readers")
-                .isInstanceOf(TimeoutException.class);
-        assertThat(PartitionContent.of(rows).rows()).hasSize(2000);
-        assertThat(PartitionContent.listOf(scan)).hasSize(2);
+        List<PartitionContent> scanned;
+        PartitionContent content;
+        try {
+            assertThatThrownBy(() -> ended.get(200, TimeUnit.MILLISECONDS))
+                    .as("waiting for readers")
+                    .isInstanceOf(TimeoutException.class);
+        } finally {
+            content = PartitionContent.of(rows);
+            scanned = PartitionContent.listOf(scan);
+        }
+        assertThat(content.rows()).hasSize(2000);
+        assertThat(scanned).hasSize(2);
         ended.get(30, TimeUnit.SECONDS);
         assertThatThrownBy(() -> read(store, table, "a")).isInstanceOf(IllegalStateException.class);
     }

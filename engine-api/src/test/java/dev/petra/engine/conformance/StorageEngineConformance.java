@@ -5,6 +5,7 @@ import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.api.Timeout;
 
 /**
  * Every rule of the storage-engine SPI, as a test. An engine's test extends this and names the
@@ -74,7 +75,9 @@ public abstract class StorageEngineConformance implements WriteTests,
         kit = openKit();
     }
 
+    /** Waits for readers, and so would wait for ever for one that a failing test left open. */
     @AfterEach
+    @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     final void closeEngine() {
         kit.close();
     }

@@ -3,7 +3,6 @@ package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 
 /**
@@ -95,11 +94,13 @@ final class ByteSink {
         b.position(b.position() + length);
     }
 
-    /** A value through its accessor, whatever backs it. */
-    <V> void put(V value, ValueAccessor<V> accessor, int length) {
-        ByteBuffer b = room(length);
-        accessor.copyTo(value, 0, b, ByteBufferAccessor.instance, 0, length);
-        b.position(b.position() + length);
+    /**
+     * A value, whatever backs it. Not by {@code accessor.copyTo}: from an array into a direct
+     * buffer, Cassandra 5.0.9 takes the array's content for its address.
+     */
+    <V> void put(V value, ValueAccessor<V> accessor) {
+        if (value instanceof byte[] bytes) put(bytes);
+        else put(accessor.toBuffer(value));
     }
 
     /** Inserts a varint before what was written since {@code at}. */

@@ -8,7 +8,6 @@ import java.util.Arrays;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
-import org.apache.cassandra.db.marshal.ByteArrayAccessor;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.CellPath;
@@ -141,7 +140,7 @@ final class FragmentWriter {
             putLocalTime(cell.localDeletionTime());
         if (length > 0) {
             out.putVarint(length);
-            out.put(value, accessor, length);
+            out.put(value, accessor);
         }
     }
 
@@ -203,8 +202,7 @@ final class FragmentWriter {
             }
             int length = prefix.accessor().size(value);
             out.putVarint(length + 1L);
-            if (prefix.accessor() == ByteArrayAccessor.instance) out.put((byte[]) value);
-            else out.put(value, prefix.accessor(), length);
+            out.put(value, prefix.accessor());
         }
     }
 }

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import static dev.petra.engine.rocks.Tables.open;
 import static dev.petra.engine.rocks.Tables.update;
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -17,10 +18,13 @@ import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
 import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.ArrayCell;
 import org.apache.cassandra.db.rows.BTreeRow;
 import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -48,8 +52,12 @@ class FormatTest {
     @TempDir Path directory;
 
     private Map<String, String> stored(PartitionUpdate... updates) {
+        return storedIn("1", updates);
+    }
+
+    private Map<String, String> storedIn(String name, PartitionUpdate... updates) {
         try (RocksEngine engine = Tables.engine()) {
-            RocksStore store = open(engine, directory.resolve("1"), TABLE);
+            RocksStore store = open(engine, directory.resolve(name), TABLE);
             for (PartitionUpdate update : updates) store.write(update);
             Map<String, String> found = new TreeMap<>();
             try (RocksIterator it = store.database().newIterator()) {
@@ -241,6 +249,30 @@ class FormatTest {
                                         + "000000000000000001");
             }
         }
+    }
+
+    @Test
+    void valuesInArraysAsFromTheNetworkAreStoredLikeThoseInBuffers() {
+        Row[] rows = new Row[2];
+        for (int i = 0; i < 2; i++) {
+            var row = BTreeRow.sortedBuilder();
+            row.newRow(
+                    i == 0
+                            ? clustering(7)
+                            : ByteArrayAccessor.factory.clustering(new byte[] {0, 0, 0, 7}));
+            row.addCell(
+                    i == 0
+                            ? BufferCell.live(column("a"), 5, UTF8Type.instance.decompose("value"))
+                            : new ArrayCell(
+                                    column("a"),
+                                    5,
+                                    Cell.NO_TTL,
+                                    Cell.NO_DELETION_TIME,
+                                    "value".getBytes(UTF_8),
+                                    null));
+            rows[i] = row.build();
+        }
+        assertThat(storedIn("array", of(rows[1]))).isEqualTo(storedIn("buffer", of(rows[0])));
     }
 
     @Test
