@@ -47,8 +47,8 @@ public interface TableStore extends AutoCloseable {
      * nothing purged.
      *
      * @param slices in the order of the table's comparator, also when reversed
-     * @return what is there, which the caller closes; null if the partition has nothing at all (an
-     *     empty iterator where the slices select nothing)
+     * @return what is there, which the caller closes; null, or an iterator without anything, if
+     *     nothing of the partition is selected
      */
     @Nullable UnfilteredRowIterator read(
             DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed);

@@ -142,16 +142,19 @@ final class RocksStore implements TableStore {
     Database database() {
         Database database = opened.database;
         if (!database.isClosed()) return database;
-        if (closed) throw new IllegalStateException("The store of " + name() + " is closed.");
+        if (closed) throw closed();
         return reopened();
     }
 
     private synchronized Database reopened() {
         String reason = full;
         if (!opened.database.isClosed()) return opened.database;
-        if (reason == null)
-            throw new IllegalStateException("The store of " + name() + " is closed.");
+        if (reason == null) throw closed();
         throw RocksErrors.full(name(), directory(), reason);
+    }
+
+    private IllegalStateException closed() {
+        return new IllegalStateException("The store of " + name() + " is closed.");
     }
 
     Catalog catalog() {
@@ -368,6 +371,7 @@ final class RocksStore implements TableStore {
 
     @Override
     public boolean isEmpty() {
+        if (closed) throw closed();
         return !hasData;
     }
 

@@ -143,6 +143,7 @@ final class StoreFile {
         IPartitioner partitioner = spec.metadata().get().partitioner;
         identity.put("table_id", spec.metadata().id.toString());
         identity.put("column_family", spec.columnFamily());
+        identity.put("generation", Long.toString(spec.generation()));
         identity.put("partitioner", partitioner.getClass().getName());
         return identity;
     }
@@ -153,7 +154,6 @@ final class StoreFile {
         text.append("format=").append(FORMAT).append('\n');
         text.append("state=").append(state).append('\n');
         text.append("table=").append(spec.displayName()).append('\n');
-        text.append("generation=").append(spec.generation()).append('\n');
         identity().forEach((key, value) -> text.append(key).append('=').append(value).append('\n'));
         try {
             writeAtomically(directory, text.toString());
