@@ -202,6 +202,8 @@ public final class NodeProcess {
                         .redirectErrorStream(true)
                         .redirectOutput(
                                 ProcessBuilder.Redirect.appendTo(directory.output().toFile()));
+        // Without it glibc keeps freed native memory in an arena per thread; jemalloc ignores it.
+        builder.environment().putIfAbsent("MALLOC_ARENA_MAX", "2");
         try {
             return builder.start();
         } catch (IOException e) {

@@ -33,6 +33,15 @@ import org.junit.jupiter.params.provider.ValueSource;
  * batch or a resurrection.
  */
 class KillIT {
+    private static final Map<String, Map<String, Object>> MODES =
+            Map.of(
+                    "periodic",
+                    Map.of("commitlog_sync", "periodic", "commitlog_sync_period", "10000ms"),
+                    "batch",
+                    Map.of("commitlog_sync", "batch"),
+                    "group",
+                    Map.of("commitlog_sync", "group", "commitlog_sync_group_window", "20ms"));
+
     private static final int WRITERS = 8;
     private static final int CYCLES = Integer.getInteger("petra.kill.cycles", 20);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
@@ -40,15 +49,12 @@ class KillIT {
     @TempDir Path directory;
 
     @ParameterizedTest
-    @ValueSource(strings = {"periodic", "batch"})
+    @ValueSource(strings = {"periodic", "batch", "group"})
     void acknowledgedWritesSurviveAKill(String commitlogSync) throws Exception {
         System.out.println("KillIT " + commitlogSync + ": -Dpetra.seed=" + SEED);
         SplittableRandom random = new SplittableRandom(SEED);
-        int cycles = (CYCLES + 1) / 2;
-        Map<String, Object> sync =
-                commitlogSync.equals("batch")
-                        ? Map.of("commitlog_sync", "batch")
-                        : Map.of("commitlog_sync", "periodic", "commitlog_sync_period", "10000ms");
+        int cycles = (CYCLES + MODES.size() - 1) / MODES.size();
+        Map<String, Object> sync = MODES.get(commitlogSync);
         try (TestNode node = TestNode.start(directory, config -> config.yaml(sync))) {
             try (CqlSession session = node.session()) {
                 session.execute(

@@ -21,8 +21,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Mixed load for a while, on far more data than the engine's memory: the process's resident memory
- * stays within heap, native memory and what a JVM needs besides. {@code -Dpetra.soak.minutes=30}
- * runs it.
+ * stays within heap, native memory and what a JVM needs besides. In the profile {@code long}, or
+ * with {@code -Dpetra.soak.minutes=30}.
  */
 @EnabledIfSystemProperty(named = "petra.soak.minutes", matches = "\\d+")
 class SoakIT {
