@@ -148,9 +148,7 @@ public interface ColumnFilterTests {
                         .build());
         read(
                 store,
-                ColumnFilter.allRegularColumnsBuilder(table.metadata(), true)
-                        .select(m, c)
-                        .build());
+                ColumnFilter.allRegularColumnsBuilder(table.metadata(), true).select(m, c).build());
         read(
                 store,
                 ColumnFilter.allRegularColumnsBuilder(table.metadata(), false)

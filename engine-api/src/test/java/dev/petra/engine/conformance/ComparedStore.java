@@ -63,6 +63,12 @@ public final class ComparedStore {
         store = kit.reopen(store);
     }
 
+    /** Drops both stores. */
+    public void drop() {
+        store.drop();
+        reference.drop();
+    }
+
     /** Reads a partition of both; null if there is nothing in it. */
     public PartitionContent read(
             DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {

@@ -46,12 +46,16 @@ public interface ConcurrencyTests {
         return PartitionContent.of(store.read(table.key(key), Slices.ALL, table.all(), false));
     }
 
+    private static PartitionContent found(TableStore store, TestTable table, String key) {
+        PartitionContent content = read(store, table, key);
+        if (content == null) throw new AssertionError("Nothing is there of partition " + key);
+        return content;
+    }
+
     private static Set<Long> timestamps(PartitionContent content) {
         Set<Long> timestamps = new HashSet<>();
-        for (Row row : content.rows())
-            timestamps.add(row.primaryKeyLivenessInfo().timestamp());
-        if (!content.staticRow().isEmpty())
-            timestamps.add(content.staticCell("s").timestamp());
+        for (Row row : content.rows()) timestamps.add(row.primaryKeyLivenessInfo().timestamp());
+        if (!content.staticRow().isEmpty()) timestamps.add(content.staticCell("s").timestamp());
         return timestamps;
     }
 
@@ -160,7 +164,7 @@ public interface ConcurrencyTests {
         together(tasks);
         TableStore again = kit().reopen(store);
         for (int p = 0; p < writers / 2; p++)
-            assertThat(read(again, table, "p" + p).rows())
+            assertThat(found(again, table, "p" + p).rows())
                     .hasSize(acknowledged[2 * p].get() + acknowledged[2 * p + 1].get());
     }
 
@@ -196,7 +200,7 @@ public interface ConcurrencyTests {
         }
         together(tasks);
         TableStore again = kit().reopen(store);
-        assertThat(CounterTests.total(read(again, table, "a"), "n", 1)).isEqualTo(4 * 200);
+        assertThat(CounterTests.total(found(again, table, "a"), "n", 1)).isEqualTo(4 * 200);
     }
 
     @Test
@@ -213,7 +217,7 @@ public interface ConcurrencyTests {
                                 try (TableStore store =
                                         kit().engine().openStore(table.spec(directory))) {
                                     store.write(table.update("a").row(round).liveness().build());
-                                    assertThat(read(store, table, "a").rows()).hasSize(round + 1);
+                                    assertThat(found(store, table, "a").rows()).hasSize(round + 1);
                                 }
                             kit().engine().deleteStore(directory);
                         }

@@ -134,8 +134,7 @@ public interface CounterTests {
         TestTable table = table();
         ComparedStore store = kit().compared(table);
         for (int i = 1; i <= 200; i++) {
-            store.write(
-                    table.update("a").at(i).row(1).set("n", global(i % 3, i, 10L * i)).build());
+            store.write(table.update("a").at(i).row(1).set("n", global(i % 3, i, 10L * i)).build());
             if (i % 50 == 0) store.flush();
         }
         assertThat(total(store.everywhere(table.key("a")), "n", 1)).isEqualTo(1980 + 1990 + 2000);

@@ -25,11 +25,11 @@ import org.apache.cassandra.utils.ByteBufferUtil;
  * updates with few values and few timestamps, ALTERs, flushes, compactions and reopenings between
  * them, and reads of all kinds. A history follows from its seed alone.
  *
- * <p>A history that shows a difference is shortened, step by step and statement by statement,
- * while it still shows one, and reported with its seed.
+ * <p>A history that shows a difference is shortened, step by step and statement by statement, while
+ * it still shows one, and reported with its seed.
  */
-public final class Differential {
-    /** Reruns one history: {@code -Dpetra.seed=N}. */
+public final class Differential implements AutoCloseable {
+    /** Reruns one history: {@code -Dpetra.seed=N}; with {@link #SECONDS}, goes on from there. */
     public static final String SEED = "petra.seed";
 
     /** How long to go on: {@code -Dpetra.fuzz.seconds=N}. */
@@ -38,7 +38,10 @@ public final class Differential {
     private final Supplier<EngineUnderTest> opener;
     private final Duration shortening;
 
-    /** Runs histories on the engine that this opens, each on a fresh one. */
+    /** Serves one history after the other, until one fails. */
+    private EngineUnderTest kit;
+
+    /** Runs histories on the engine that this opens, each on a new store. */
     public Differential(Supplier<EngineUnderTest> opener) {
         this(opener, Duration.ofSeconds(20));
     }
@@ -61,19 +64,21 @@ public final class Differential {
      */
     public int run(Duration time) {
         Long seed = Long.getLong(SEED);
-        if (seed != null) {
+        Long seconds = Long.getLong(SECONDS);
+        if (seed != null && seconds == null) {
             check(seed);
             return 1;
         }
-        Duration duration =
-                Duration.ofSeconds(Long.getLong(SECONDS, Math.max(1, time.toSeconds())));
-        return run(System.nanoTime(), duration);
+        Duration duration = seconds == null ? time : Duration.ofSeconds(seconds);
+        return run(seed == null ? System.nanoTime() : seed, duration);
     }
 
     /** Runs histories for some time, from this seed upwards. */
     public int run(long firstSeed, Duration time) {
         long end = System.nanoTime() + time.toNanos();
         int count = 0;
+        // Said before anything else, because native code may take the process with it.
+        System.out.println("Random histories from seed " + firstSeed + " for " + time);
         do check(firstSeed + count++);
         while (System.nanoTime() < end);
         return count;
@@ -106,13 +111,28 @@ public final class Differential {
 
     /** What goes wrong, or null. */
     private Throwable failure(History history) {
-        try (EngineUnderTest kit = opener.get()) {
+        try {
+            if (kit == null) kit = opener.get();
             ComparedStore store = kit.compared(TestTable.of(history.table));
             for (Step step : history.steps) step.run(store);
+            store.drop();
             return null;
         } catch (AssertionError | RuntimeException e) {
+            try {
+                close();
+            } catch (RuntimeException closing) {
+                e.addSuppressed(closing);
+            }
             return e;
         }
+    }
+
+    /** Closes the engine. */
+    @Override
+    public void close() {
+        EngineUnderTest last = kit;
+        kit = null;
+        if (last != null) last.close();
     }
 
     private History shorten(History history) {
@@ -192,7 +212,11 @@ public final class Differential {
             List<Consumer<UpdateBuilder>> pieces = new ArrayList<>();
             for (int i = pick(random, List.of(1, 1, 1, 2, 3)); i > 0; i--)
                 pieces.add(operations.piece(table));
-            return new Write(table, pick(random, schema.keys()), pieces);
+            return new Write(
+                    table,
+                    pick(random, schema.keys()),
+                    pieces,
+                    pick(random, List.of(Carriers.values())));
         }
 
         /** Adds a column, drops one, or adds again what was dropped. */
@@ -252,18 +276,21 @@ public final class Differential {
     }
 
     private record Write(
-            TableMetadata table, DecoratedKey key, List<Consumer<UpdateBuilder>> pieces)
+            TableMetadata table,
+            DecoratedKey key,
+            List<Consumer<UpdateBuilder>> pieces,
+            Carriers carrier)
             implements Step {
         PartitionUpdate build() {
             UpdateBuilder update = new UpdateBuilder(table, key);
             pieces.forEach(piece -> piece.accept(update));
-            return update.build();
+            return carrier.carry(update.build());
         }
 
         Write without(int piece) {
             List<Consumer<UpdateBuilder>> rest = new ArrayList<>(pieces);
             rest.remove(piece);
-            return new Write(table, key, rest);
+            return new Write(table, key, rest, carrier);
         }
 
         @Override
@@ -273,7 +300,10 @@ public final class Differential {
 
         @Override
         public String toString() {
-            return "write " + PartitionContent.of(build().unfilteredIterator());
+            return "write, in "
+                    + carrier
+                    + ", "
+                    + PartitionContent.of(build().unfilteredIterator());
         }
     }
 

@@ -51,7 +51,9 @@ public final class HostFixture {
                 .build();
     }
 
-    /** Makes every store that reads this reference see another version of its table, as ALTER does. */
+    /**
+     * Makes every store that reads this reference see another version of its table, as ALTER does.
+     */
     public static void alter(TableMetadataRef ref, TableMetadata altered) {
         try {
             Method set = TableMetadataRef.class.getDeclaredMethod("set", TableMetadata.class);

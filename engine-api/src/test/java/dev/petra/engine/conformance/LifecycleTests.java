@@ -10,12 +10,14 @@ import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -42,6 +44,12 @@ public interface LifecycleTests {
 
     private static PartitionContent read(TableStore store, TestTable table, String key) {
         return PartitionContent.of(store.read(table.key(key), Slices.ALL, table.all(), false));
+    }
+
+    private static PartitionContent found(TableStore store, TestTable table, String key) {
+        PartitionContent content = read(store, table, key);
+        if (content == null) throw new AssertionError("Nothing is there of partition " + key);
+        return content;
     }
 
     // Opening
@@ -89,7 +97,7 @@ public interface LifecycleTests {
         StoreSpec spec = store.spec();
         kit().restart();
         TableStore again = kit().engine().openStore(spec);
-        assertThat(read(again, table, "a").rows()).hasSize(1);
+        assertThat(found(again, table, "a").rows()).hasSize(1);
     }
 
     @Test
@@ -99,7 +107,7 @@ public interface LifecycleTests {
         write(store, table, "a", 1);
         assertThatThrownBy(() -> kit().engine().openStore(store.spec()))
                 .isInstanceOf(IllegalStateException.class);
-        assertThat(read(store, table, "a").rows()).hasSize(1);
+        assertThat(found(store, table, "a").rows()).hasSize(1);
     }
 
     /** Rocksandra 20: the path was by name, and a table made again saw the old one's data. */
@@ -130,7 +138,7 @@ public interface LifecycleTests {
                     .isInstanceOf(CorruptStoreException.class)
                     .hasMessageContaining(directory.getFileName().toString());
         TableStore again = kit().engine().openStore(spec);
-        assertThat(read(again, table, "a").rows()).hasSize(1);
+        assertThat(found(again, table, "a").rows()).hasSize(1);
     }
 
     /** Rocksandra 21: a failure to open was printed and ignored. */
@@ -152,17 +160,16 @@ public interface LifecycleTests {
         TestTable index = WriteTests.rows();
         TableStore one = kit().open(table);
         TableStore two =
-                kit().engine()
-                        .openStore(new StoreSpec(kit().newDirectory(), "t", 2, table.ref()));
+                kit().engine().openStore(new StoreSpec(kit().newDirectory(), "t", 2, table.ref()));
         TableStore three = kit().open(index);
         write(one, table, "a", 1);
         write(three, index, "a", 3);
         assertThat(read(two, table, "a")).isNull();
-        assertThat(read(three, index, "a").hasRow(3)).isTrue();
+        assertThat(found(three, index, "a").hasRow(3)).isTrue();
         one.drop();
-        assertThat(read(three, index, "a").hasRow(3)).isTrue();
+        assertThat(found(three, index, "a").hasRow(3)).isTrue();
         write(two, table, "a", 2);
-        assertThat(read(two, table, "a").hasRow(1)).isFalse();
+        assertThat(found(two, table, "a").hasRow(1)).isFalse();
     }
 
     // Empty
@@ -231,9 +238,7 @@ public interface LifecycleTests {
         calls.put("read", () -> read(store, table, "a"));
         calls.put(
                 "scan",
-                () ->
-                        store.scan(
-                                DataRange.allData(table.metadata().partitioner), table.all()));
+                () -> store.scan(DataRange.allData(table.metadata().partitioner), table.all()));
         calls.put("mayContain", () -> store.mayContain(table.key("a")));
         calls.put("isEmpty", store::isEmpty);
         calls.put("syncLog", store::syncLog);
@@ -276,8 +281,7 @@ public interface LifecycleTests {
         for (int i = 0; i < 2000; i++) update.row(i).liveness().set("v", "value " + i).end();
         store.write(update.build());
         write(store, table, "b", 1);
-        UnfilteredRowIterator rows =
-                store.read(table.key("a"), Slices.ALL, table.all(), false);
+        UnfilteredRowIterator rows = store.read(table.key("a"), Slices.ALL, table.all(), false);
         UnfilteredPartitionIterator scan =
                 store.scan(DataRange.allData(table.metadata().partitioner), table.all());
         CompletableFuture<Void> ended = new CompletableFuture<>();
@@ -320,7 +324,7 @@ public interface LifecycleTests {
         assertThatThrownBy(() -> kit().engine().openStore(store.spec()))
                 .isInstanceOf(IllegalStateException.class);
         kit().restart();
-        assertThat(read(kit().engine().openStore(store.spec()), table, "a").rows()).hasSize(1);
+        assertThat(found(kit().engine().openStore(store.spec()), table, "a").rows()).hasSize(1);
     }
 
     // Dropping
@@ -360,7 +364,7 @@ public interface LifecycleTests {
         Path directory = store.spec().directory();
         assertThatThrownBy(() -> kit().engine().deleteStore(directory))
                 .isInstanceOf(IllegalStateException.class);
-        assertThat(read(store, table, "a").rows()).hasSize(1);
+        assertThat(found(store, table, "a").rows()).hasSize(1);
         store.close();
         kit().engine().deleteStore(directory);
         assertThat(directory).doesNotExist();
@@ -426,7 +430,7 @@ public interface LifecycleTests {
             write(store, table, "a", row++);
         }
         store = kit().reopen(store);
-        assertThat(read(store, table, "a").rows()).hasSize(row);
+        assertThat(found(store, table, "a").rows()).hasSize(row);
     }
 
     @Test
@@ -455,9 +459,9 @@ public interface LifecycleTests {
         write(store, table, "later", 1);
         store.write(table.update("flushed").at(9).deletePartition().build());
         TableStore copy = kit().engine().openStore(table.spec(target));
-        assertThat(read(copy, table, "flushed").rows()).hasSize(1);
-        assertThat(read(copy, table, "fresh").rows()).hasSize(1);
-        assertThat(read(copy, table, "deleted").deletion().isLive()).isFalse();
+        assertThat(found(copy, table, "flushed").rows()).hasSize(1);
+        assertThat(found(copy, table, "fresh").rows()).hasSize(1);
+        assertThat(found(copy, table, "deleted").deletion().isLive()).isFalse();
         assertThat(read(copy, table, "later")).isNull();
         assertThat(copy.isEmpty()).isFalse();
         write(copy, table, "copy's own", 1);
@@ -465,8 +469,8 @@ public interface LifecycleTests {
         assertThat(read(store, table, "copy's own")).isNull();
         store.drop();
         copy = kit().reopen(copy);
-        assertThat(read(copy, table, "flushed").rows()).hasSize(1);
-        assertThat(read(copy, table, "copy's own").rows()).hasSize(1);
+        assertThat(found(copy, table, "flushed").rows()).hasSize(1);
+        assertThat(found(copy, table, "copy's own").rows()).hasSize(1);
     }
 
     @Test
@@ -496,7 +500,7 @@ public interface LifecycleTests {
         }
         assertThat(full.resolve("letter.txt")).hasContent("hello");
         assertThat(file).hasContent("hello");
-        assertThat(read(store, table, "a").rows()).hasSize(1);
+        assertThat(found(store, table, "a").rows()).hasSize(1);
     }
 
     @Test
@@ -508,7 +512,7 @@ public interface LifecycleTests {
         assertThatThrownBy(() -> store.checkpoint(missing.resolve("below").resolve("it")))
                 .isInstanceOf(Throwable.class);
         assertThat(missing.resolve("below").resolve("it")).doesNotExist();
-        assertThat(read(store, table, "a").rows()).hasSize(1);
+        assertThat(found(store, table, "a").rows()).hasSize(1);
     }
 
     // Statistics
@@ -549,7 +553,13 @@ public interface LifecycleTests {
         if (!kit().capabilities().findsDamage()) return;
         TestTable table = WriteTests.rows();
         TableStore store = kit().open(table);
-        for (int i = 0; i < 2000; i++) write(store, table, "key " + i, i);
+        // Random, so that compression leaves it the largest file there is.
+        Random random = new Random(1);
+        for (int i = 0; i < 2000; i++) {
+            byte[] value = new byte[200];
+            random.nextBytes(value);
+            store.write(table.update("key " + i).row(i).set("v", ByteBuffer.wrap(value)).build());
+        }
         store.flush();
         store.compact(List.of());
         store.verify();

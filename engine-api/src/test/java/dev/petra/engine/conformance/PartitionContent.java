@@ -99,7 +99,10 @@ public final class PartitionContent {
         boolean reversed = partition.isReverseOrder();
         Row staticRow = normalise(partition.staticRow(), table);
         if (staticRow == null) staticRow = Rows.EMPTY_STATIC_ROW;
-        check(staticRow.isStatic(), partition, "has a static row that is none: " + place(staticRow));
+        check(
+                staticRow.isStatic(),
+                partition,
+                "has a static row that is none: " + place(staticRow));
         checkColumns(partition, staticRow);
         List<Unfiltered> unfiltereds = new ArrayList<>();
         Unfiltered previous = null;
@@ -227,7 +230,9 @@ public final class PartitionContent {
     public Row row(Object... clustering) {
         return find(clustering)
                 .orElseThrow(
-                        () -> new AssertionError("No row " + Arrays.toString(clustering) + ": " + this));
+                        () ->
+                                new AssertionError(
+                                        "No row " + Arrays.toString(clustering) + ": " + this));
     }
 
     /** Whether there is a row of that clustering, be it only a deletion. */

@@ -107,8 +107,7 @@ public interface PurgeTests {
         TestTable table = WriteTests.rows();
         TableStore store = kit().open(table);
         long now = System.currentTimeMillis() / 1000;
-        store.write(
-                table.update("a").at(10).now(now - 100).ttl(10).row(1).set("v", "old").build());
+        store.write(table.update("a").at(10).now(now - 100).ttl(10).row(1).set("v", "old").build());
         store.flush();
         store.compact(List.of());
         store.write(table.update("a").at(11).row(1).set("v", "new").build());
@@ -153,7 +152,8 @@ public interface PurgeTests {
                 String key = "k" + random.nextInt(2);
                 int c = random.nextInt(3);
                 int d = random.nextInt(3);
-                UpdateBuilder update = table.update(key).at(time).now(UpdateBuilder.LONG_AGO + time);
+                UpdateBuilder update =
+                        table.update(key).at(time).now(UpdateBuilder.LONG_AGO + time);
                 switch (random.nextInt(8)) {
                     case 0 -> update.deleteRow(c, d);
                     case 1 -> update.deleteRange(table.prefix(c));

@@ -8,11 +8,13 @@ import org.junit.jupiter.api.Test;
 
 /** The engine and Cassandra's memtable agree on everything, whatever is done to them. */
 public interface RandomHistoryTests {
-    /** Opens an engine of its own for one history. */
+    /** Opens an engine of its own, for history after history. */
     EngineUnderTest openKit();
 
     @Test
     default void randomHistoriesGiveWhatCassandrasMemtableGives() {
-        assertThat(new Differential(this::openKit).run(Duration.ofSeconds(10))).isPositive();
+        try (Differential differential = new Differential(this::openKit)) {
+            assertThat(differential.run(Duration.ofSeconds(10))).isPositive();
+        }
     }
 }

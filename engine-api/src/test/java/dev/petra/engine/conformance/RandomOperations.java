@@ -43,6 +43,7 @@ import org.apache.cassandra.utils.CounterId;
  * that everything meets everything else, ties included.
  *
  * <p>Left out, because Cassandra's own answer depends on the order or the grouping of merges:
+ *
  * <ul>
  *   <li>range tombstones of one timestamp with different local deletion times ({@code
  *       RangeTombstoneList} keeps the first, its merging iterator the later);
@@ -50,6 +51,8 @@ import org.apache.cassandra.utils.CounterId;
  *       timestamp and so saves an older shard);
  *   <li>a collection's deletion and cells of the same timestamp in one row (a row builder keeps
  *       them, a merge does not);
+ *   <li>slices of one query that touch (a memtable closes a range tombstone and opens it again at
+ *       one place, where others would give nothing; CQL makes no such queries);
  *   <li>shadowable deletions, which nothing in Cassandra 5.0 writes.
  * </ul>
  */

@@ -40,10 +40,18 @@ public interface ScanTests {
         List<DecoratedKey> keys = new ArrayList<>();
         for (long token :
                 new long[] {
-                    Long.MIN_VALUE + 1, -1_000_000_007L, -1, 0, 1, 41, 42, 43, 1L << 40,
-                    Long.MAX_VALUE - 1, Long.MAX_VALUE
-                })
-            keys.add(table.keyWithToken(token, 0));
+                    Long.MIN_VALUE + 1,
+                    -1_000_000_007L,
+                    -1,
+                    0,
+                    1,
+                    41,
+                    42,
+                    43,
+                    1L << 40,
+                    Long.MAX_VALUE - 1,
+                    Long.MAX_VALUE
+                }) keys.add(table.keyWithToken(token, 0));
         keys.add(table.keyWithToken(42, 1));
         return keys.stream().sorted().toList();
     }
@@ -220,8 +228,7 @@ public interface ScanTests {
         ComparedStore store = filled(table);
         int count = 0;
         try (UnfilteredPartitionIterator scan =
-                store.store()
-                        .scan(DataRange.allData(table.metadata().partitioner), table.all())) {
+                store.store().scan(DataRange.allData(table.metadata().partitioner), table.all())) {
             while (scan.hasNext()) {
                 assertThat(scan.hasNext()).isTrue();
                 try (UnfilteredRowIterator partition = scan.next()) {

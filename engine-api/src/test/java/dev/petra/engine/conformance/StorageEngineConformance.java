@@ -12,7 +12,8 @@ import org.junit.jupiter.api.Timeout;
  * engine; the tests are in the interfaces, by theme.
  */
 @TestInstance(TestInstance.Lifecycle.PER_METHOD)
-public abstract class StorageEngineConformance implements WriteTests,
+public abstract class StorageEngineConformance
+        implements WriteTests,
                 RangeTombstoneTests,
                 CounterTests,
                 TypeTests,

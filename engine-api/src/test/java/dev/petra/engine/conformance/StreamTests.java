@@ -109,6 +109,19 @@ public interface StreamTests {
                 .isInstanceOf(UnsupportedOperationException.class)
                 .hasMessageContaining(kit().engine().name())
                 .hasMessageContaining("stream");
+        StreamManifest manifest =
+                new StreamManifest(
+                        kit().engine().name(),
+                        1,
+                        table.metadata().id,
+                        "t",
+                        everything(),
+                        ByteBuffer.allocate(0),
+                        List.of());
+        assertThatThrownBy(() -> store.streamIn(manifest, everything()))
+                .isInstanceOf(UnsupportedOperationException.class)
+                .hasMessageContaining(kit().engine().name())
+                .hasMessageContaining("stream");
         return true;
     }
 
@@ -137,8 +150,13 @@ public interface StreamTests {
         TableStore from = kit().open(table);
         fill(from, table);
         long[][] ranges = {
-            {1, 42}, {42, 43}, {41, 42}, {Long.MIN_VALUE, Long.MIN_VALUE + 1},
-            {Long.MAX_VALUE - 1, Long.MAX_VALUE}, {43, Long.MIN_VALUE}, {2, 40}
+            {1, 42},
+            {42, 43},
+            {41, 42},
+            {Long.MIN_VALUE, Long.MIN_VALUE + 1},
+            {Long.MAX_VALUE - 1, Long.MAX_VALUE},
+            {43, Long.MIN_VALUE},
+            {2, 40}
         };
         for (long[] range : ranges) {
             TableStore to = kit().open(table);
@@ -284,9 +302,7 @@ public interface StreamTests {
             to.write(table.update(key).row(3).liveness().build());
             in.ingest();
             to.write(table.update(key).row(4).liveness().build());
-            assertThat(
-                            PartitionContent.of(to.read(key, Slices.ALL, table.all(), false))
-                                    .rows())
+            assertThat(PartitionContent.of(to.read(key, Slices.ALL, table.all(), false)).rows())
                     .hasSize(4);
         }
         assertThat(scan(to, table)).hasSize(13);
@@ -474,7 +490,7 @@ public interface StreamTests {
         second.addColumn("a", Int32Type.instance);
         to.write(second.update(key).at(1).row(1).set("a", 1).set("v", 1).build());
         send(from, to, everything());
-        
+
         PartitionContent content =
                 PartitionContent.of(to.read(key, Slices.ALL, second.all(), false));
         assertThat(content.cell("a", 1).buffer().getInt(0)).isEqualTo(2);
@@ -537,9 +553,7 @@ public interface StreamTests {
             assertThat(keysOf(store, table)).as("kept of " + owned).isEqualTo(expected);
             for (DecoratedKey key : ScanTests.keys(table))
                 assertThat(
-                                PartitionContent.of(
-                                                store.read(
-                                                        key, Slices.ALL, table.all(), false))
+                                PartitionContent.of(store.read(key, Slices.ALL, table.all(), false))
                                         != null)
                         .isEqualTo(expected.contains(key));
             store.compact(List.of());

@@ -134,7 +134,10 @@ public final class TestTable {
     public DecoratedKey key(Object... values) {
         if (values.length != metadata().partitionKeyColumns().size())
             throw new IllegalArgumentException("not a whole key: " + Arrays.toString(values));
-        if (values.length == 1) return metadata().partitioner.decorateKey(bytes(metadata().partitionKeyType, values[0]));
+        if (values.length == 1)
+            return metadata()
+                    .partitioner
+                    .decorateKey(bytes(metadata().partitionKeyType, values[0]));
         ByteBuffer[] components = new ByteBuffer[values.length];
         for (int i = 0; i < values.length; i++)
             components[i] = bytes(metadata().partitionKeyColumns().get(i).type, values[i]);
@@ -143,7 +146,10 @@ public final class TestTable {
                 .decorateKey(CompositeType.build(ByteBufferAccessor.instance, components));
     }
 
-    /** A key of 16 bytes (of a blob or text column) that has this Murmur3 token; others differ by {@code salt}. */
+    /**
+     * A key of 16 bytes (of a blob or text column) that has this Murmur3 token; others differ by
+     * {@code salt}.
+     */
     public DecoratedKey keyWithToken(long token, long salt) {
         long[] inverse = MurmurHash.inv_hash3_x64_128(new long[] {token, salt});
         ByteBuffer key = ByteBuffer.allocate(16).putLong(inverse[0]).putLong(inverse[1]).flip();

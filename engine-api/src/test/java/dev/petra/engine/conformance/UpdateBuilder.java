@@ -206,7 +206,9 @@ public final class UpdateBuilder {
             return this;
         }
 
-        /** Overwrites a whole map as CQL does: a deletion one microsecond before, and the entries. */
+        /**
+         * Overwrites a whole map as CQL does: a deletion one microsecond before, and the entries.
+         */
         public RowBuilder overwrite(String column, Map<?, ?> entries) {
             clearBefore(column);
             entries.forEach((element, value) -> put(column, element, value));

@@ -14,11 +14,11 @@
  * }
  * }</pre>
  *
- * <p>The rules are stated twice. Once as examples, each with the expected answer written down;
- * and once as a comparison: {@link dev.petra.engine.conformance.Differential} applies random
- * histories to the engine and to the reference ({@code dev.petra.engine.reference.MemoryEngine},
- * which is Cassandra's own memtable code) and compares every answer. A failure prints the seed and
- * the shortest history found; {@code -Dpetra.seed=N} runs one seed again, {@code
+ * <p>The rules are stated twice. Once as examples, each with the expected answer written down; and
+ * once as a comparison: {@link dev.petra.engine.conformance.Differential} applies random histories
+ * to the engine and to the reference ({@code dev.petra.engine.reference.MemoryEngine}, which is
+ * Cassandra's own memtable code) and compares every answer. A failure prints the seed and the
+ * shortest history found; {@code -Dpetra.seed=N} runs one seed again, {@code
  * -Dpetra.fuzz.seconds=N} runs for longer.
  *
  * <p>{@link dev.petra.engine.conformance.HostFixture} makes just enough of a Cassandra, {@link

@@ -96,10 +96,7 @@ final class Mutations {
                                     row.primaryKeyLivenessInfo(), Row.Deletion.LIVE, data -> data));
 
     static final UnaryOperator<TableStore> LOSES_ROW_MARKERS =
-            rows(
-                    row ->
-                            row.transformAndFilter(
-                                    LivenessInfo.EMPTY, row.deletion(), data -> data));
+            rows(row -> row.transformAndFilter(LivenessInfo.EMPTY, row.deletion(), data -> data));
 
     static final UnaryOperator<TableStore> LOSES_STATIC_ROWS =
             rows(row -> row.isStatic() ? null : row);
@@ -182,8 +179,7 @@ final class Mutations {
                         row.isStatic()
                                 ? Slices.NONE
                                 : Slices.with(
-                                        update.metadata().comparator,
-                                        Slice.make(row.clustering()));
+                                        update.metadata().comparator, Slice.make(row.clustering()));
                 try (UnfilteredRowIterator rows =
                         store.read(
                                 update.partitionKey(),
@@ -307,9 +303,7 @@ final class Mutations {
                             protected Row applyToStatic(Row row) {
                                 if (row.isEmpty()) return row;
                                 Row changed = change.apply(row);
-                                return changed == null
-                                        ? Rows.EMPTY_STATIC_ROW
-                                        : changed;
+                                return changed == null ? Rows.EMPTY_STATIC_ROW : changed;
                             }
                         });
     }
@@ -599,7 +593,9 @@ final class Mutations {
         }
     }
 
-    /** Names a simple column by its place among the columns there were when the store was opened. */
+    /**
+     * Names a simple column by its place among the columns there were when the store was opened.
+     */
     static TableStore namesColumnsByPosition(TableStore store) {
         List<ColumnMetadata> before = simple(store.spec().metadata().get());
         return readRows(

@@ -28,7 +28,10 @@ final class MemoryData {
         return copy;
     }
 
-    /** The same content, read through another reference to the table: where the store was opened again. */
+    /**
+     * The same content, read through another reference to the table: where the store was opened
+     * again.
+     */
     void adopt(TableMetadataRef metadata) {
         partitions = copy(metadata).partitions;
     }
