@@ -253,8 +253,13 @@ final class RocksStore implements TableStore {
             throws RocksDBException {
         WriteOptions options = synced ? database.syncedWriteOptions : database.writeOptions;
         if (entries == 1) {
+            ByteBuffer key = writer.key();
+            ByteBuffer value = writer.value();
+            // Every attempt from the start: one may have left the positions anywhere.
             awaitRoom(
-                    () -> database.db.merge(database.data, options, writer.key(), writer.value()));
+                    () ->
+                            database.db.merge(
+                                    database.data, options, key.position(0), value.position(0)));
         } else {
             try (WriteBatch batch = new WriteBatch(writer.batch())) {
                 awaitRoom(() -> database.db.write(options, batch));

@@ -54,7 +54,7 @@ class FullDiskTest {
     @Test
     void aFullDiskFailsWritesLosesNothingAndHeals() throws Exception {
         Path ballast = disk.resolve("ballast");
-        Files.write(ballast, new byte[12 << 20]);
+        Files.write(ballast, new byte[20 << 20]);
         int acknowledged = 0;
         try (RocksEngine engine =
                 Tables.engine(

@@ -20,4 +20,15 @@ class RocksEngineConformanceTest extends StorageEngineConformance {
     protected boolean supportsStreams() {
         return false;
     }
+
+    @Override
+    public Map<String, String> illFormedSettings() {
+        return Map.of(
+                "memory", "32 apples",
+                "write_buffers", "-1",
+                "write_buffer", "1B",
+                "block_size", "4",
+                "background_threads", "0",
+                "write_stall_timeout", "soon");
+    }
 }

@@ -183,6 +183,29 @@ class RocksStoreTest {
     }
 
     @Test
+    void aWriteThatHadToWaitForRoomIsWrittenWhole() throws Exception {
+        engine.close();
+        engine =
+                Tables.engine(
+                        java.util.Map.of(
+                                "memory", "32MiB",
+                                "write_buffer", "64KiB",
+                                "write_stall_timeout", "30s"));
+        RocksStore store = open(engine, store(), TABLE);
+        store.database().db.pauseBackgroundWork();
+        Thread writer = new Thread(() -> fill(store, 5_000));
+        writer.start();
+        writer.join(500);
+        assertThat(writer.isAlive()).describedAs("waits for room").isTrue();
+        store.database().db.continueBackgroundWork();
+        writer.join(30_000);
+        for (int i = 0; i < 10; i++) {
+            String rows = read(store, "k" + i);
+            for (int j = i; j < 5_000; j += 10) assertThat(rows).contains("v=value " + j + " ts");
+        }
+    }
+
+    @Test
     void groupSyncAcknowledgesEveryWriter() throws InterruptedException {
         engine.walSync(WalSync.GROUP, Duration.ofMillis(5));
         RocksStore store = open(engine, store(), TABLE);
