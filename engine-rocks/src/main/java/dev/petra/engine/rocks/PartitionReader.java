@@ -135,6 +135,7 @@ final class PartitionReader {
             keys.put(KeyKind.ROW);
             context.clusterings().put(keys, clustering);
             boolean found = getValue(database, keys, scratch);
+            context.fixed();
             // A record may have come since it was looked for, with a row that must not be seen
             // without it.
             if (catalog.hasPartitionRecords()
@@ -187,6 +188,7 @@ final class PartitionReader {
         try {
             store.partitionKeys().put(cursor.partitionSink(), key);
             ByteBuffer position = cursor.partitionSink().flipped();
+            context.fixed();
             // Asked after the cursor was opened: what the cursor sees, this knows.
             boolean mayHaveRecord = store.catalog().hasPartitionRecords();
             boolean header = mayHaveRecord || context.wantsStatics();

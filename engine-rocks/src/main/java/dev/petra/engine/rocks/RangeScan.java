@@ -42,6 +42,7 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
         boolean includesRight = keys instanceof Bounds || keys instanceof Range;
         this.end = keys.right.isMinimum() ? null : bound(keys.right, includesRight);
         this.cursor = new Cursor(store);
+        context.fixed();
         cursor.seek(
                 keys.left.isMinimum()
                         ? ByteBuffer.allocateDirect(0)

@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 final class ReadContext {
     private final RocksStore store;
     private final TableMetadata table;
-    private final TableForm form;
+    private TableForm form;
     final ColumnFilter filter;
 
     /** Null where every regular column is fetched: nothing to ask then. */
@@ -40,6 +40,15 @@ final class ReadContext {
         this.fetchedRegulars = filter.fetchesAllColumns(false) ? null : filter;
         this.fetchedStatics = filter.fetchesAllColumns(true) ? null : filter;
         this.plain = filter.allFetchedColumnsAreQueried() && table.droppedColumns.isEmpty();
+    }
+
+    /**
+     * To be called once what is read is fixed: by an open cursor, or a get that has returned. A
+     * column's id is assigned before its first cell is written, so from then on every id that can
+     * be met is known; one that was assigned meanwhile must not be skipped as unknown.
+     */
+    void fixed() {
+        form = store.catalog().form(table);
     }
 
     TableMetadata table() {

@@ -293,6 +293,8 @@ final class RocksStore implements TableStore {
         synchronized (this) {
             if (full == null || closed) return;
             healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            // Closing waits for writers, and these for a sync that cannot be.
+            unsynced.abandon();
             opened.database.close();
             opened = openDatabase(engine, spec, false);
             unsynced.renewed();
@@ -454,8 +456,9 @@ final class RocksStore implements TableStore {
 
     /** Syncs if there is something to sync, and wakes the writers that wait for it. */
     void syncUnsynced() {
-        if (!unsynced.isPending() || full != null || opened.database.isClosed()) return;
-        unsynced.sync(this::syncLog);
+        if (closed || !unsynced.isPending()) return;
+        if (full != null) unsynced.abandon();
+        else unsynced.sync(this::syncLog);
     }
 
     @Override
@@ -519,8 +522,13 @@ final class RocksStore implements TableStore {
         maintain(
                 database -> {
                     for (TokenRanges.KeyRange gap : TokenRanges.gaps(owned, partitionKeys)) {
-                        database.db.deleteRange(
-                                database.data, database.writeOptions, gap.from(), gap.to());
+                        awaitRoom(
+                                () ->
+                                        database.db.deleteRange(
+                                                database.data,
+                                                database.writeOptions,
+                                                gap.from(),
+                                                gap.to()));
                         compact(database, gap.from(), gap.to());
                     }
                     database.db.syncWal();
@@ -536,8 +544,9 @@ final class RocksStore implements TableStore {
     public synchronized void drop() {
         if (dropped) return;
         closed = true;
+        // Closing waits for writers, and these for a sync.
+        unsynced.close();
         opened.database.close();
-        unsynced.wakeAll();
         engine.forget(this);
         RocksEngine.deleteTree(directory());
         dropped = true;
@@ -578,11 +587,11 @@ final class RocksStore implements TableStore {
     public synchronized void close() {
         if (closed) return;
         try {
-            if (full == null) syncLog();
+            if (full == null) unsynced.sync(this::syncLog);
         } finally {
             closed = true;
+            unsynced.close();
             opened.database.close();
-            unsynced.wakeAll();
             engine.forget(this);
         }
     }

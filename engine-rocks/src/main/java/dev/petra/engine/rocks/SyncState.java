@@ -13,6 +13,7 @@ final class SyncState {
     private volatile @Nullable Throwable failure;
     private long begun;
     private long ended;
+    private long abandoned;
     private boolean closed;
 
     boolean isPending() {
@@ -29,7 +30,8 @@ final class SyncState {
         pending = true;
         // A sync already under way may have begun before the write.
         long wanted = begun + 1;
-        while (ended < wanted && !closed) {
+        long abandonedBefore = abandoned;
+        while (ended < wanted && abandoned == abandonedBefore && !closed) {
             try {
                 wait();
             } catch (InterruptedException e) {
@@ -39,7 +41,8 @@ final class SyncState {
         refuseAfterFailure();
         if (ended < wanted)
             throw new IllegalStateException(
-                    "The store was closed while a write waited for its sync; it may be lost.");
+                    "The store was closed, or its disk was full, while a write waited for its"
+                            + " sync; the write may be lost.");
     }
 
     void sync(Runnable sync) {
@@ -62,13 +65,20 @@ final class SyncState {
         }
     }
 
+    /** Fails whoever waits now: there will be no sync for them. */
+    synchronized void abandon() {
+        abandoned++;
+        notifyAll();
+    }
+
     /** The log is a new one, with nothing in it that is not synced. */
     synchronized void renewed() {
         pending = false;
         failure = null;
     }
 
-    synchronized void wakeAll() {
+    /** Fails whoever waits now or will: the store is closed. */
+    synchronized void close() {
         closed = true;
         notifyAll();
     }

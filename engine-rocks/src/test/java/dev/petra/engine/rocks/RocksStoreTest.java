@@ -206,6 +206,30 @@ class RocksStoreTest {
     }
 
     @Test
+    void closingFailsTheWritersThatWaitForAGroupsSync() throws Exception {
+        engine.walSync(WalSync.GROUP, Duration.ofHours(1));
+        RocksStore store = open(engine, store(), TABLE);
+        List<Throwable> failures = new java.util.concurrent.CopyOnWriteArrayList<>();
+        Thread writer =
+                new Thread(
+                        () -> {
+                            try {
+                                fill(store, 1_000_000);
+                            } catch (RuntimeException e) {
+                                failures.add(e);
+                            }
+                        });
+        writer.start();
+        writer.join(200);
+        Thread closer = new Thread(store::close);
+        closer.start();
+        closer.join(20_000);
+        assertThat(closer.isAlive()).isFalse();
+        writer.join(20_000);
+        assertThat(failures).hasSize(1).first().isInstanceOf(IllegalStateException.class);
+    }
+
+    @Test
     void groupSyncAcknowledgesEveryWriter() throws InterruptedException {
         engine.walSync(WalSync.GROUP, Duration.ofMillis(5));
         RocksStore store = open(engine, store(), TABLE);
