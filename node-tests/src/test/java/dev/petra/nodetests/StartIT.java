@@ -166,6 +166,18 @@ class StartIT {
     }
 
     @Test
+    void withADirectoryThatCannotTakeTheNativeLibrary() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.engineParameters(
+                                                Map.of("native_library_directory", "/proc/petra"))))
+                .contains("RocksDB's native library cannot be loaded from '/proc/petra'")
+                .contains("Set 'native_library_directory' to a directory that is writable");
+        startsAgain();
+    }
+
+    @Test
     void withAnUnknownEngine() throws IOException {
         assertThat(refused(options -> options.engineParameters(Map.of("engine", "stones"))))
                 .contains("There is no storage engine named 'stones'")
