@@ -33,12 +33,12 @@ final class Cursor implements AutoCloseable {
         this.database = pinned;
         this.use = pin;
         try {
-            this.iterator = database.newIterator();
             Buffers spare = Buffers.SPARE.get();
             this.buffers = spare == null ? new Buffers() : spare;
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
+            this.iterator = database.newIterator();
         } catch (Throwable t) {
             database.release(use);
             throw t;

@@ -102,7 +102,27 @@ final class Database implements AutoCloseable {
     public synchronized void close() {
         closed = true;
         if (released) return;
-        awaitUsers();
+        awaitUsers(Long.MAX_VALUE);
+        free();
+    }
+
+    /**
+     * Closes if the uses there are end within a time; new ones are refused meanwhile.
+     *
+     * @return false if they did not; the database is open as before then
+     */
+    synchronized boolean closeIfIdle(long nanos) {
+        closed = true;
+        if (released) return true;
+        if (!awaitUsers(nanos)) {
+            closed = false;
+            return false;
+        }
+        free();
+        return true;
+    }
+
+    private void free() {
         released = true;
         readOptions.close();
         writeOptions.close();
@@ -119,12 +139,13 @@ final class Database implements AutoCloseable {
         }
     }
 
-    private void awaitUsers() {
+    private boolean awaitUsers(long nanos) {
         long started = System.nanoTime();
         long logAt = started + LOG_EVERY_NANOS;
         while (count() != 0) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
             long now = System.nanoTime();
+            if (now - started > nanos) return false;
             if (now - logAt >= 0) {
                 logger.warn(
                         "Closing the store of {} waits for {} reads or writes, {} s by now",
@@ -134,6 +155,7 @@ final class Database implements AutoCloseable {
                 logAt = now + LOG_EVERY_NANOS;
             }
         }
+        return true;
     }
 
     private int count() {

@@ -40,7 +40,6 @@ final class LogSyncer implements AutoCloseable {
 
     private void run() {
         while (awaitInterval()) {
-            if (mode == WalSync.BATCH) continue;
             for (RocksStore store : stores.get()) {
                 try {
                     store.syncUnsynced();

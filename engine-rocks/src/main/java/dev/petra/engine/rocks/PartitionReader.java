@@ -108,7 +108,6 @@ final class PartitionReader {
 
     private OneRow get(
             DecoratedKey key, Clustering<?> clustering, ReadContext context, Scratch scratch) {
-        Catalog catalog = store.catalog();
         ByteSink keys = scratch.key.clear();
         store.partitionKeys().put(keys, key);
         int prefix = keys.position();
@@ -119,6 +118,8 @@ final class PartitionReader {
             use = database.acquire();
         } while (use == Database.CLOSED);
         try {
+            // Behind the acquire: the catalog of the very database that is read.
+            Catalog catalog = store.catalog();
             boolean mayHaveRecord = catalog.hasPartitionRecords();
             long ended = store.recordWritesEnded();
             DeletionTime deletion = DeletionTime.LIVE;

@@ -149,11 +149,12 @@ final class RocksEngine implements StorageEngine {
             if (closed) return;
             closed = true;
         }
-        @Nullable RuntimeException failure = null;
+        @Nullable Throwable failure = null;
         for (RocksStore store : stores.values()) {
             try {
                 store.close();
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
+                // Disk errors are Errors; the other stores must be synced all the same.
                 if (failure == null) failure = e;
                 else failure.addSuppressed(e);
             }
@@ -163,6 +164,7 @@ final class RocksEngine implements StorageEngine {
         rateLimiter.close();
         writeBuffers.close();
         cache.close();
-        if (failure != null) throw failure;
+        if (failure instanceof Error error) throw error;
+        if (failure != null) throw (RuntimeException) failure;
     }
 }

@@ -52,6 +52,7 @@ import org.slf4j.LoggerFactory;
 final class RocksStore implements TableStore {
     private static final Logger logger = LoggerFactory.getLogger(RocksStore.class);
     private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long HEAL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long LEAST_ROOM = 4 << 20;
     private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
@@ -87,7 +88,12 @@ final class RocksStore implements TableStore {
         StoreFile file = new StoreFile(spec);
         boolean create = file.prepare();
         RocksStore store = new RocksStore(engine, spec, file, openDatabase(engine, spec, create));
-        if (create) file.ready();
+        try {
+            if (create) file.ready();
+        } catch (Throwable t) {
+            store.opened.database.close();
+            throw t;
+        }
         return store;
     }
 
@@ -150,6 +156,11 @@ final class RocksStore implements TableStore {
         String reason = full;
         if (!opened.database.isClosed()) return opened.database;
         if (reason == null) throw closed();
+        // An attempt to open it anew failed; reads must not wait for a write to try again.
+        if (System.nanoTime() - healAt >= 0 && hasRoom()) {
+            heal();
+            return opened.database;
+        }
         throw RocksErrors.full(name(), directory(), reason);
     }
 
@@ -292,12 +303,18 @@ final class RocksStore implements TableStore {
             throw RocksErrors.full(name(), directory(), reason);
         synchronized (this) {
             if (full == null || closed) return;
+            // Somebody else has just tried.
+            if (System.nanoTime() - healAt < 0) throw RocksErrors.full(name(), directory(), reason);
             healAt = System.nanoTime() + HEAL_EVERY_NANOS;
             // Closing waits for writers, and these for a sync that cannot be.
             unsynced.abandon();
-            opened.database.close();
-            opened = openDatabase(engine, spec, false);
+            // Bounded: a reader, even this thread, may hold an iterator and want another.
+            if (!opened.database.closeIfIdle(HEAL_PATIENCE_NANOS))
+                throw RocksErrors.full(name(), directory(), reason);
+            Opened fresh = openDatabase(engine, spec, false);
+            // Before anyone can write to it and wait for its sync.
             unsynced.renewed();
+            opened = fresh;
             full = null;
             logger.info("The disk of {} has room again; writes go on", name());
         }
@@ -575,6 +592,7 @@ final class RocksStore implements TableStore {
 
     /** Bytes of write buffers; 0 when closed. */
     long memoryBytes() {
+        if (opened.database.isClosed()) return 0;
         try {
             return measure(database -> property(database, "rocksdb.cur-size-all-mem-tables"));
         } catch (IllegalStateException e) {
