@@ -90,6 +90,7 @@ final class Cursor implements AutoCloseable {
 
     /** Whether it is on a key; a failed read throws here instead of looking like the end. */
     boolean isValid() {
+        if (closed) throw new IllegalStateException("The iterator is closed.");
         if (iterator.isValid()) return true;
         try {
             iterator.status();

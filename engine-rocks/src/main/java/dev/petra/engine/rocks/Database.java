@@ -8,6 +8,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
@@ -124,6 +125,12 @@ final class Database implements AutoCloseable {
 
     private void free() {
         released = true;
+        try {
+            // What was written since the last sync, now that nobody writes any more.
+            db.syncWal();
+        } catch (RocksDBException e) {
+            logger.error("The log of {} could not be synced when it was closed", name, e);
+        }
         readOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();

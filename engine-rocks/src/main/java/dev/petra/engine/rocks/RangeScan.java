@@ -41,12 +41,13 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
         boolean includesLeft = keys instanceof Bounds || keys instanceof IncludingExcludingBounds;
         boolean includesRight = keys instanceof Bounds || keys instanceof Range;
         this.end = keys.right.isMinimum() ? null : bound(keys.right, includesRight);
-        this.cursor = new Cursor(store);
-        context.fixed();
-        cursor.seek(
+        ByteBuffer start =
                 keys.left.isMinimum()
                         ? ByteBuffer.allocateDirect(0)
-                        : bound(keys.left, !includesLeft));
+                        : bound(keys.left, !includesLeft);
+        this.cursor = new Cursor(store);
+        context.fixed();
+        cursor.seek(start);
     }
 
     /** The key just before, or just behind, all keys of a position. */
