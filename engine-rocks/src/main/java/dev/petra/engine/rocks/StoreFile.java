@@ -14,6 +14,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Properties;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.io.FSReadError;
@@ -61,6 +62,7 @@ final class StoreFile {
                                     + " Move the directory away, or restore it whole from a"
                                     + " snapshot.");
                 Files.createDirectories(directory);
+                sync(Objects.requireNonNull(directory.toAbsolutePath().getParent()));
                 write(CREATING);
                 return true;
             }

@@ -9,6 +9,7 @@ import org.jspecify.annotations.Nullable;
  * from then on until one succeeds: what the disk did not take must not be acknowledged further.
  */
 final class SyncState {
+    private final Object syncing = new Object();
     private volatile boolean pending;
     private volatile @Nullable Throwable failure;
     private long begun;
@@ -45,7 +46,14 @@ final class SyncState {
                             + " sync; the write may be lost.");
     }
 
+    /** One sync at a time: its end must say nothing of another that began later. */
     void sync(Runnable sync) {
+        synchronized (syncing) {
+            syncAlone(sync);
+        }
+    }
+
+    private void syncAlone(Runnable sync) {
         synchronized (this) {
             pending = false;
             begun++;
