@@ -3,6 +3,7 @@ package dev.petra.engine;
 
 import java.nio.file.Path;
 import java.util.Objects;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.schema.TableMetadataRef;
 
 /**
@@ -13,14 +14,27 @@ import org.apache.cassandra.schema.TableMetadataRef;
  *     the name is part of the identity
  * @param generation counts the table's stores, from 1; TRUNCATE starts a new one
  * @param metadata the table; read again at each call, so that ALTER is seen
+ * @param mayPurge whether deletions may be removed now, asked every second or so: not while data
+ *     that they delete may lie outside of the store
  */
 public record StoreSpec(
-        Path directory, String columnFamily, long generation, TableMetadataRef metadata) {
+        Path directory,
+        String columnFamily,
+        long generation,
+        TableMetadataRef metadata,
+        BooleanSupplier mayPurge) {
+    /** A store that never removes deletions. */
+    public StoreSpec(
+            Path directory, String columnFamily, long generation, TableMetadataRef metadata) {
+        this(directory, columnFamily, generation, metadata, () -> false);
+    }
+
     /** Checks the arguments. */
     public StoreSpec {
         Objects.requireNonNull(directory, "directory");
         Objects.requireNonNull(columnFamily, "columnFamily");
         Objects.requireNonNull(metadata, "metadata");
+        Objects.requireNonNull(mayPurge, "mayPurge");
         if (generation < 1)
             throw new IllegalArgumentException("generation must be at least 1, not " + generation);
     }

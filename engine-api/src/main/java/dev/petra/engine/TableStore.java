@@ -108,11 +108,18 @@ public interface TableStore extends AutoCloseable {
     void flush();
 
     /**
-     * Merges everything within the ranges into as few files as the engine keeps.
+     * Merges everything within the ranges into as few files as the engine keeps. Of the whole
+     * table, it also removes deletions and expired values that {@code gc_grace_seconds} has passed
+     * over, where {@link StoreSpec#mayPurge()} allows it and nothing older can come to light.
      *
      * @param ranges empty for the whole table
      */
     void compact(Collection<Range<Token>> ranges);
+
+    /** How far the removal of old deletions is, which the store also does by itself. */
+    default PurgeProgress purgeProgress() {
+        return PurgeProgress.NONE;
+    }
 
     /**
      * Makes a copy by hard links of the store as it is now, usable as a store of its own.

@@ -6,31 +6,53 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
 /**
  * What a store knows about itself, in a column family of its own: the ids of columns, and whether
- * any partition has a record of its own (a deletion or range tombstones), so that tables without
- * them do not look for them.
+ * anything of some kinds was ever written, so that tables without it do not pay for its existence.
  *
  * <p>A column's id is assigned at the first write of a column of that name and never changes: a
  * column dropped and added again has its old id, and its old cells are told by their timestamps, as
  * in Cassandra. An entry is durable before any data refers to it.
  */
 final class Catalog {
+    /** Something that the store may hold. Set before the first is written, and for good. */
+    enum Flag {
+        /** Partitions with a record of their own: a deletion, or range tombstones. */
+        PARTITION_RECORDS(1, "partition_records"),
+
+        /** Cells whose values lie apart from their row. */
+        LARGE_CELLS(2, "large_cells"),
+
+        /** Anything that can be purged one day: deletions, and what expires. */
+        TOMBSTONES(4, "tombstones");
+
+        private final int bit;
+        private final String key;
+
+        Flag(int bit, String key) {
+            this.bit = bit;
+            this.key = key;
+        }
+    }
+
     private static final String COLUMN = "column/";
-    private static final byte[] PARTITION_RECORDS = bytes("partition_records");
+    private static final byte[] PURGE = bytes("purge");
     private static final byte[] YES = {1};
 
     private final Database database;
+    private final WriteRoom room;
     private final Map<String, Integer> ids = new HashMap<>();
     private volatile TableForm form;
-    private volatile boolean hasPartitionRecords;
+    private volatile int flags;
 
     /** Reads the catalog. */
-    Catalog(Database database, TableMetadata table) throws RocksDBException {
+    Catalog(Database database, TableMetadata table, WriteRoom room) throws RocksDBException {
         this.database = database;
+        this.room = room;
         try (RocksIterator it = database.db.newIterator(database.catalog)) {
             for (it.seekToFirst(); it.isValid(); it.next()) {
                 String key = new String(it.key(), StandardCharsets.UTF_8);
@@ -44,7 +66,10 @@ final class Catalog {
             }
             it.status();
         }
-        this.hasPartitionRecords = database.db.get(database.catalog, PARTITION_RECORDS) != null;
+        int found = 0;
+        for (Flag flag : Flag.values())
+            if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
+        this.flags = found;
         this.form = new TableForm(table, ids);
     }
 
@@ -79,24 +104,37 @@ final class Catalog {
         return known;
     }
 
-    /** Whether any partition may have a record of its own. Never false wrongly. */
-    boolean hasPartitionRecords() {
-        return hasPartitionRecords;
+    /** Whether the store may hold such a thing. Never false wrongly. */
+    boolean has(Flag flag) {
+        return (flags & flag.bit) != 0;
     }
 
-    /** To be called before the first such record is written. */
-    void setHasPartitionRecords() {
-        if (hasPartitionRecords) return;
+    /** To be called before the first such thing is written. */
+    void set(Flag flag) {
+        if (has(flag)) return;
         synchronized (this) {
-            if (hasPartitionRecords) return;
-            put(PARTITION_RECORDS, YES);
-            hasPartitionRecords = true;
+            if (has(flag)) return;
+            put(bytes(flag.key), YES);
+            flags |= flag.bit;
         }
     }
 
+    /** What the last purge left to know; null if there was none. */
+    @Nullable String purge() throws RocksDBException {
+        byte[] value = database.db.get(database.catalog, PURGE);
+        return value == null ? null : new String(value, StandardCharsets.UTF_8);
+    }
+
+    void setPurge(String state) {
+        put(PURGE, bytes(state));
+    }
+
     private void put(byte[] key, byte[] value) {
-        try (var options = new org.rocksdb.WriteOptions().setSync(true)) {
-            database.db.put(database.catalog, options, key, value);
+        try {
+            room.await(
+                    () ->
+                            database.db.put(
+                                    database.catalog, database.syncedWriteOptions, key, value));
         } catch (RocksDBException e) {
             throw new CatalogWriteFailure(e);
         }

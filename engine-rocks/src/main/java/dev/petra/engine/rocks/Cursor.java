@@ -3,8 +3,10 @@ package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.Snapshot;
 
 /**
  * A position among the keys of one database, as it was when the cursor was opened. Keys and values
@@ -19,30 +21,51 @@ final class Cursor implements AutoCloseable {
     private final int use;
     private final RocksIterator iterator;
     private final Buffers buffers;
+    private @Nullable Snapshot snapshot;
+    private @Nullable ReadOptions snapshotOptions;
     private boolean keyLoaded;
     private boolean closed;
 
     Cursor(RocksStore store) {
         this.store = store;
-        Database pinned;
-        int pin;
-        do {
-            pinned = store.database();
-            pin = pinned.acquire();
-        } while (pin == Database.CLOSED);
-        this.database = pinned;
-        this.use = pin;
+        this.database = store.acquire();
+        this.use = Database.stripe();
         try {
             Buffers spare = Buffers.SPARE.get();
             this.buffers = spare == null ? new Buffers() : spare;
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
-            this.iterator = database.newIterator();
+            RocksIterator plain = database.db.newIterator(database.data, database.readOptions);
+            // Asked behind the opening: if there are none now, the iterator sees none.
+            if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) {
+                this.iterator = plain;
+                return;
+            }
+            plain.close();
+            // Rows, and values that lie apart from them, must be of one moment.
+            this.snapshot = database.db.getSnapshot();
+            this.snapshotOptions = Database.newReadOptions().setSnapshot(snapshot);
+            this.iterator = database.db.newIterator(database.data, snapshotOptions);
         } catch (Throwable t) {
+            releaseSnapshot();
             database.release(use);
             throw t;
         }
+    }
+
+    private void releaseSnapshot() {
+        if (snapshotOptions != null) snapshotOptions.close();
+        if (snapshot != null) database.db.releaseSnapshot(snapshot);
+    }
+
+    Database database() {
+        return database;
+    }
+
+    /** Reads what this cursor sees. */
+    ReadOptions readOptions() {
+        return snapshotOptions == null ? database.readOptions : snapshotOptions;
     }
 
     /** Buffers between two uses: most threads have one cursor at a time. */
@@ -132,6 +155,7 @@ final class Cursor implements AutoCloseable {
         if (closed) return;
         closed = true;
         iterator.close();
+        releaseSnapshot();
         database.release(use);
         if (buffers.value.capacity() <= Buffers.KEEP && buffers.key.capacity() <= Buffers.KEEP)
             Buffers.SPARE.set(buffers);

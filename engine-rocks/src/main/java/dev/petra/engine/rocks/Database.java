@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.CompactRangeOptions;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.RocksIterator;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -29,9 +34,6 @@ import org.slf4j.LoggerFactory;
 final class Database implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Database.class);
 
-    /** Instead of a use: there is none to be had any more. */
-    static final int CLOSED = -1;
-
     private static final int STRIPES = 16;
     private static final int STRIDE = 16; // ints: one cache line
     private static final long LOG_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
@@ -41,9 +43,16 @@ final class Database implements AutoCloseable {
     private volatile boolean closed;
     private boolean released;
 
+    /** Those that were asked for and run now; guarded by itself. */
+    private final Set<CompactRangeOptions> compactions =
+            Collections.newSetFromMap(new IdentityHashMap<>());
+
+    private volatile boolean cancelled;
+
     final RocksDB db;
     final ColumnFamilyHandle data;
     final ColumnFamilyHandle catalog;
+    final ColumnFamilyHandle large;
     final ReadOptions readOptions;
 
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
@@ -61,31 +70,46 @@ final class Database implements AutoCloseable {
             RocksDB db,
             ColumnFamilyHandle data,
             ColumnFamilyHandle catalog,
+            ColumnFamilyHandle large,
             List<AutoCloseable> owned) {
         this.name = name;
         this.db = db;
         this.data = data;
         this.catalog = catalog;
+        this.large = large;
         this.owned = owned;
-        this.readOptions = new ReadOptions().setVerifyChecksums(true).setTotalOrderSeek(true);
+        this.readOptions = newReadOptions();
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
     }
 
-    /**
-     * Counts one use.
-     *
-     * @return what to give to {@link #release}, or {@link #CLOSED}
-     */
-    int acquire() {
-        int stripe = ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
-        users.incrementAndGet(stripe);
-        if (!closed) return stripe;
-        users.decrementAndGet(stripe);
-        return CLOSED;
+    static ReadOptions newReadOptions() {
+        return new ReadOptions().setVerifyChecksums(true).setTotalOrderSeek(true);
     }
 
-    /** Ends one use; from any thread. */
+    /** Where the current thread's uses are counted: what to give to {@link #release}. */
+    static int stripe() {
+        return ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
+    }
+
+    /**
+     * Counts one use by the current thread.
+     *
+     * @return false if the database is closed, and nothing was counted
+     */
+    boolean acquire() {
+        int stripe = stripe();
+        users.incrementAndGet(stripe);
+        if (!closed) return true;
+        users.decrementAndGet(stripe);
+        return false;
+    }
+
+    /**
+     * Ends one use; from any thread.
+     *
+     * @param stripe of the thread that acquired it
+     */
     void release(int stripe) {
         users.decrementAndGet(stripe);
     }
@@ -94,8 +118,47 @@ final class Database implements AutoCloseable {
         return closed;
     }
 
-    RocksIterator newIterator() {
-        return db.newIterator(data, readOptions);
+    /** Merges a range of keys, as far down as it goes. */
+    void compact(
+            ColumnFamilyHandle family,
+            byte @Nullable [] from,
+            byte @Nullable [] to,
+            BottommostLevelCompaction bottommost)
+            throws RocksDBException {
+        try (CompactRangeOptions options =
+                new CompactRangeOptions()
+                        .setBottommostLevelCompaction(bottommost)
+                        .setExclusiveManualCompaction(false)
+                        .setAllowWriteStall(false)) {
+            synchronized (compactions) {
+                if (cancelled) throw cancelled(null);
+                compactions.add(options);
+            }
+            try {
+                db.compactRange(family, from, to, options);
+            } catch (RocksDBException e) {
+                if (cancelled) throw cancelled(e);
+                throw e;
+            } finally {
+                synchronized (compactions) {
+                    compactions.remove(options);
+                }
+            }
+        }
+    }
+
+    private IllegalStateException cancelled(@Nullable RocksDBException e) {
+        return new IllegalStateException("The store of " + name + " is being closed.", e);
+    }
+
+    /**
+     * Ends compactions that were asked for, and lets none begin: closing must not wait for them.
+     */
+    void cancelCompactions() {
+        synchronized (compactions) {
+            cancelled = true;
+            for (CompactRangeOptions options : compactions) options.setCanceled(true);
+        }
     }
 
     /** Refuses new uses, waits for those there are, and frees everything. Idempotent. */
@@ -136,6 +199,7 @@ final class Database implements AutoCloseable {
         syncedWriteOptions.close();
         data.close();
         catalog.close();
+        large.close();
         db.close();
         for (AutoCloseable handle : owned) {
             try {

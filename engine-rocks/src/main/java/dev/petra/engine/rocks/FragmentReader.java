@@ -32,36 +32,42 @@ final class FragmentReader {
 
     private final ByteBuffer in;
     private final int end;
+    private final @Nullable LargeReader large;
 
     // The fragment being read.
     private int head;
     private int bodyEnd;
 
-    /** Reads the buffer from its position to its limit. */
-    private FragmentReader(ByteBuffer in) {
+    /**
+     * Reads the buffer from its position to its limit.
+     *
+     * @param large fetches values that lie apart; null where there can be none
+     */
+    private FragmentReader(ByteBuffer in, @Nullable LargeReader large) {
         this.in = in;
         this.end = in.limit();
+        this.large = large;
     }
 
     /** What a partition's own record says. */
-    record PartitionRecord(DeletionTime deletion, boolean hasRanges) {
-        static final PartitionRecord NONE = new PartitionRecord(DeletionTime.LIVE, false);
-    }
+    record PartitionRecord(DeletionTime deletion, boolean hasRanges) {}
 
     /**
      * Reads a row.
      *
      * @param clustering as the key has it
      * @param fetched the columns that are wanted; null for all
+     * @param large fetches values that lie apart; null where there can be none
      * @return the row as it was written, not filtered beyond {@code fetched}; may be empty then
      */
     static Row row(
             ByteBuffer value,
             Clustering<?> clustering,
             TableForm columns,
-            @Nullable ColumnFilter fetched) {
+            @Nullable ColumnFilter fetched,
+            @Nullable LargeReader large) {
         try {
-            FragmentReader reader = new FragmentReader(value);
+            FragmentReader reader = new FragmentReader(value, large);
             Row row = reader.nextRow(clustering, columns, fetched);
             while (reader.in.position() < reader.end)
                 row = Rows.merge(row, reader.nextRow(row.clustering(), columns, fetched));
@@ -74,19 +80,83 @@ final class FragmentReader {
         }
     }
 
+    /** What a row's fragments say, whatever the table's columns are now. */
+    interface Visitor {
+        /** The timestamp of a liveness, a cell, or the deletion of a complex column. */
+        void timestamp(long micros);
+
+        /** The timestamp of the row's deletion. */
+        void deletion(long micros);
+
+        /**
+         * A cell whose value lies apart.
+         *
+         * @param path null for a simple column
+         */
+        void large(int column, byte @Nullable [] path, long timestamp, long hash);
+    }
+
+    /** Visits what a row's fragments say, unreconciled. */
+    static void visit(ByteBuffer value, Visitor visitor) {
+        try {
+            FragmentReader reader = new FragmentReader(value, null);
+            while (reader.in.position() < reader.end) reader.visitFragment(visitor);
+        } catch (IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException
+                | IllegalArgumentException
+                | NegativeArraySizeException e) {
+            throw new MalformedFragment(e);
+        }
+    }
+
+    private void visitFragment(Visitor visitor) {
+        begin(ROW);
+        long base = in.getLong();
+        if ((head & ROW_LIVENESS) != 0) visitor.timestamp(base);
+        if ((head & ROW_EXPIRING) != 0) {
+            length();
+            localTime();
+        }
+        if ((head & ROW_DELETION) != 0) visitor.deletion(deletion(base).markedForDeleteAt());
+        if ((head & ROW_CLUSTERING) != 0) prefix();
+        while (in.position() < bodyEnd) {
+            int number = length();
+            if ((number & COLUMN_COMPLEX) == 0) {
+                visitCell(number >>> 1, null, base, visitor);
+                continue;
+            }
+            if (hasComplexDeletion()) visitor.timestamp(deletion(base).markedForDeleteAt());
+            for (int left = length(); left > 0; left--)
+                visitCell(number >>> 1, bytes(), base, visitor);
+        }
+        finish();
+    }
+
+    private void visitCell(int column, byte @Nullable [] path, long base, Visitor visitor) {
+        int start = in.position();
+        int flags = cellFlags();
+        long timestamp = (flags & CELL_TIMESTAMP) != 0 ? base + zigzag() : base;
+        in.position(start);
+        skipCell();
+        visitor.timestamp(timestamp);
+        if ((flags & CELL_LARGE) != 0)
+            visitor.large(column, path, timestamp, in.getLong(in.position() - Long.BYTES));
+    }
+
     /** Reads a partition's own record. */
     static PartitionRecord partition(ByteBuffer value) {
         try {
-            FragmentReader reader = new FragmentReader(value);
+            FragmentReader reader = new FragmentReader(value, null);
             DeletionTime deletion = DeletionTime.LIVE;
             boolean hasRanges = false;
             while (reader.in.position() < reader.end) {
                 reader.begin(PARTITION);
-                hasRanges |= (reader.head & PARTITION_HAS_RANGES) != 0;
+                hasRanges |= (reader.head & (PARTITION_HAS_RANGES | PARTITION_RANGES)) != 0;
                 if ((reader.head & PARTITION_DELETION) != 0) {
                     DeletionTime next = reader.fixedDeletion();
                     if (next.supersedes(deletion)) deletion = next;
                 }
+                if ((reader.head & PARTITION_RANGES) != 0) reader.fixedDeletion();
                 reader.finish();
             }
             return new PartitionRecord(deletion, hasRanges);
@@ -107,7 +177,7 @@ final class FragmentReader {
      */
     static RangeRecord range(ByteBuffer value, Slice slice) {
         try {
-            FragmentReader reader = new FragmentReader(value);
+            FragmentReader reader = new FragmentReader(value, null);
             DeletionTime deletion = DeletionTime.LIVE;
             Slice written = slice;
             boolean first = true;
@@ -192,18 +262,20 @@ final class FragmentReader {
             ColumnMetadata previous = null;
             while (in.position() < bodyEnd) {
                 int number = length();
-                ColumnMetadata column = wanted(number >>> 1, columns, fetched);
                 boolean complex = (number & COLUMN_COMPLEX) != 0;
+                ColumnMetadata column = wanted(number >>> 1, complex, columns, fetched);
                 if (column != null
-                        && (complex || (previous != null && previous.compareTo(column) > 0))) {
-                    // Complex columns, or ids that do not follow the schema's order.
+                        && (complex || (previous != null && previous.compareTo(column) >= 0))) {
+                    // Complex columns, ids that do not follow the schema's order, or cells of one
+                    // column that only their values, which lie apart, can decide between.
                     in.position(start);
                     return general(base, liveness, deletion, clustering, columns, fetched);
                 }
                 if (complex) skipComplex();
                 else if (column == null) skipCell();
                 else {
-                    simple.add(cell(column, null, base, liveness));
+                    Cell<?> cell = cell(number >>> 1, column, null, base, liveness);
+                    if (cell != null) simple.add(cell);
                     previous = column;
                 }
             }
@@ -224,10 +296,12 @@ final class FragmentReader {
         builder.addRowDeletion(deletion);
         while (in.position() < bodyEnd) {
             int number = length();
-            ColumnMetadata column = wanted(number >>> 1, columns, fetched);
-            if ((number & COLUMN_COMPLEX) == 0) {
+            int id = number >>> 1;
+            boolean complex = (number & COLUMN_COMPLEX) != 0;
+            ColumnMetadata column = wanted(id, complex, columns, fetched);
+            if (!complex) {
                 if (column == null) skipCell();
-                else builder.addCell(cell(column, null, base, liveness));
+                else add(builder, cell(id, column, null, base, liveness));
                 continue;
             }
             if (column == null) {
@@ -237,20 +311,35 @@ final class FragmentReader {
             if (hasComplexDeletion()) builder.addComplexDeletion(column, deletion(base));
             for (int left = length(); left > 0; left--) {
                 CellPath path = CellPath.create(ByteBuffer.wrap(bytes()));
-                builder.addCell(cell(column, path, base, liveness));
+                add(builder, cell(id, column, path, base, liveness));
             }
         }
         return builder.build();
     }
 
-    private static @Nullable ColumnMetadata wanted(
-            int id, TableForm columns, @Nullable ColumnFilter fetched) {
-        ColumnMetadata column = columns.column(id);
-        return column != null && (fetched == null || fetched.fetches(column)) ? column : null;
+    private static void add(Row.Builder builder, @Nullable Cell<?> cell) {
+        if (cell != null) builder.addCell(cell);
     }
 
-    private Cell<?> cell(
-            ColumnMetadata column, @Nullable CellPath path, long base, LivenessInfo liveness) {
+    private static @Nullable ColumnMetadata wanted(
+            int id, boolean complex, TableForm columns, @Nullable ColumnFilter fetched) {
+        ColumnMetadata column = columns.column(id);
+        return column != null
+                        && column.isComplex() == complex
+                        && (fetched == null || fetched.fetches(column))
+                ? column
+                : null;
+    }
+
+    /**
+     * @return null if the value lies apart and is there no more: nothing refers to it then
+     */
+    private @Nullable Cell<?> cell(
+            int id,
+            ColumnMetadata column,
+            @Nullable CellPath path,
+            long base,
+            LivenessInfo liveness) {
         int flags = cellFlags();
         long timestamp = (flags & CELL_TIMESTAMP) != 0 ? base + zigzag() : base;
         int ttl = Cell.NO_TTL;
@@ -263,6 +352,13 @@ final class FragmentReader {
             deletionTime = localTime();
         }
         byte[] value = (flags & CELL_VALUE) != 0 ? bytes() : EMPTY;
+        if ((flags & CELL_LARGE) != 0) {
+            long hash = in.getLong();
+            if (large == null) throw new IllegalArgumentException("a large cell");
+            byte[] apart = large.value(id, column, path, timestamp, hash);
+            if (apart == null) return null;
+            value = apart;
+        }
         return new ArrayCell(column, timestamp, ttl, deletionTime, value, path);
     }
 
@@ -292,6 +388,7 @@ final class FragmentReader {
             if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0) skip(Integer.BYTES);
         }
         if ((flags & CELL_VALUE) != 0) skip(length());
+        if ((flags & CELL_LARGE) != 0) skip(Long.BYTES);
     }
 
     private int cellFlags() {

@@ -14,6 +14,7 @@ import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.ComplexColumnData;
 import org.apache.cassandra.db.rows.Row;
+import org.jspecify.annotations.Nullable;
 
 /** Writes fragments; see {@link Fragments}. Reused; one thread at a time. */
 final class FragmentWriter {
@@ -22,14 +23,52 @@ final class FragmentWriter {
         int id(org.apache.cassandra.schema.ColumnMetadata column);
     }
 
+    /** Takes the values of cells that are to lie apart from their row. */
+    interface LargeSink {
+        <V> void put(
+                int column,
+                @Nullable CellPath path,
+                long timestamp,
+                long hash,
+                V value,
+                ValueAccessor<V> by);
+
+        /** From how many bytes on a value is large. */
+        int threshold();
+    }
+
     private final ByteSink out;
+    private final LargeSink large;
     private long base;
+    private long minTimestamp;
+    private long minLocalTime;
     private LivenessInfo liveness = LivenessInfo.EMPTY;
     private ColumnData[] columns = new ColumnData[16];
     private long[] order = new long[16];
 
-    FragmentWriter(ByteSink out) {
+    FragmentWriter(ByteSink out, LargeSink large) {
         this.out = out;
+        this.large = large;
+        begin();
+    }
+
+    /** Starts over with {@link #minTimestamp()} and {@link #minLocalTime()}. */
+    void begin() {
+        minTimestamp = Long.MAX_VALUE;
+        minLocalTime = Long.MAX_VALUE;
+    }
+
+    /** The lowest timestamp written since {@link #begin()}, of anything; in microseconds. */
+    long minTimestamp() {
+        return minTimestamp;
+    }
+
+    /**
+     * The lowest local deletion or expiration time written since {@link #begin()}, in seconds;
+     * {@link Long#MAX_VALUE} if nothing was written that ever could be purged.
+     */
+    long minLocalTime() {
+        return minLocalTime;
     }
 
     /**
@@ -42,6 +81,7 @@ final class FragmentWriter {
         DeletionTime deletion = row.deletion().time();
         int count = collect(row, ids);
         base = baseTimestamp(deletion, count);
+        minTimestamp = Math.min(minTimestamp, base);
 
         int head = ROW;
         if (!liveness.isEmpty()) head |= ROW_LIVENESS;
@@ -98,7 +138,7 @@ final class FragmentWriter {
     private void putColumn(int id, ColumnData data) {
         if (data instanceof Cell<?> cell) {
             out.putVarint((long) id << 1);
-            putCell(cell);
+            putCell(id, cell);
             return;
         }
         ComplexColumnData complex = (ComplexColumnData) data;
@@ -112,17 +152,22 @@ final class FragmentWriter {
             ByteBuffer bytes = path.get(0);
             out.putVarint(bytes.remaining());
             out.put(bytes);
-            putCell(cell);
+            putCell(id, cell);
         }
     }
 
-    private <V> void putCell(Cell<V> cell) {
+    private <V> void putCell(int id, Cell<V> cell) {
         V value = cell.value();
         ValueAccessor<V> accessor = cell.accessor();
         int length = accessor.size(value);
         int flags = 0;
-        if (length > 0) flags |= CELL_VALUE;
-        if (cell.timestamp() != base) flags |= CELL_TIMESTAMP;
+        boolean apart = length >= large.threshold() && !cell.isCounterCell() && !cell.isTombstone();
+        if (apart) flags |= CELL_LARGE;
+        else if (length > 0) flags |= CELL_VALUE;
+        if (cell.timestamp() != base) {
+            flags |= CELL_TIMESTAMP;
+            minTimestamp = Math.min(minTimestamp, cell.timestamp());
+        }
         if (cell.isTombstone()) flags |= CELL_TOMBSTONE;
         else if (cell.isExpiring()) {
             flags |= CELL_EXPIRING;
@@ -138,24 +183,37 @@ final class FragmentWriter {
             out.putVarint(cell.ttl());
         if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0 && (flags & CELL_ROW_EXPIRY) == 0)
             putLocalTime(cell.localDeletionTime());
-        if (length > 0) {
+        if (apart) {
+            long hash = LargeCells.hash(value, accessor);
+            out.putFixed64(hash);
+            large.put(id, cell.path(), cell.timestamp(), hash, value, accessor);
+        } else if (length > 0) {
             out.putVarint(length);
             out.put(value, accessor);
         }
     }
 
-    /** Writes a partition's deletion, and that it has range tombstones. */
-    void partition(DeletionTime deletion, boolean hasRanges) {
+    /**
+     * Writes a partition's deletion, and that it has range tombstones.
+     *
+     * @param ranges the highest timestamp and the highest local deletion time of its range
+     *     tombstones; live if there are none
+     */
+    void partition(DeletionTime deletion, DeletionTime ranges) {
         int head = PARTITION;
         if (!deletion.isLive()) head |= PARTITION_DELETION;
-        if (hasRanges) head |= PARTITION_HAS_RANGES;
+        if (!ranges.isLive()) head |= PARTITION_RANGES;
         out.put(head);
         int body = out.position();
-        if (!deletion.isLive()) {
-            out.putFixed64(deletion.markedForDeleteAt());
-            putLocalTime(deletion.localDeletionTime());
-        }
+        if (!deletion.isLive()) putFixedDeletion(deletion);
+        if (!ranges.isLive()) putFixedDeletion(ranges);
         finish(body);
+    }
+
+    private void putFixedDeletion(DeletionTime deletion) {
+        out.putFixed64(deletion.markedForDeleteAt());
+        putLocalTime(deletion.localDeletionTime());
+        minTimestamp = Math.min(minTimestamp, deletion.markedForDeleteAt());
     }
 
     /**
@@ -170,8 +228,7 @@ final class FragmentWriter {
             boolean carryBounds) {
         out.put(RANGE | (carryBounds ? RANGE_BOUNDS : 0));
         int body = out.position();
-        out.putFixed64(deletion.markedForDeleteAt());
-        putLocalTime(deletion.localDeletionTime());
+        putFixedDeletion(deletion);
         if (carryBounds) {
             putPrefix(start);
             putPrefix(end);
@@ -185,10 +242,12 @@ final class FragmentWriter {
 
     private void putDeletion(DeletionTime deletion) {
         out.putZigzag(deletion.markedForDeleteAt() - base);
+        minTimestamp = Math.min(minTimestamp, deletion.markedForDeleteAt());
         putLocalTime(deletion.localDeletionTime());
     }
 
     private void putLocalTime(long seconds) {
+        minLocalTime = Math.min(minLocalTime, seconds);
         out.putFixed32(Cell.deletionTimeLongToUnsignedInteger(seconds));
     }
 

@@ -9,7 +9,7 @@ package dev.petra.engine.rocks;
  * <pre>
  *   fragment  = head (1 byte: kind in bits 0-1, flags above), varint length of body, body
  *   row       = [fixed64 base timestamp] [liveness] [deletion] [clustering] column*
- *   partition = [fixed64 timestamp, fixed32 local deletion time]
+ *   partition = [fixed64 timestamp, fixed32 local deletion time] [the same of its ranges]
  *   range     = fixed64 timestamp, fixed32 local deletion time, [start bound, end bound]
  * </pre>
  */
@@ -37,8 +37,14 @@ final class Fragments {
     /** The partition is deleted. */
     static final int PARTITION_DELETION = 0x04;
 
-    /** The partition has, or had, range tombstones. */
+    /** The partition has, or had, range tombstones, no word of which: written by format 1. */
     static final int PARTITION_HAS_RANGES = 0x08;
+
+    /**
+     * The partition has, or had, range tombstones: their highest timestamp and their highest local
+     * deletion time follow, so that it is known when the last of them may go.
+     */
+    static final int PARTITION_RANGES = 0x10;
 
     /** The key does not give back the bounds' bytes: they follow. */
     static final int RANGE_BOUNDS = 0x04;
@@ -47,7 +53,7 @@ final class Fragments {
     static int unknownFlags(int kind) {
         return switch (kind) {
             case ROW -> 0x80;
-            case PARTITION -> 0xF0;
+            case PARTITION -> 0xE0;
             default -> 0xF8;
         };
     }
@@ -76,7 +82,13 @@ final class Fragments {
     /** The cell is a counter's: merging needs no schema to know. */
     static final int CELL_COUNTER = 0x20;
 
-    static final int CELL_UNKNOWN = 0xC0;
+    /**
+     * The value lies apart from the row: its hash, 8 bytes, follows instead; see {@link
+     * LargeCells}.
+     */
+    static final int CELL_LARGE = 0x40;
+
+    static final int CELL_UNKNOWN = 0x80;
 
     private Fragments() {}
 }

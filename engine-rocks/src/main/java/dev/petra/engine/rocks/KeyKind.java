@@ -15,9 +15,6 @@ final class KeyKind {
     /** Rows: clustering. */
     static final int ROW = 0x40;
 
-    /** Reserved for cells stored apart from their row: clustering, column id, cell path. */
-    static final int LARGE_CELL = 0x50;
-
     /** Above every kind: sorts behind all of a partition. */
     static final int END = 0xFF;
 

@@ -111,16 +111,12 @@ final class PartitionReader {
         ByteSink keys = scratch.key.clear();
         store.partitionKeys().put(keys, key);
         int prefix = keys.position();
-        Database database;
-        int use;
-        do {
-            database = store.database();
-            use = database.acquire();
-        } while (use == Database.CLOSED);
+        Database database = store.acquire();
+        int use = Database.stripe();
         try {
             // Behind the acquire: the catalog of the very database that is read.
             Catalog catalog = store.catalog();
-            boolean mayHaveRecord = catalog.hasPartitionRecords();
+            boolean mayHaveRecord = catalog.has(Catalog.Flag.PARTITION_RECORDS);
             long ended = store.recordWritesEnded();
             DeletionTime deletion = DeletionTime.LIVE;
             if (mayHaveRecord) {
@@ -139,13 +135,14 @@ final class PartitionReader {
             context.fixed();
             // A record may have come since it was looked for, with a row that must not be seen
             // without it.
-            if (catalog.hasPartitionRecords()
+            if (catalog.has(Catalog.Flag.PARTITION_RECORDS)
                     && (!mayHaveRecord || store.recordWritesBegun() != ended))
                 return OneRow.NOT_ALONE;
             if (!found) return new OneRow(true, deletion, null);
             ByteBuffer rawKey = keys.flipped();
             Clustering<?> stored = storedForm(clustering, rawKey, prefix, context);
-            Row row = context.row(rawKey, scratch.value, stored);
+            Row row = context.row(database, rawKey, scratch.value, stored);
+            if (row == null) return OneRow.NOT_ALONE;
             return new OneRow(true, deletion, context.filtered(row, deletion));
         } catch (RocksDBException e) {
             throw RocksErrors.onRead(e, store.name(), store.directory());
@@ -191,7 +188,7 @@ final class PartitionReader {
             ByteBuffer position = cursor.partitionSink().flipped();
             context.fixed();
             // Asked after the cursor was opened: what the cursor sees, this knows.
-            boolean mayHaveRecord = store.catalog().hasPartitionRecords();
+            boolean mayHaveRecord = store.catalog().has(Catalog.Flag.PARTITION_RECORDS);
             boolean header = mayHaveRecord || context.wantsStatics();
             PartitionHeader found = PartitionHeader.EMPTY;
             if (header) {

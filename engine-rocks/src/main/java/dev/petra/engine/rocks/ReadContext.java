@@ -29,6 +29,9 @@ final class ReadContext {
 
     private final @Nullable ColumnFilter fetchedStatics;
 
+    /** Null while no cell of the table lies apart from its row. */
+    private @Nullable LargeReader large;
+
     /** Whether rows without complex columns and deletions need no further filtering. */
     private final boolean plain;
 
@@ -49,6 +52,8 @@ final class ReadContext {
      */
     void fixed() {
         form = store.catalog().form(table);
+        if (large == null && store.catalog().has(Catalog.Flag.LARGE_CELLS))
+            large = new LargeReader(store, filter);
     }
 
     TableMetadata table() {
@@ -73,8 +78,9 @@ final class ReadContext {
 
     Row staticRow(Cursor cursor) {
         try {
+            at(cursor, cursor.key());
             return FragmentReader.row(
-                    cursor.value(), Clustering.STATIC_CLUSTERING, form, fetchedStatics);
+                    cursor.value(), Clustering.STATIC_CLUSTERING, form, fetchedStatics, large);
         } catch (MalformedFragment e) {
             throw malformed(e, cursor.key());
         }
@@ -103,9 +109,10 @@ final class ReadContext {
     Row row(Cursor cursor, int clusteringAt) {
         ByteBuffer key = cursor.key();
         try {
+            at(cursor, key);
             key.position(clusteringAt);
             Clustering<?> clustering = form.clusterings.getClustering(key);
-            return FragmentReader.row(cursor.value(), clustering, form, fetchedRegulars);
+            return FragmentReader.row(cursor.value(), clustering, form, fetchedRegulars, large);
         } catch (MalformedFragment
                 | IllegalArgumentException
                 | IndexOutOfBoundsException
@@ -114,10 +121,21 @@ final class ReadContext {
         }
     }
 
-    /** Decodes a row that a get found. */
-    Row row(ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
+    private void at(Cursor cursor, ByteBuffer key) {
+        if (large != null) large.at(cursor.database(), cursor.readOptions(), key);
+    }
+
+    /**
+     * Decodes a row that a get found.
+     *
+     * @return null if a value that lies apart was removed since: it must be read from a snapshot
+     */
+    @Nullable Row row(
+            Database database, ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
         try {
-            return FragmentReader.row(value, clustering, form, fetchedRegulars);
+            if (large != null) large.at(database, database.readOptions, key);
+            Row row = FragmentReader.row(value, clustering, form, fetchedRegulars, large);
+            return large != null && large.missed() ? null : row;
         } catch (MalformedFragment e) {
             throw malformed(e, key.position(0));
         }

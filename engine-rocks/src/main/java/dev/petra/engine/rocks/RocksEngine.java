@@ -22,7 +22,6 @@ import org.rocksdb.HyperClockCache;
 import org.rocksdb.Priority;
 import org.rocksdb.RateLimiter;
 import org.rocksdb.RateLimiterMode;
-import org.rocksdb.StringAppendOperator;
 import org.rocksdb.WriteBufferManager;
 
 /** What all stores of a process share. */
@@ -36,12 +35,12 @@ final class RocksEngine implements StorageEngine {
     private final RocksSettings settings;
     private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
     private final LogSyncer syncer;
+    private final Maintenance maintenance;
     private boolean closed;
 
     final Cache cache;
     final WriteBufferManager writeBuffers;
     final RateLimiter rateLimiter;
-    final StringAppendOperator mergeOperator;
 
     RocksEngine(RocksSettings settings) {
         this.settings = settings;
@@ -53,8 +52,8 @@ final class RocksEngine implements StorageEngine {
         this.rateLimiter =
                 new RateLimiter(
                         UNLIMITED, REFILL_MICROS, FAIRNESS, RateLimiterMode.WRITES_ONLY, false);
-        this.mergeOperator = new StringAppendOperator("");
         this.syncer = new LogSyncer(stores::values);
+        this.maintenance = new Maintenance(stores::values);
     }
 
     RocksSettings settings() {
@@ -149,6 +148,7 @@ final class RocksEngine implements StorageEngine {
             if (closed) return;
             closed = true;
         }
+        maintenance.stop();
         @Nullable Throwable failure = null;
         for (RocksStore store : stores.values()) {
             try {
@@ -160,7 +160,7 @@ final class RocksEngine implements StorageEngine {
             }
         }
         syncer.close();
-        mergeOperator.close();
+        maintenance.close();
         rateLimiter.close();
         writeBuffers.close();
         cache.close();

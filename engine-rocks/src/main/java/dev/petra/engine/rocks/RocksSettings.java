@@ -4,6 +4,7 @@ package dev.petra.engine.rocks;
 import com.sun.management.OperatingSystemMXBean;
 import dev.petra.engine.EngineSettings;
 import java.lang.management.ManagementFactory;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.exceptions.ConfigurationException;
 
 /**
@@ -16,6 +17,8 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  * @param blockSize bytes of a data block, before compression
  * @param backgroundThreads threads for flush and compaction, all tables together
  * @param writeStallTimeoutMillis how long a write waits for a store that is behind
+ * @param largeCell from how many bytes on a cell's value lies apart from its row
+ * @param purgeIntervalMillis how long at least between two removals of old deletions of one table
  * @param nativeLibraryDirectory where the native library is unpacked; must allow execution
  */
 record RocksSettings(
@@ -25,6 +28,8 @@ record RocksSettings(
         long blockSize,
         int backgroundThreads,
         long writeStallTimeoutMillis,
+        int largeCell,
+        long purgeIntervalMillis,
         String nativeLibraryDirectory) {
     private static final long MIB = 1L << 20;
     private static final long LEAST_MEMORY = 16 * MIB;
@@ -44,6 +49,8 @@ record RocksSettings(
                                 Math.max(2, Runtime.getRuntime().availableProcessors() / 2),
                                 1),
                         settings.millis("write_stall_timeout", 2_000),
+                        (int) Math.min(Integer.MAX_VALUE, settings.bytes("large_cell", 16 << 10)),
+                        settings.millis("purge_interval", TimeUnit.DAYS.toMillis(1)),
                         settings.text(
                                 "native_library_directory", System.getProperty("java.io.tmpdir")));
         result.check();
@@ -55,6 +62,7 @@ record RocksSettings(
         atLeast("write_buffers", writeBuffers, MIB);
         atLeast("write_buffer", writeBuffer, 64 << 10);
         atLeast("block_size", blockSize, 1 << 10);
+        atLeast("large_cell", largeCell, 1);
         if (writeBuffers > memory)
             throw new ConfigurationException(
                     "Setting 'write_buffers' is more than 'memory', of which it is a part: "

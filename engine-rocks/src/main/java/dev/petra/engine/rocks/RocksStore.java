@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -16,13 +17,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
@@ -35,14 +37,15 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.Hex;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Checkpoint;
 import org.rocksdb.ColumnFamilyHandle;
-import org.rocksdb.CompactRangeOptions;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
 import org.rocksdb.WriteBatch;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
@@ -54,13 +57,21 @@ final class RocksStore implements TableStore {
     private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long HEAL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long LEAST_ROOM = 4 << 20;
-    private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final int LARGE_WRITE_STRIPES = 64;
 
     private final RocksEngine engine;
     private final StoreSpec spec;
     private final StoreFile file;
     private final PartitionKeys partitionKeys;
     private final PartitionReader reader = new PartitionReader(this);
+    private final Reconciler reconciler;
+    private final WriteRoom room;
+    private final WriterPhases writers = new WriterPhases();
+    private final Purge purge;
+
+    /** Held by writers of large cells, and by whoever removes those no row refers to. */
+    private final Object[] largeWrites = new Object[LARGE_WRITE_STRIPES];
+
     private volatile Opened opened;
     private volatile boolean hasData;
 
@@ -87,18 +98,32 @@ final class RocksStore implements TableStore {
     static RocksStore open(RocksEngine engine, StoreSpec spec) {
         StoreFile file = new StoreFile(spec);
         boolean create = file.prepare();
-        RocksStore store = new RocksStore(engine, spec, file, openDatabase(engine, spec, create));
+        WriteRoom room =
+                new WriteRoom(spec.displayName(), engine.settings().writeStallTimeoutMillis());
+        Reconciler reconciler = new Reconciler(spec.displayName());
+        boolean complete = false;
         try {
-            if (create) file.ready();
-        } catch (Throwable t) {
-            store.opened.database.close();
-            throw t;
+            Opened opened = openDatabase(engine, spec, room, reconciler, create);
+            try {
+                if (create) file.ready();
+                RocksStore store = new RocksStore(engine, spec, file, room, reconciler, opened);
+                complete = true;
+                return store;
+            } finally {
+                if (!complete) opened.database.close();
+            }
+        } finally {
+            if (!complete) reconciler.close();
         }
-        return store;
     }
 
-    private static Opened openDatabase(RocksEngine engine, StoreSpec spec, boolean create) {
-        TableOptions options = new TableOptions(engine, create);
+    private static Opened openDatabase(
+            RocksEngine engine,
+            StoreSpec spec,
+            WriteRoom room,
+            Reconciler reconciler,
+            boolean create) {
+        TableOptions options = new TableOptions(engine, reconciler, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
             RocksDB db =
@@ -113,9 +138,10 @@ final class RocksStore implements TableStore {
                             db,
                             handles.get(0),
                             handles.get(1),
+                            handles.get(2),
                             options.owned());
             try {
-                return new Opened(database, new Catalog(database, spec.metadata().get()));
+                return new Opened(database, new Catalog(database, spec.metadata().get(), room));
             } catch (Throwable t) {
                 database.close();
                 throw t;
@@ -128,14 +154,24 @@ final class RocksStore implements TableStore {
         }
     }
 
-    private RocksStore(RocksEngine engine, StoreSpec spec, StoreFile file, Opened opened) {
+    private RocksStore(
+            RocksEngine engine,
+            StoreSpec spec,
+            StoreFile file,
+            WriteRoom room,
+            Reconciler reconciler,
+            Opened opened) {
         this.engine = engine;
         this.spec = spec;
         this.file = file;
+        this.room = room;
+        this.reconciler = reconciler;
         this.opened = opened;
         this.partitionKeys = new PartitionKeys(spec.metadata().get().partitioner);
         // No block is read for it, so that a damaged one does not keep the store from opening.
         this.hasData = opened.database.db.getLatestSequenceNumber() > 0;
+        Arrays.setAll(largeWrites, i -> new Object());
+        this.purge = new Purge(this);
     }
 
     // For the readers and writers of this package
@@ -150,6 +186,14 @@ final class RocksStore implements TableStore {
         if (!database.isClosed()) return database;
         if (closed) throw closed();
         return reopened();
+    }
+
+    /** The same, with one use counted: {@link Database#release} of this thread's stripe ends it. */
+    Database acquire() {
+        while (true) {
+            Database database = database();
+            if (database.acquire()) return database;
+        }
     }
 
     private synchronized Database reopened() {
@@ -170,6 +214,37 @@ final class RocksStore implements TableStore {
 
     Catalog catalog() {
         return opened.catalog;
+    }
+
+    Reconciler reconciler() {
+        return reconciler;
+    }
+
+    WriterPhases writers() {
+        return writers;
+    }
+
+    WriteRoom room() {
+        return room;
+    }
+
+    /** From how many bytes on a value lies apart from its row. */
+    int largeCellThreshold() {
+        return engine.settings().largeCell();
+    }
+
+    /** How long at least between two purges. */
+    long purgeIntervalSeconds() {
+        return TimeUnit.MILLISECONDS.toSeconds(engine.settings().purgeIntervalMillis());
+    }
+
+    /** What writers of large cells of this partition hold. */
+    Object largeWrites(DecoratedKey key) {
+        return largeWrites[Math.floorMod(key.getToken().hashCode(), LARGE_WRITE_STRIPES)];
+    }
+
+    boolean isClosed() {
+        return closed;
     }
 
     PartitionKeys partitionKeys() {
@@ -222,12 +297,8 @@ final class RocksStore implements TableStore {
     @Override
     public void write(PartitionUpdate update) {
         if (full != null) heal();
-        Database database;
-        int use;
-        do {
-            database = database();
-            use = database.acquire();
-        } while (use == Database.CLOSED);
+        Database database = acquire();
+        int use = Database.stripe();
         try {
             write(update, database);
         } catch (RocksDBException e) {
@@ -241,17 +312,26 @@ final class RocksStore implements TableStore {
 
     private void write(PartitionUpdate update, Database database) throws RocksDBException {
         unsynced.refuseAfterFailure();
-        boolean record = UpdateWriter.hasPartitionRecord(update);
         UpdateWriter writer = UpdateWriter.get();
-        int entries = writer.encode(update, this);
+        int entries = writer.encode(update, this, database.large.getID());
         if (entries == 0) return;
+        boolean record = UpdateWriter.hasPartitionRecord(update);
         if (record) {
-            catalog().setHasPartitionRecords();
+            catalog().set(Catalog.Flag.PARTITION_RECORDS);
             recordWritesBegun.incrementAndGet();
         }
         WalSync mode = engine.walSync();
         try {
-            write(writer, entries, database, mode == WalSync.BATCH);
+            if (writer.minLocalTime() != Long.MAX_VALUE) {
+                catalog().set(Catalog.Flag.TOMBSTONES);
+                purge.written(writer.minLocalTime());
+            }
+            if (writer.hasLargeCells()) {
+                catalog().set(Catalog.Flag.LARGE_CELLS);
+                synchronized (largeWrites(update.partitionKey())) {
+                    write(writer, database, mode == WalSync.BATCH);
+                }
+            } else write(writer, database, mode == WalSync.BATCH);
         } finally {
             if (record) recordWritesEnded.incrementAndGet();
         }
@@ -260,21 +340,31 @@ final class RocksStore implements TableStore {
         if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
     }
 
-    private void write(UpdateWriter writer, int entries, Database database, boolean synced)
+    private void write(UpdateWriter writer, Database database, boolean synced)
             throws RocksDBException {
         WriteOptions options = synced ? database.syncedWriteOptions : database.writeOptions;
-        if (entries == 1) {
-            ByteBuffer key = writer.key();
-            ByteBuffer value = writer.value();
-            // Every attempt from the start: one may have left the positions anywhere.
-            awaitRoom(
-                    () ->
-                            database.db.merge(
-                                    database.data, options, key.position(0), value.position(0)));
-        } else {
-            try (WriteBatch batch = new WriteBatch(writer.batch())) {
-                awaitRoom(() -> database.db.write(options, batch));
+        int phase = writers.begin();
+        try {
+            // Before it can be seen: what is purged from now on must not uncover this write.
+            reconciler.lowerFloors(writer.minTimestamp());
+            if (writer.isBatched()) {
+                try (WriteBatch batch = new WriteBatch(writer.batch())) {
+                    room.await(() -> database.db.write(options, batch));
+                }
+            } else {
+                ByteBuffer key = writer.key();
+                ByteBuffer value = writer.value();
+                // Every attempt from the start: one may have left the positions anywhere.
+                room.await(
+                        () ->
+                                database.db.merge(
+                                        database.data,
+                                        options,
+                                        key.position(0),
+                                        value.position(0)));
             }
+        } finally {
+            writers.end(phase);
         }
     }
 
@@ -311,7 +401,7 @@ final class RocksStore implements TableStore {
             // Bounded: a reader, even this thread, may hold an iterator and want another.
             if (!opened.database.closeIfIdle(HEAL_PATIENCE_NANOS))
                 throw RocksErrors.full(name(), directory(), reason);
-            Opened fresh = openDatabase(engine, spec, false);
+            Opened fresh = openDatabase(engine, spec, room, reconciler, false);
             // Before anyone can write to it and wait for its sync.
             unsynced.renewed();
             opened = fresh;
@@ -330,42 +420,6 @@ final class RocksStore implements TableStore {
             return Files.getFileStore(directory()).getUsableSpace() > log + LEAST_ROOM;
         } catch (IOException e) {
             throw new FSWriteError(e, directory());
-        }
-    }
-
-    private interface Attempt {
-        void run() throws RocksDBException;
-    }
-
-    /** Tries, and while the store says that it is behind, tries again, for a bounded time. */
-    private void awaitRoom(Attempt attempt) throws RocksDBException {
-        try {
-            attempt.run();
-        } catch (RocksDBException e) {
-            if (!RocksErrors.isStall(e)) throw e;
-            stalled(attempt);
-        }
-    }
-
-    private void stalled(Attempt attempt) throws RocksDBException {
-        long timeout = TimeUnit.MILLISECONDS.toNanos(engine.settings().writeStallTimeoutMillis());
-        long start = System.nanoTime();
-        for (long pause = 50_000; ; pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
-            LockSupport.parkNanos(pause);
-            try {
-                attempt.run();
-                return;
-            } catch (RocksDBException e) {
-                if (!RocksErrors.isStall(e)) throw e;
-                if (System.nanoTime() - start >= timeout)
-                    throw new WriteStallException(
-                            "Compaction of "
-                                    + name()
-                                    + " is behind: a write waited "
-                                    + engine.settings().writeStallTimeoutMillis()
-                                    + " ms for room. "
-                                    + e.getMessage());
-            }
         }
     }
 
@@ -424,25 +478,23 @@ final class RocksStore implements TableStore {
 
     // Maintenance
 
-    private interface Work {
+    private interface Work<T> {
+        T run(Database database) throws RocksDBException, IOException;
+    }
+
+    private interface Chore {
         void run(Database database) throws RocksDBException, IOException;
     }
 
-    private interface Measure<T> {
-        T get(Database database) throws RocksDBException;
-    }
-
-    private void maintain(Work work) {
-        Database database;
-        int use;
-        do {
-            database = database();
-            use = database.acquire();
-        } while (use == Database.CLOSED);
+    private <T> T use(Work<T> work, Function<RocksDBException, RuntimeException> failed) {
+        Database database = acquire();
+        int use = Database.stripe();
         try {
-            work.run(database);
+            return work.run(database);
         } catch (RocksDBException e) {
-            throw failed(e);
+            throw failed.apply(e);
+        } catch (Catalog.CatalogWriteFailure e) {
+            throw failed.apply(e.error);
         } catch (IOException e) {
             throw new FSWriteError(e, directory());
         } finally {
@@ -450,20 +502,17 @@ final class RocksStore implements TableStore {
         }
     }
 
-    private <T> T measure(Measure<T> measure) {
-        Database database;
-        int use;
-        do {
-            database = database();
-            use = database.acquire();
-        } while (use == Database.CLOSED);
-        try {
-            return measure.get(database);
-        } catch (RocksDBException e) {
-            throw RocksErrors.onRead(e, name(), directory());
-        } finally {
-            database.release(use);
-        }
+    private void maintain(Chore chore) {
+        use(
+                database -> {
+                    chore.run(database);
+                    return true;
+                },
+                this::failed);
+    }
+
+    private <T> T measure(Work<T> work) {
+        return use(work, e -> RocksErrors.onRead(e, name(), directory()));
     }
 
     @Override
@@ -480,34 +529,70 @@ final class RocksStore implements TableStore {
 
     @Override
     public void flush() {
-        maintain(
-                database -> {
-                    try (FlushOptions options =
-                            new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
-                        database.db.flush(options, List.of(database.data, database.catalog));
-                    }
-                });
+        maintain(RocksStore::flush);
+    }
+
+    static void flush(Database database) throws RocksDBException {
+        try (FlushOptions options =
+                new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
+            database.db.flush(options, List.of(database.data, database.large, database.catalog));
+        }
     }
 
     @Override
     public void compact(Collection<Range<Token>> ranges) {
         maintain(
                 database -> {
-                    if (ranges.isEmpty()) compact(database, null, null);
+                    if (ranges.isEmpty()) purge.run(database, false);
                     else
                         for (TokenRanges.KeyRange range : TokenRanges.of(ranges, partitionKeys))
-                            compact(database, range.from(), range.to());
+                            database.compact(
+                                    database.data,
+                                    range.from(),
+                                    range.to(),
+                                    BottommostLevelCompaction.kForceOptimized);
                 });
     }
 
-    private static void compact(Database database, byte @Nullable [] from, byte @Nullable [] to)
-            throws RocksDBException {
-        try (CompactRangeOptions options =
-                new CompactRangeOptions()
-                        .setBottommostLevelCompaction(BottommostLevelCompaction.kForceOptimized)
-                        .setExclusiveManualCompaction(false)
-                        .setAllowWriteStall(false)) {
-            database.db.compactRange(database.data, from, to, options);
+    @Override
+    public PurgeProgress purgeProgress() {
+        return purge.progress();
+    }
+
+    /**
+     * Every second or so: tells the native part the time and what may go, reports what it met, and
+     * says whether a purge is due.
+     */
+    boolean tick() {
+        if (closed || full != null) return false;
+        Database database = opened.database;
+        if (!database.acquire()) return false;
+        try {
+            purge.clock();
+            for (byte[] key = reconciler.takeMalformed();
+                    key != null;
+                    key = reconciler.takeMalformed())
+                logger.error(
+                        "The store of {} in {} has a malformed entry under key {}, met while it"
+                                + " was merged or compacted; it was left as it is. Restore it from"
+                                + " a snapshot, or repair that partition's replicas.",
+                        name(),
+                        directory(),
+                        Hex.bytesToHex(key));
+            return purge.isDue();
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    /** Purges in the background: throttled, and given up quietly when the store closes. */
+    void purgeInBackground() {
+        if (closed || full != null) return;
+        try {
+            maintain(database -> purge.run(database, true));
+        } catch (IllegalStateException e) {
+            if (!closed) throw e;
+            logger.debug("The store of {} was closed while it was purged", name(), e);
         }
     }
 
@@ -539,14 +624,20 @@ final class RocksStore implements TableStore {
         maintain(
                 database -> {
                     for (TokenRanges.KeyRange gap : TokenRanges.gaps(owned, partitionKeys)) {
-                        awaitRoom(
-                                () ->
-                                        database.db.deleteRange(
-                                                database.data,
-                                                database.writeOptions,
-                                                gap.from(),
-                                                gap.to()));
-                        compact(database, gap.from(), gap.to());
+                        for (ColumnFamilyHandle family : List.of(database.data, database.large)) {
+                            room.await(
+                                    () ->
+                                            database.db.deleteRange(
+                                                    family,
+                                                    database.writeOptions,
+                                                    gap.from(),
+                                                    gap.to()));
+                            database.compact(
+                                    family,
+                                    gap.from(),
+                                    gap.to(),
+                                    BottommostLevelCompaction.kForceOptimized);
+                        }
                     }
                     database.db.syncWal();
                 });
@@ -554,7 +645,16 @@ final class RocksStore implements TableStore {
 
     @Override
     public void verify() {
-        maintain(database -> database.db.verifyChecksum());
+        maintain(
+                database -> {
+                    database.db.verifyChecksum();
+                    // Which leaves out blob files: their values are checked as they are read.
+                    try (RocksIterator all =
+                            database.db.newIterator(database.large, database.readOptions)) {
+                        for (all.seekToFirst(); all.isValid(); all.next()) {}
+                        all.status();
+                    }
+                });
     }
 
     @Override
@@ -563,7 +663,7 @@ final class RocksStore implements TableStore {
         closed = true;
         // Closing waits for writers, and these for a sync.
         unsynced.close();
-        opened.database.close();
+        closeDatabase();
         engine.forget(this);
         RocksEngine.deleteTree(directory());
         dropped = true;
@@ -577,9 +677,12 @@ final class RocksStore implements TableStore {
                     return new StoreStatistics(
                             keys,
                             keys,
-                            property(database, "rocksdb.estimate-live-data-size"),
-                            property(database, "rocksdb.total-sst-files-size"),
-                            property(database, "rocksdb.cur-size-all-mem-tables"),
+                            property(database, "rocksdb.estimate-live-data-size")
+                                    + largeProperty(database, "rocksdb.live-blob-file-size"),
+                            property(database, "rocksdb.total-sst-files-size")
+                                    + largeProperty(database, "rocksdb.total-sst-files-size")
+                                    + largeProperty(database, "rocksdb.total-blob-file-size"),
+                            writeBufferBytes(database),
                             property(database, "rocksdb.estimate-pending-compaction-bytes"),
                             writes.sum(),
                             reads.sum());
@@ -590,11 +693,20 @@ final class RocksStore implements TableStore {
         return database.db.getLongProperty(database.data, name);
     }
 
+    private static long largeProperty(Database database, String name) throws RocksDBException {
+        return database.db.getLongProperty(database.large, name);
+    }
+
+    private static long writeBufferBytes(Database database) throws RocksDBException {
+        return property(database, "rocksdb.cur-size-all-mem-tables")
+                + largeProperty(database, "rocksdb.cur-size-all-mem-tables");
+    }
+
     /** Bytes of write buffers; 0 when closed. */
     long memoryBytes() {
         if (opened.database.isClosed()) return 0;
         try {
-            return measure(database -> property(database, "rocksdb.cur-size-all-mem-tables"));
+            return measure(RocksStore::writeBufferBytes);
         } catch (IllegalStateException e) {
             logger.debug("Store closed while it was measured", e);
             return 0;
@@ -609,8 +721,14 @@ final class RocksStore implements TableStore {
         } finally {
             closed = true;
             unsynced.close();
-            opened.database.close();
+            closeDatabase();
             engine.forget(this);
         }
+    }
+
+    private void closeDatabase() {
+        opened.database.cancelCompactions();
+        opened.database.close();
+        reconciler.close();
     }
 }

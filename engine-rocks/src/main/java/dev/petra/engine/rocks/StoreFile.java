@@ -30,7 +30,10 @@ final class StoreFile {
     /**
      * The format that this version writes; {@code docs/FORMAT.md} says which release reads what.
      */
-    static final int FORMAT = 1;
+    static final int FORMAT = 2;
+
+    /** The oldest format that is read, and made into the newest when it is opened. */
+    private static final int OLDEST_FORMAT = 1;
 
     private static final String CREATING = "creating";
     private static final String READY = "ready";
@@ -68,7 +71,11 @@ final class StoreFile {
             }
             Properties found = read(file);
             check(found, file);
-            if (READY.equals(found.getProperty("state"))) return false;
+            if (READY.equals(found.getProperty("state"))) {
+                // Before anything is written that an older version would misread.
+                if (!Integer.toString(FORMAT).equals(found.getProperty("format"))) write(READY);
+                return false;
+            }
             // A crash while it was being created: nothing was ever acknowledged.
             deleteAllBut(file);
             return true;
@@ -112,12 +119,14 @@ final class StoreFile {
 
     private void check(Properties found, Path file) {
         String format = found.getProperty("format", "none");
-        if (!format.equals(Integer.toString(FORMAT)))
+        if (!format.matches("[" + OLDEST_FORMAT + "-" + FORMAT + "]"))
             throw new CorruptStoreException(
                     file
                             + " says format "
                             + format
-                            + "; this version reads format "
+                            + "; this version reads formats "
+                            + OLDEST_FORMAT
+                            + " to "
                             + FORMAT
                             + ". Use the version that wrote it.");
         for (Map.Entry<String, String> wanted : identity().entrySet()) {

@@ -14,6 +14,7 @@ import org.rocksdb.CompressionType;
 import org.rocksdb.DBOptions;
 import org.rocksdb.Env;
 import org.rocksdb.InfoLogLevel;
+import org.rocksdb.Options;
 import org.rocksdb.RocksDB;
 import org.rocksdb.WALRecoveryMode;
 
@@ -23,6 +24,17 @@ import org.rocksdb.WALRecoveryMode;
  */
 final class TableOptions {
     static final byte[] CATALOG = "catalog".getBytes(StandardCharsets.UTF_8);
+    static final byte[] LARGE = "large".getBytes(StandardCharsets.UTF_8);
+
+    /**
+     * How often a key may be merged in the write buffer before the write itself reconciles it: so
+     * many fragments a read may meet there, and no more.
+     */
+    private static final int MAX_SUCCESSIVE_MERGES = 64;
+
+    private static final long BLOB_FILE_BYTES = 64 << 20;
+    private static final double BLOB_AGE_CUTOFF = 0.5;
+    private static final double BLOB_GARBAGE = 0.5;
 
     private static final double BITS_PER_KEY = 10;
     private static final int FORMAT_VERSION = 6;
@@ -33,12 +45,13 @@ final class TableOptions {
     final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
     private final List<AutoCloseable> owned = new ArrayList<>();
 
-    TableOptions(RocksEngine engine, boolean create) {
+    TableOptions(RocksEngine engine, Reconciler reconciler, boolean create) {
         RocksSettings settings = engine.settings();
         this.database =
                 own(new DBOptions())
                         .setCreateIfMissing(create)
-                        .setCreateMissingColumnFamilies(create)
+                        // Stores of format 1 have no column family for large cells.
+                        .setCreateMissingColumnFamilies(true)
                         .setErrorIfExists(create)
                         .setEnv(Env.getDefault())
                         .setParanoidChecks(true)
@@ -55,11 +68,35 @@ final class TableOptions {
                         .setMaxLogFileSize(LOG_FILE_BYTES)
                         .setKeepLogFileNum(2);
         columnFamilies.add(
-                new ColumnFamilyDescriptor(RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, settings)));
+                new ColumnFamilyDescriptor(
+                        RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler)));
         columnFamilies.add(new ColumnFamilyDescriptor(CATALOG, own(new ColumnFamilyOptions())));
+        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(engine)));
     }
 
-    private ColumnFamilyOptions data(RocksEngine engine, RocksSettings settings) {
+    private ColumnFamilyOptions data(RocksEngine engine, Reconciler reconciler) {
+        try (Options options = new Options()) {
+            // Only through such options can the native part be reached.
+            reconciler.install(options, true);
+            return common(own(new ColumnFamilyOptions(options)), engine)
+                    .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
+        }
+    }
+
+    /** Keys in ordinary files, values in blob files, which compaction does not rewrite. */
+    private ColumnFamilyOptions large(RocksEngine engine) {
+        return common(own(new ColumnFamilyOptions()), engine)
+                .setEnableBlobFiles(true)
+                .setMinBlobSize(0)
+                .setBlobFileSize(BLOB_FILE_BYTES)
+                .setBlobCompressionType(CompressionType.LZ4_COMPRESSION)
+                .setEnableBlobGarbageCollection(true)
+                .setBlobGarbageCollectionAgeCutoff(BLOB_AGE_CUTOFF)
+                .setBlobGarbageCollectionForceThreshold(BLOB_GARBAGE);
+    }
+
+    private ColumnFamilyOptions common(ColumnFamilyOptions options, RocksEngine engine) {
+        RocksSettings settings = engine.settings();
         BlockBasedTableConfig table =
                 new BlockBasedTableConfig()
                         .setBlockCache(engine.cache)
@@ -73,9 +110,7 @@ final class TableOptions {
                         .setCacheIndexAndFilterBlocks(true)
                         .setCacheIndexAndFilterBlocksWithHighPriority(true)
                         .setPinL0FilterAndIndexBlocksInCache(true);
-        return own(new ColumnFamilyOptions())
-                .setMergeOperator(engine.mergeOperator)
-                .setTableFormatConfig(table)
+        return options.setTableFormatConfig(table)
                 .setWriteBufferSize(settings.writeBuffer())
                 .setCompressionType(CompressionType.LZ4_COMPRESSION)
                 .setBottommostCompressionType(CompressionType.LZ4_COMPRESSION)

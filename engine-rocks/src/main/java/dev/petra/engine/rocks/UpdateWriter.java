@@ -4,11 +4,15 @@ package dev.petra.engine.rocks;
 import java.nio.ByteBuffer;
 import java.util.Iterator;
 import org.apache.cassandra.db.DeletionInfo;
+import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.schema.ColumnMetadata;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Turns an update into merges. Reused; one thread at a time.
@@ -26,14 +30,19 @@ final class UpdateWriter {
     private static final int BATCH_COUNT_AT = 8;
 
     private static final int BATCH_MERGE = 0x02;
+    private static final int BATCH_PUT_IN_COLUMN_FAMILY = 0x05;
 
     private final ByteSink key = new ByteSink();
     private final ByteSink value = new ByteSink();
+    private final ByteSink largeKey = new ByteSink();
     private final ByteSink batch = new ByteSink();
-    private final FragmentWriter fragments = new FragmentWriter(value);
+    private final FragmentWriter fragments = new FragmentWriter(value, new Large());
     private int prefix;
     private int entries;
     private boolean batched;
+    private int largeColumnFamily;
+    private int largeThreshold;
+    private int largeCells;
 
     static UpdateWriter get() {
         return INSTANCE.get();
@@ -47,9 +56,10 @@ final class UpdateWriter {
     /**
      * Encodes an update.
      *
+     * @param largeColumnFamily RocksDB's id of the column family for large cells
      * @return the number of keys it touches; 0 if there is nothing to write
      */
-    int encode(PartitionUpdate update, RocksStore store) {
+    int encode(PartitionUpdate update, RocksStore store, int largeColumnFamily) {
         Catalog catalog = store.catalog();
         TableForm form = catalog.form(update.metadata());
         FragmentWriter.Columns ids = (ColumnMetadata column) -> catalog.id(form, column);
@@ -58,23 +68,23 @@ final class UpdateWriter {
         Row staticRow = update.staticRow();
 
         entries = 0;
-        batched =
+        largeCells = 0;
+        this.largeColumnFamily = largeColumnFamily;
+        largeThreshold = store.largeCellThreshold();
+        fragments.begin();
+        batched = false;
+        int keys =
                 (deletions.isLive() ? 0 : 1 + deletions.rangeCount())
-                                + (staticRow.isEmpty() ? 0 : 1)
-                                + update.rowCount()
-                        > 1;
-        if (batched) {
-            batch.clear();
-            batch.putFixed64(0);
-            batch.putFixed32(0);
-        }
+                        + (staticRow.isEmpty() ? 0 : 1)
+                        + update.rowCount();
+        if (keys > 1) beginBatch();
         key.clear();
         store.partitionKeys().put(key, update.partitionKey());
         prefix = key.position();
 
         if (!deletions.isLive()) {
             begin(KeyKind.PARTITION);
-            fragments.partition(deletions.getPartitionDeletion(), deletions.hasRanges());
+            fragments.partition(deletions.getPartitionDeletion(), highest(deletions));
             end();
             Iterator<RangeTombstone> ranges = deletions.rangeIterator(false);
             while (ranges.hasNext()) {
@@ -103,6 +113,59 @@ final class UpdateWriter {
         return entries;
     }
 
+    /** The highest timestamp and the highest local deletion time of the range tombstones. */
+    private static DeletionTime highest(DeletionInfo deletions) {
+        if (!deletions.hasRanges()) return DeletionTime.LIVE;
+        long timestamp = Long.MIN_VALUE;
+        long localTime = Long.MIN_VALUE;
+        Iterator<RangeTombstone> ranges = deletions.rangeIterator(false);
+        while (ranges.hasNext()) {
+            DeletionTime time = ranges.next().deletionTime();
+            timestamp = Math.max(timestamp, time.markedForDeleteAt());
+            localTime = Math.max(localTime, time.localDeletionTime());
+        }
+        return DeletionTime.build(timestamp, localTime);
+    }
+
+    private void beginBatch() {
+        batched = true;
+        batch.clear();
+        batch.putFixed64(0);
+        batch.putFixed32(0);
+    }
+
+    /** Puts values that lie apart into the same batch as their row. */
+    private final class Large implements FragmentWriter.LargeSink {
+        @Override
+        public int threshold() {
+            return largeThreshold;
+        }
+
+        @Override
+        public <V> void put(
+                int column,
+                @Nullable CellPath path,
+                long timestamp,
+                long hash,
+                V value,
+                ValueAccessor<V> by) {
+            if (!batched) beginBatch();
+            int rowKey = key.position();
+            largeKey.clear();
+            largeKey.put(key.flipped());
+            key.resume(rowKey);
+            LargeCells.putSuffix(
+                    largeKey, column, timestamp, hash, path == null ? null : path.get(0));
+            batch.put(BATCH_PUT_IN_COLUMN_FAMILY);
+            batch.putVarint(largeColumnFamily);
+            appendTo(batch, largeKey);
+            batch.putVarint(by.size(value));
+            batch.put(value, by);
+            entries++;
+            largeCells++;
+        }
+    }
+
     private void begin(int kind) {
         key.truncate(prefix);
         key.put(kind);
@@ -122,6 +185,25 @@ final class UpdateWriter {
         batch.putVarint(length);
         batch.put(part.flipped());
         part.resume(length);
+    }
+
+    /** Whether the update is more than one key: then {@link #batch}, else key and value. */
+    boolean isBatched() {
+        return batched;
+    }
+
+    boolean hasLargeCells() {
+        return largeCells > 0;
+    }
+
+    /** The lowest timestamp in the update, in microseconds. */
+    long minTimestamp() {
+        return fragments.minTimestamp();
+    }
+
+    /** The lowest local deletion or expiration time, in seconds; the highest long if none. */
+    long minLocalTime() {
+        return fragments.minLocalTime();
     }
 
     /** The key, if there is one only. */

@@ -60,7 +60,7 @@ class FormatTest {
             RocksStore store = open(engine, directory.resolve(name), TABLE);
             for (PartitionUpdate update : updates) store.write(update);
             Map<String, String> found = new TreeMap<>();
-            try (RocksIterator it = store.database().newIterator()) {
+            try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
                 for (it.seekToFirst(); it.isValid(); it.next())
                     found.put(HEX.formatHex(it.key()), HEX.formatHex(it.value()));
             }
@@ -206,7 +206,15 @@ class FormatTest {
         assertThat(stored(builder.build()))
                 .containsExactly(
                         // partition deleted, has ranges
-                        Map.entry(POSITION + "10", "0d" + "0c" + "0000000000000003" + "000003e8"),
+                        Map.entry(
+                                POSITION + "10",
+                                "15"
+                                        + "18"
+                                        + "0000000000000003"
+                                        + "000003e8"
+                                        // the highest of its ranges
+                                        + "0000000000000004"
+                                        + "000003e8"),
                         Map.entry(
                                 POSITION + "20",
                                 "00" + "0d" + "0000000000000005" + "00" + "01" + "02" + "7374"),
@@ -235,7 +243,7 @@ class FormatTest {
                             varint, Tables.key(varint, "x"), varint.regularAndStaticColumns(), 1);
             builder.add(BTreeRow.noCellLiveRow(padded, LivenessInfo.create(1, 0)));
             store.write(builder.build());
-            try (RocksIterator it = store.database().newIterator()) {
+            try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
                 it.seekToFirst();
                 assertThat(HEX.formatHex(it.key())).isEqualTo(POSITION + "40" + "40" + "81" + "38");
                 assertThat(HEX.formatHex(it.value()))
@@ -297,6 +305,7 @@ class FormatTest {
                                             ByteBuffer.wrap(HEX.parseHex(bad)),
                                             Clustering.EMPTY,
                                             form,
+                                            null,
                                             null))
                     .describedAs(bad)
                     .isInstanceOf(MalformedFragment.class);

@@ -29,6 +29,8 @@ class RocksEngineConformanceTest extends StorageEngineConformance {
                 "write_buffer", "1B",
                 "block_size", "4",
                 "background_threads", "0",
-                "write_stall_timeout", "soon");
+                "write_stall_timeout", "soon",
+                "large_cell", "0B",
+                "purge_interval", "daily");
     }
 }

@@ -92,11 +92,11 @@ class RocksStoreTest {
     void aNewerFormatIsRefusedAndLeftAlone() throws IOException {
         open(engine, store(), TABLE).close();
         Path file = store().resolve(StoreFile.NAME);
-        Files.writeString(file, Files.readString(file).replace("format=1", "format=2"));
+        Files.writeString(file, Files.readString(file).replace("format=2", "format=3"));
         List<String> before = files();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
                 .isInstanceOf(CorruptStoreException.class)
-                .hasMessageContaining("format 2")
+                .hasMessageContaining("format 3")
                 .hasMessageContaining("Use the version that wrote it");
         assertThat(files()).isEqualTo(before);
     }

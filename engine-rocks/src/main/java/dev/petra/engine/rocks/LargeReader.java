@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.nio.ByteBuffer;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+
+/**
+ * Fetches, for one read, the values that lie apart from their row; see {@link LargeCells}. A column
+ * that is fetched only to tell whether the row lives, but not selected, costs no fetch: Cassandra
+ * takes its value for empty.
+ */
+final class LargeReader {
+    private static final byte[] SKIPPED = new byte[0];
+
+    private final RocksStore store;
+    private final ColumnFilter filter;
+    private final ByteSink key = new ByteSink();
+    private @Nullable Database database;
+    private @Nullable ReadOptions options;
+    private @Nullable ByteBuffer rowKey;
+    private boolean missed;
+
+    LargeReader(RocksStore store, ColumnFilter filter) {
+        this.store = store;
+        this.filter = filter;
+    }
+
+    /**
+     * Says which row comes next.
+     *
+     * @param rowKey from 0 to its limit; not changed before the row is read
+     */
+    void at(Database database, ReadOptions options, ByteBuffer rowKey) {
+        this.database = database;
+        this.options = options;
+        this.rowKey = rowKey;
+        this.missed = false;
+    }
+
+    /**
+     * Whether a value of the current row was not there: it was replaced and removed since the row
+     * was read, unless both were read from one snapshot.
+     */
+    boolean missed() {
+        return missed;
+    }
+
+    /** A value; empty if it is not selected, null if it is there no more. */
+    byte @Nullable [] value(
+            int id, ColumnMetadata column, @Nullable CellPath path, long timestamp, long hash) {
+        boolean queried =
+                path == null
+                        ? filter.fetchedColumnIsQueried(column)
+                        : filter.fetchedCellIsQueried(column, path);
+        if (!queried) return SKIPPED;
+        Database db = database;
+        ByteBuffer row = rowKey;
+        if (db == null || row == null || options == null)
+            throw new IllegalStateException("a large cell of no row");
+        key.clear();
+        key.put(row.duplicate().position(0));
+        LargeCells.putSuffix(key, id, timestamp, hash, path == null ? null : path.get(0));
+        try {
+            byte[] value = db.db.get(db.large, options, key.copy(0, key.position()));
+            if (value == null) missed = true;
+            return value;
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, store.name(), store.directory());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What stores do by themselves: once a second each is told the time, and one after the other, on a
+ * thread apart, those that are due are purged. Daemon threads.
+ */
+final class Maintenance implements AutoCloseable {
+    private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
+
+    private final Supplier<Iterable<RocksStore>> stores;
+    private final Set<RocksStore> queued = ConcurrentHashMap.newKeySet();
+    private final ScheduledExecutorService ticker =
+            Executors.newSingleThreadScheduledExecutor(named("petra-tick"));
+    private final ExecutorService purger = Executors.newSingleThreadExecutor(named("petra-purge"));
+
+    Maintenance(Supplier<Iterable<RocksStore>> stores) {
+        this.stores = stores;
+        var unused = ticker.scheduleWithFixedDelay(this::tick, 1, 1, TimeUnit.SECONDS);
+    }
+
+    private static ThreadFactory named(String name) {
+        return task -> {
+            Thread thread = new Thread(task, name);
+            thread.setDaemon(true);
+            return thread;
+        };
+    }
+
+    private void tick() {
+        for (RocksStore store : stores.get()) {
+            try {
+                if (store.tick() && queued.add(store)) purger.execute(() -> purge(store));
+            } catch (RuntimeException | Error e) {
+                logger.error("Maintenance of {} failed", store.name(), e);
+            }
+        }
+    }
+
+    private void purge(RocksStore store) {
+        try {
+            store.purgeInBackground();
+        } catch (RuntimeException | Error e) {
+            logger.error("Purging {} failed; it will be tried again", store.name(), e);
+        } finally {
+            queued.remove(store);
+        }
+    }
+
+    /** Begins nothing any more; a purge under way ends when its store closes. */
+    void stop() {
+        ticker.shutdownNow();
+        purger.shutdownNow();
+    }
+
+    /** Waits for what is under way; after the stores were closed. */
+    @Override
+    public void close() {
+        stop();
+        try {
+            if (!ticker.awaitTermination(1, TimeUnit.MINUTES)
+                    || !purger.awaitTermination(1, TimeUnit.MINUTES))
+                logger.error("Maintenance did not end within a minute");
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

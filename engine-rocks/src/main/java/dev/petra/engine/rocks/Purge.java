@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.PurgeProgress.Phase;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.Hex;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Removes from one store what {@code gc_grace_seconds} has passed over, and never what still hides
+ * something older. {@code docs/architecture.md} has the rules with examples.
+ *
+ * <h2>Phases</h2>
+ *
+ * <ol>
+ *   <li>A new floor begins: the lowest timestamp of anything written from now on. Every write that
+ *       began before is waited for.
+ *   <li>Covering: a partition's deletion, or a range tombstone, hides other keys. Each that may go
+ *       is handed down, as a deletion of the row, to every row that has anything it hides. That
+ *       changes nothing that can be seen, and is durable before the next phase.
+ *   <li>Settling: everything written before the floor began is merged into one entry a key, at the
+ *       bottom. From then on, what may lie above an entry was written after the floor began, so a
+ *       tombstone below the floor hides nothing outside of its own entry.
+ *   <li>Purging: the entries at the bottom are rewritten through the compaction filter, which
+ *       removes tombstones older than gc_grace and below the floor.
+ *   <li>Sweeping: large cells that no row refers to any more are removed.
+ * </ol>
+ *
+ * One at a time. What an earlier purge had reached before the process ended is not rewritten again.
+ */
+final class Purge {
+    private static final Logger logger = LoggerFactory.getLogger(Purge.class);
+    private static final long SLICE_BYTES = 512L << 20;
+    private static final int BOTTOM_LEVEL = 6;
+
+    private final RocksStore store;
+    private final ReentrantLock running = new ReentrantLock();
+    private final FragmentWriter fragments;
+    private final ByteSink fragment = new ByteSink();
+
+    /** The lowest local time of anything that can be purged one day. */
+    private final AtomicLong oldest = new AtomicLong(Long.MAX_VALUE);
+
+    private volatile long lastEnded;
+    private volatile byte @Nullable [] resumeAt;
+    private volatile Phase phase = Phase.IDLE;
+    private volatile double done;
+
+    Purge(RocksStore store) {
+        this.store = store;
+        this.fragments = new FragmentWriter(fragment, NO_LARGE_CELLS);
+        if (store.catalog().has(Catalog.Flag.TOMBSTONES)) recall();
+    }
+
+    // State from one process to the next: "<ended> <oldest> [<where to resume>]"
+
+    private void recall() {
+        // What was written since the last purge ended is not known any more.
+        oldest.set(0);
+        try {
+            String state = store.catalog().purge();
+            if (state == null) return;
+            String[] words = state.split(" ", -1);
+            lastEnded = Long.parseLong(words[0]);
+            if (words.length > 1) resumeAt = Hex.hexToBytes(words[1]);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, store.name(), store.directory());
+        }
+    }
+
+    private void remember() {
+        byte[] resume = resumeAt;
+        store.catalog().setPurge(lastEnded + (resume == null ? "" : " " + Hex.bytesToHex(resume)));
+    }
+
+    /** Something was written that can be purged one day; local time in seconds. */
+    void written(long localTime) {
+        if (localTime < oldest.get()) oldest.accumulateAndGet(localTime, Math::min);
+    }
+
+    PurgeProgress progress() {
+        Reconciler reconciler = store.reconciler();
+        long removed = store.isClosed() ? 0 : reconciler.purged();
+        return new PurgeProgress(phase, done, lastEnded, removed);
+    }
+
+    // When
+
+    /** Before which local time something may go; 0 if nothing may. */
+    private long gcBefore() {
+        if (!store.spec().mayPurge().getAsBoolean()) return 0;
+        return Math.max(0, FBUtilities.nowInSeconds() - store.table().params.gcGraceSeconds);
+    }
+
+    /** Tells the compaction filter what time it is. */
+    void clock() {
+        store.reconciler().clock(FBUtilities.nowInSeconds(), gcBefore());
+    }
+
+    boolean isDue() {
+        if (resumeAt != null) return gcBefore() > 0;
+        return oldest.get() < gcBefore()
+                && FBUtilities.nowInSeconds() - lastEnded >= store.purgeIntervalSeconds();
+    }
+
+    // How
+
+    /**
+     * Compacts the whole table and purges it.
+     *
+     * @param background whether to go slowly, and where an earlier one was cut short
+     */
+    void run(Database database, boolean background) throws RocksDBException {
+        running.lock();
+        try {
+            clock();
+            if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || gcBefore() == 0) {
+                database.compact(
+                        database.data, null, null, BottommostLevelCompaction.kForceOptimized);
+                sweep(database, background);
+                return;
+            }
+            long started = System.nanoTime();
+            long before = store.reconciler().purged();
+            purge(database, background);
+            logger.info(
+                    "Purged {} in {} ms: {} deletions and expired values removed",
+                    store.name(),
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started),
+                    store.reconciler().purged() - before);
+        } finally {
+            phase = Phase.IDLE;
+            done = 0;
+            running.unlock();
+        }
+    }
+
+    private void purge(Database database, boolean background) throws RocksDBException {
+        Reconciler reconciler = store.reconciler();
+        int next = 1 - reconciler.activeFloor();
+        reconciler.floor(next, Long.MAX_VALUE);
+        store.writers().awaitThoseBegun();
+        long oldestBefore = oldest.getAndSet(Long.MAX_VALUE);
+        boolean complete = false;
+        try {
+            long gcBefore = gcBefore();
+            if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
+                phase = Phase.COVERING;
+                cover(database, gcBefore, background);
+            }
+
+            phase = Phase.SETTLING;
+            RocksStore.flush(database);
+            long flushed = database.db.getLatestSequenceNumber();
+            database.compact(database.data, null, null, BottommostLevelCompaction.kSkip);
+            if (!isSettled(database, flushed)) {
+                logger.warn("{} was not purged: compaction did not reach the bottom", store.name());
+                return;
+            }
+            reconciler.activeFloor(next);
+
+            phase = Phase.PURGING;
+            reconciler.resetKept();
+            boolean resumed = background && resumeAt != null;
+            reconciler.covers(gcBefore);
+            try {
+                rewrite(database, background);
+            } finally {
+                reconciler.covers(0);
+            }
+            // What a resumed one had rewritten before is not known in this process.
+            written(resumed ? 0 : reconciler.kept());
+            sweep(database, background);
+            lastEnded = FBUtilities.nowInSeconds();
+            remember();
+            complete = true;
+        } finally {
+            if (!complete) written(oldestBefore);
+        }
+    }
+
+    // Covering
+
+    private static final FragmentWriter.Columns NO_COLUMNS =
+            column -> {
+                throw new IllegalStateException("a deletion has no columns");
+            };
+
+    private static final FragmentWriter.LargeSink NO_LARGE_CELLS =
+            new FragmentWriter.LargeSink() {
+                @Override
+                public <V> void put(
+                        int column,
+                        org.apache.cassandra.db.rows.@Nullable CellPath path,
+                        long timestamp,
+                        long hash,
+                        V value,
+                        org.apache.cassandra.db.marshal.ValueAccessor<V> by) {
+                    throw new IllegalStateException("a deletion has no cells");
+                }
+
+                @Override
+                public int threshold() {
+                    return Integer.MAX_VALUE;
+                }
+            };
+
+    private void cover(Database database, long gcBefore, boolean background)
+            throws RocksDBException {
+        Pace pace = new Pace(background);
+        ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
+        ByteSink position = new ByteSink();
+        try (Cursor cursor = new Cursor(store)) {
+            context.fixed();
+            cursor.seek(ByteBuffer.allocateDirect(0));
+            while (cursor.isValid()) {
+                pace.step(store);
+                int kind = partition(cursor, position);
+                if (kind < KeyKind.ROW) {
+                    ByteBuffer prefix = position.flipped().slice();
+                    position.resume(prefix.remaining());
+                    PartitionHeader header =
+                            PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
+                    cover(database, cursor, position, header, gcBefore, context, pace);
+                }
+                position.put(KeyKind.END);
+                cursor.seek(position.flipped());
+            }
+        }
+    }
+
+    /** Writes the position of the cursor's partition, and gives the kind of the cursor's key. */
+    private int partition(Cursor cursor, ByteSink position) {
+        ByteBuffer key = cursor.key();
+        try {
+            store.partitionKeys().get(key);
+            int length = key.position();
+            position.clear();
+            position.put(key.slice(0, length));
+            return key.get(length) & 0xFF;
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException e) {
+            throw store.malformed(e, cursor.key());
+        }
+    }
+
+    private void cover(
+            Database database,
+            Cursor cursor,
+            ByteSink position,
+            PartitionHeader header,
+            long gcBefore,
+            ReadContext context,
+            Pace pace)
+            throws RocksDBException {
+        int prefix = position.position();
+        DeletionTime deletion = header.deletion();
+        if (mayGo(deletion, gcBefore)) {
+            byte[] from = withKind(position, prefix, KeyKind.STATIC);
+            byte[] to = withKind(position, prefix, KeyKind.RANGE);
+            cover(database, cursor, from, to, deletion, pace);
+            from = withKind(position, prefix, KeyKind.ROW);
+            to = withKind(position, prefix, KeyKind.END);
+            cover(database, cursor, from, to, deletion, pace);
+        }
+        Iterator<RangeTombstone> ranges = header.deletions().rangeIterator(false);
+        while (ranges.hasNext()) {
+            RangeTombstone range = ranges.next();
+            if (!mayGo(range.deletionTime(), gcBefore)) continue;
+            Slice slice = range.deletedSlice();
+            position.put(KeyKind.ROW);
+            context.clusterings().put(position, slice.start());
+            byte[] from = position.copy(0, position.position());
+            position.truncate(prefix + 1);
+            context.clusterings().put(position, slice.end());
+            byte[] to = position.copy(0, position.position());
+            position.truncate(prefix);
+            cover(database, cursor, from, to, range.deletionTime(), pace);
+        }
+    }
+
+    private static byte[] withKind(ByteSink position, int prefix, int kind) {
+        position.put(kind);
+        byte[] key = position.copy(0, prefix + 1);
+        position.truncate(prefix);
+        return key;
+    }
+
+    private static boolean mayGo(DeletionTime deletion, long gcBefore) {
+        return !deletion.isLive() && deletion.localDeletionTime() < gcBefore;
+    }
+
+    /** Hands a deletion down to the rows between two keys that have anything it hides. */
+    private void cover(
+            Database database,
+            Cursor cursor,
+            byte[] from,
+            byte[] to,
+            DeletionTime deletion,
+            Pace pace)
+            throws RocksDBException {
+        ByteBuffer bound = direct(to);
+        for (cursor.seek(direct(from));
+                cursor.isValid() && Keys.compare(cursor.key(), bound) < 0;
+                cursor.next()) {
+            pace.step(store);
+            if (!isCovered(cursor, deletion.markedForDeleteAt())) continue;
+            fragment.clear();
+            fragments.row(
+                    BTreeRow.emptyDeletedRow(Clustering.EMPTY, Row.Deletion.regular(deletion)),
+                    NO_COLUMNS,
+                    false);
+            ByteBuffer key = cursor.key();
+            ByteBuffer value = fragment.flipped();
+            // Its old timestamp does not lower the floor: it hides nothing that is not hidden.
+            store.room()
+                    .await(
+                            () ->
+                                    database.db.merge(
+                                            database.data,
+                                            database.writeOptions,
+                                            key.position(0),
+                                            value.position(0)));
+        }
+    }
+
+    private boolean isCovered(Cursor cursor, long timestamp) {
+        Extent extent = new Extent();
+        try {
+            FragmentReader.visit(cursor.value(), extent);
+        } catch (MalformedFragment e) {
+            throw store.malformed(e, cursor.key());
+        }
+        return extent.lowest <= timestamp && extent.deletedAt < timestamp;
+    }
+
+    /** The lowest timestamp in a row, and its deletion's. */
+    private static final class Extent implements FragmentReader.Visitor {
+        long lowest = Long.MAX_VALUE;
+        long deletedAt = Long.MIN_VALUE;
+
+        @Override
+        public void timestamp(long micros) {
+            lowest = Math.min(lowest, micros);
+        }
+
+        @Override
+        public void deletion(long micros) {
+            deletedAt = Math.max(deletedAt, micros);
+        }
+
+        @Override
+        public void large(int column, byte @Nullable [] path, long timestamp, long hash) {}
+    }
+
+    private static ByteBuffer direct(byte[] bytes) {
+        return ByteBuffer.allocateDirect(bytes.length).put(bytes).flip();
+    }
+
+    // Settling and purging
+
+    /** Whether all that was written up to a sequence number is at the bottom. */
+    private static boolean isSettled(Database database, long sequence) {
+        for (LiveFileMetaData file : dataFiles(database))
+            if (file.level() < BOTTOM_LEVEL && file.smallestSeqno() <= sequence) return false;
+        return true;
+    }
+
+    private static List<LiveFileMetaData> dataFiles(Database database) {
+        List<LiveFileMetaData> files = new ArrayList<>();
+        byte[] family = org.rocksdb.RocksDB.DEFAULT_COLUMN_FAMILY;
+        for (LiveFileMetaData file : database.db.getLiveFilesMetaData())
+            if (Arrays.equals(file.columnFamilyName(), family)) files.add(file);
+        return files;
+    }
+
+    /** Rewrites the bottom through the filter, slice by slice. */
+    private void rewrite(Database database, boolean background) throws RocksDBException {
+        byte[] from = background ? resumeAt : null;
+        List<byte[]> bounds = bounds(database, from);
+        for (int i = 0; i <= bounds.size(); i++) {
+            done = (double) i / (bounds.size() + 1);
+            byte[] to = i < bounds.size() ? bounds.get(i) : null;
+            long leftovers = store.reconciler().leftovers();
+            database.compact(database.data, from, to, BottommostLevelCompaction.kForce);
+            // What was merged just now did not pass the filter.
+            if (store.reconciler().leftovers() != leftovers)
+                database.compact(database.data, from, to, BottommostLevelCompaction.kForce);
+            from = to;
+            resumeAt = to;
+            if (to != null) remember();
+        }
+    }
+
+    /** Where to cut the bottom into slices, behind a key. */
+    private static List<byte[]> bounds(Database database, byte @Nullable [] from) {
+        List<LiveFileMetaData> files = dataFiles(database);
+        files.removeIf(file -> file.level() != BOTTOM_LEVEL);
+        files.sort(Comparator.comparing(LiveFileMetaData::smallestKey, Arrays::compareUnsigned));
+        List<byte[]> bounds = new ArrayList<>();
+        long bytes = 0;
+        for (LiveFileMetaData file : files) {
+            if (from != null && Arrays.compareUnsigned(file.largestKey(), from) < 0) continue;
+            bytes += file.size();
+            if (bytes < SLICE_BYTES) continue;
+            bounds.add(file.largestKey());
+            bytes = 0;
+        }
+        return bounds;
+    }
+
+    // Sweeping
+
+    private void sweep(Database database, boolean background) throws RocksDBException {
+        if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return;
+        phase = Phase.SWEEPING;
+        Pace pace = new Pace(background);
+        try (ReadOptions keysOnly = Database.newReadOptions()) {
+            Reconciler.allowUnpreparedValue(keysOnly);
+            try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
+                for (it.seekToFirst(); it.isValid(); it.next()) {
+                    pace.step(store);
+                    sweep(database, it.key());
+                }
+                it.status();
+            }
+        }
+        database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+    }
+
+    private void sweep(Database database, byte[] largeKey) throws RocksDBException {
+        ByteBuffer in = ByteBuffer.wrap(largeKey);
+        DecoratedKey partition;
+        try {
+            partition = store.partitionKeys().get(in);
+            if ((in.get() & 0xFF) == KeyKind.ROW)
+                store.catalog().form(store.table()).clusterings.getClustering(in);
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException e) {
+            throw store.malformed(e, ByteBuffer.wrap(largeKey));
+        }
+        byte[] rowKey = Arrays.copyOf(largeKey, in.position());
+        // Whoever writes this very cell again does so before the look or after the removal.
+        synchronized (store.largeWrites(partition)) {
+            if (isReferred(database, rowKey, in)) return;
+            store.room()
+                    .await(
+                            () ->
+                                    database.db.delete(
+                                            database.large, database.writeOptions, largeKey));
+        }
+    }
+
+    /**
+     * @param suffix the large cell's key behind its row's key
+     */
+    private boolean isReferred(Database database, byte[] rowKey, ByteBuffer suffix)
+            throws RocksDBException {
+        byte[] value = database.db.get(database.data, database.readOptions, rowKey);
+        if (value == null) return false;
+        References references = new References(suffix);
+        try {
+            FragmentReader.visit(ByteBuffer.wrap(value), references);
+        } catch (MalformedFragment e) {
+            throw store.malformed(e, ByteBuffer.wrap(rowKey));
+        }
+        return references.found;
+    }
+
+    private static final class References implements FragmentReader.Visitor {
+        private final int column;
+        private final long timestamp;
+        private final long hash;
+        private final byte[] path;
+        boolean found;
+
+        References(ByteBuffer suffix) {
+            column = suffix.getInt();
+            timestamp = suffix.getLong() ^ Long.MIN_VALUE;
+            hash = suffix.getLong();
+            path = new byte[suffix.remaining()];
+            suffix.get(path);
+        }
+
+        @Override
+        public void timestamp(long micros) {}
+
+        @Override
+        public void deletion(long micros) {}
+
+        @Override
+        public void large(int column, byte @Nullable [] path, long timestamp, long hash) {
+            found |=
+                    column == this.column
+                            && timestamp == this.timestamp
+                            && hash == this.hash
+                            && Arrays.equals(path == null ? new byte[0] : path, this.path);
+        }
+    }
+
+    /** In the background, rests as long as it worked; ends when the store closes. */
+    private static final class Pace {
+        private static final int EVERY = 256;
+
+        private final boolean slowly;
+        private int steps;
+        private long since = System.nanoTime();
+
+        Pace(boolean slowly) {
+            this.slowly = slowly;
+        }
+
+        void step(RocksStore store) {
+            if (++steps % EVERY != 0) return;
+            if (store.isClosed())
+                throw new IllegalStateException("The store of " + store.name() + " is closed.");
+            if (slowly) LockSupport.parkNanos(System.nanoTime() - since);
+            since = System.nanoTime();
+        }
+    }
+}

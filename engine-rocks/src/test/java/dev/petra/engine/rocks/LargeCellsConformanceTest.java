@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.util.Map;
+
+/** The same rules with every value apart from its row, tiny blocks and tiny write buffers. */
+class LargeCellsConformanceTest extends RocksEngineConformanceTest {
+    @Override
+    protected Map<String, String> settings() {
+        return Map.of(
+                "memory", "32MiB",
+                "write_buffer", "64KiB",
+                "block_size", "1KiB",
+                "large_cell", "1B");
+    }
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/** Cells with large values lie apart from their row, and nothing shows it but the cost. */
+class LargeCellsTest {
+    private static final int LARGE = 1_000;
+    private static final TableMetadata TABLE =
+            Tables.table(
+                    "CREATE TABLE t (k text, c int, s blob static, a blob, b blob, m map<text,"
+                            + " blob>, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0");
+
+    @TempDir Path directory;
+    private RocksEngine engine;
+    private RocksStore store;
+
+    @BeforeEach
+    void open() {
+        engine = Tables.engine(Map.of("memory", "32MiB", "large_cell", LARGE + "B"));
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private static ColumnMetadata column(String name) {
+        return TABLE.getColumn(org.apache.cassandra.cql3.ColumnIdentifier.getInterned(name, true));
+    }
+
+    private static ByteBuffer value(int size, int fill) {
+        ByteBuffer value = ByteBuffer.allocate(size);
+        while (value.hasRemaining()) value.put((byte) fill);
+        return value.flip();
+    }
+
+    private static Cell<?> live(String column, long timestamp, ByteBuffer value) {
+        return BufferCell.live(column(column), timestamp, value);
+    }
+
+    private static Cell<?> entry(String key, long timestamp, ByteBuffer value) {
+        CellPath path = CellPath.create(ByteBufferUtil.bytes(key));
+        return BufferCell.live(column("m"), timestamp, value, path);
+    }
+
+    private static PartitionUpdate update(int clustering, Cell<?>... cells) {
+        Row.Builder row = BTreeRow.unsortedBuilder();
+        row.newRow(Clustering.make(Int32Type.instance.decompose(clustering)));
+        for (Cell<?> cell : cells) row.addCell(cell);
+        return update(row.build());
+    }
+
+    private static PartitionUpdate update(Row row) {
+        PartitionUpdate.Builder builder =
+                new PartitionUpdate.Builder(
+                        TABLE, Tables.key(TABLE, "x"), TABLE.regularAndStaticColumns(), 1);
+        builder.add(row);
+        return builder.build();
+    }
+
+    private @Nullable Row read(int clustering, ColumnFilter filter) {
+        Slice slice = Slice.make(Clustering.make(Int32Type.instance.decompose(clustering)));
+        return first(store.read(Tables.key(TABLE, "x"), with(slice), filter, false));
+    }
+
+    private static Slices with(Slice slice) {
+        return Slices.with(TABLE.comparator, slice);
+    }
+
+    private static @Nullable Row first(@Nullable UnfilteredRowIterator rows) {
+        if (rows == null) return null;
+        try (rows) {
+            return rows.hasNext() ? (Row) rows.next() : null;
+        }
+    }
+
+    private static ColumnFilter regulars(String... queried) {
+        var builder = ColumnFilter.allRegularColumnsBuilder(TABLE, false);
+        for (String name : queried) builder.add(column(name));
+        return builder.build();
+    }
+
+    private @Nullable ByteBuffer valueOf(int clustering, String column) {
+        Row row = read(clustering, regulars(column));
+        Cell<?> cell = row == null ? null : row.getCell(column(column));
+        return cell == null ? null : cell.buffer();
+    }
+
+    private Map<String, Integer> stored(boolean large) {
+        Map<String, Integer> sizes = new HashMap<>();
+        Database database = store.database();
+        try (RocksIterator it = database.db.newIterator(large ? database.large : database.data)) {
+            for (it.seekToFirst(); it.isValid(); it.next())
+                sizes.put(org.apache.cassandra.utils.Hex.bytesToHex(it.key()), it.value().length);
+        }
+        return sizes;
+    }
+
+    @Test
+    void aLargeValueLiesApartAndASmallOneWithItsRow() {
+        store.write(update(1, live("a", 1, value(LARGE, 1)), live("b", 1, value(LARGE - 1, 2))));
+        assertThat(stored(true).values()).containsExactly(LARGE);
+        assertThat(stored(false).values())
+                .singleElement()
+                .satisfies(size -> assertThat(size).isBetween(LARGE, LARGE + 50));
+        assertThat(valueOf(1, "a")).isEqualTo(value(LARGE, 1));
+        assertThat(valueOf(1, "b")).isEqualTo(value(LARGE - 1, 2));
+    }
+
+    @Test
+    void aColumnThatIsFetchedButNotQueriedIsNotReadFromWhereItLies() throws RocksDBException {
+        store.write(update(1, live("a", 1, value(LARGE, 1)), live("b", 1, value(LARGE, 2))));
+        // Were it read, it would be missed.
+        for (String key : stored(true).keySet())
+            if (key.endsWith(
+                    String.format(
+                            "%016x",
+                            LargeCells.hash(
+                                    value(LARGE, 1),
+                                    org.apache.cassandra.db.marshal.ByteBufferAccessor.instance))))
+                store.database()
+                        .db
+                        .delete(
+                                store.database().large,
+                                org.apache.cassandra.utils.Hex.hexToBytes(key));
+        assertThat(stored(true)).hasSize(1);
+        Row row = read(1, regulars("b"));
+        assertThat(row).isNotNull();
+        assertThat(row.getCell(column("b")).buffer()).isEqualTo(value(LARGE, 2));
+        assertThat(row.getCell(column("a")).valueSize()).isZero();
+        assertThat(row.getCell(column("a")).timestamp()).isEqualTo(1);
+    }
+
+    @Test
+    void smallAndLargeReplaceEachOtherByTimestampInWhateverOrder() {
+        int[] sizes = {3, LARGE, 7, LARGE + 1, 0};
+        List<Integer> order = new ArrayList<>(List.of(0, 1, 2, 3, 4));
+        Random random = new Random(1);
+        for (int round = 0; round < 30; round++) {
+            java.util.Collections.shuffle(order, random);
+            for (int i : order) store.write(update(round, live("a", i, value(sizes[i], i))));
+            assertThat(valueOf(round, "a")).describedAs("order %s", order).isEqualTo(value(0, 0));
+            store.write(update(round, live("a", 9, value(LARGE + 5, 9))));
+            assertThat(valueOf(round, "a")).isEqualTo(value(LARGE + 5, 9));
+        }
+        store.flush();
+        assertThat(valueOf(3, "a")).isEqualTo(value(LARGE + 5, 9));
+    }
+
+    @Test
+    void atOneTimestampTheLargerValueStandsWhereverItLies() {
+        ByteBuffer small = value(10, 9);
+        store.write(update(1, live("a", 5, value(LARGE, 3))));
+        store.write(update(1, live("a", 5, value(LARGE, 4))));
+        assertThat(valueOf(1, "a")).isEqualTo(value(LARGE, 4));
+        store.write(update(1, live("a", 5, small)));
+        assertThat(valueOf(1, "a")).isEqualTo(small);
+        store.flush();
+        store.write(update(1, live("a", 5, value(LARGE, 8))));
+        assertThat(valueOf(1, "a")).isEqualTo(small);
+        store.write(update(1, BufferCell.tombstone(column("a"), 5, 1)));
+        assertThat(read(1, ColumnFilter.all(TABLE)).getCell(column("a")).isTombstone()).isTrue();
+    }
+
+    @Test
+    void elementsOfCollectionsAndStaticsToo() {
+        store.write(update(1, entry("p", 1, value(LARGE, 1)), entry("q", 1, value(5, 2))));
+        store.write(update(1, entry("p", 2, value(LARGE * 2, 3))));
+        Row.Builder row = BTreeRow.unsortedBuilder();
+        row.newRow(Clustering.STATIC_CLUSTERING);
+        row.addCell(live("s", 1, value(LARGE, 7)));
+        store.write(update(row.build()));
+        for (int i = 0; i < 2; i++) {
+            try (UnfilteredRowIterator rows =
+                    store.read(
+                            Tables.key(TABLE, "x"), Slices.ALL, ColumnFilter.all(TABLE), false)) {
+                assertThat(rows.staticRow().getCell(column("s")).buffer())
+                        .isEqualTo(value(LARGE, 7));
+                Row found = (Row) rows.next();
+                assertThat(
+                                found.getCell(
+                                                column("m"),
+                                                CellPath.create(ByteBufferUtil.bytes("p")))
+                                        .buffer())
+                        .isEqualTo(value(LARGE * 2, 3));
+                assertThat(
+                                found.getCell(
+                                                column("m"),
+                                                CellPath.create(ByteBufferUtil.bytes("q")))
+                                        .buffer())
+                        .isEqualTo(value(5, 2));
+            }
+            store.flush();
+        }
+    }
+
+    @Test
+    void compactionRemovesThoseNoRowRefersTo() {
+        for (int i = 0; i < 20; i++) store.write(update(i % 2, live("a", i, value(LARGE, i))));
+        store.write(update(2, live("a", 1, value(LARGE, 1))));
+        store.write(
+                update(
+                        BTreeRow.emptyDeletedRow(
+                                Clustering.make(Int32Type.instance.decompose(2)),
+                                Row.Deletion.regular(DeletionTime.build(5, 1_000)))));
+        assertThat(stored(true)).hasSize(21);
+        store.flush();
+        store.compact(List.of());
+        assertThat(stored(true)).hasSize(2);
+        assertThat(valueOf(0, "a")).isEqualTo(value(LARGE, 18));
+        assertThat(valueOf(1, "a")).isEqualTo(value(LARGE, 19));
+    }
+
+    @Test
+    void anIteratorSeesWhatWasThereWhenItWasOpenedThoughItIsSweptMeanwhile() {
+        for (int i = 0; i < 3; i++) store.write(update(i, live("a", 1, value(LARGE, i))));
+        store.flush();
+        try (UnfilteredRowIterator rows =
+                store.read(Tables.key(TABLE, "x"), Slices.ALL, ColumnFilter.all(TABLE), false)) {
+            for (int i = 0; i < 3; i++) store.write(update(i, live("a", 2, value(LARGE, 50 + i))));
+            store.compact(List.of());
+            assertThat(stored(true)).hasSize(3);
+            for (int i = 0; i < 3; i++)
+                assertThat(((Row) rows.next()).getCell(column("a")).buffer())
+                        .isEqualTo(value(LARGE, i));
+        }
+    }
+
+    @Test
+    void writersOfTheSameCellAgainAndTheSweepDoNotLoseIt() throws Exception {
+        var stop = new java.util.concurrent.atomic.AtomicBoolean();
+        Thread sweeper =
+                new Thread(
+                        () -> {
+                            while (!stop.get()) store.compact(List.of());
+                        });
+        sweeper.start();
+        try {
+            for (int i = 1; i < 400; i++) {
+                // Replaced, and then the row deleted, so that both cells are swept now and then.
+                store.write(update(1, live("a", 3L * i, value(LARGE, 1))));
+                store.write(update(1, live("a", 3L * i + 1, value(LARGE, 2))));
+                store.write(update(1, live("a", 3L * i + 1, value(LARGE, 2))));
+                assertThat(valueOf(1, "a")).describedAs("round %d", i).isEqualTo(value(LARGE, 2));
+            }
+        } finally {
+            stop.set(true);
+            sweeper.join();
+        }
+        assertThat(valueOf(1, "a")).isEqualTo(value(LARGE, 2));
+    }
+
+    @Test
+    void theyAreInCheckpointsAndSurviveReopening() {
+        store.write(update(1, live("a", 1, value(LARGE, 1))));
+        Path copy = directory.resolve("copy");
+        store.checkpoint(copy);
+        store.close();
+        for (Path path : List.of(directory.resolve("1"), copy)) {
+            store = Tables.open(engine, path, TABLE);
+            assertThat(valueOf(1, "a")).isEqualTo(value(LARGE, 1));
+            store.verify();
+            store.close();
+        }
+    }
+
+    @Test
+    void aStoreOfFormat1OpensAndTakesLargeCells() throws Exception {
+        store.write(update(1, live("a", 1, value(3, 1))));
+        store.flush();
+        Database database = store.database();
+        database.db.dropColumnFamily(database.large);
+        store.close();
+        Path file = directory.resolve("1").resolve(StoreFile.NAME);
+        Files.writeString(file, Files.readString(file).replace("format=2", "format=1"));
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+        assertThat(Files.readString(file)).contains("format=2");
+        store.write(update(2, live("a", 1, value(LARGE, 1))));
+        assertThat(valueOf(1, "a")).isEqualTo(value(3, 1));
+        assertThat(valueOf(2, "a")).isEqualTo(value(LARGE, 1));
+    }
+}
