@@ -153,7 +153,11 @@ final class TableStores {
         return engine.get()
                 .openStore(
                         new StoreSpec(
-                                place.generation(generation), columnFamily, generation, metadata));
+                                place.generation(generation),
+                                columnFamily,
+                                generation,
+                                metadata,
+                                () -> PurgeGate.isOpen(metadata)));
     }
 
     /** Creates the store of a generation without one, for its first write. */

@@ -14,6 +14,7 @@ import dev.petra.engine.stream.StreamManifest;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
@@ -45,7 +46,6 @@ import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.RocksIterator;
 import org.rocksdb.WriteBatch;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
@@ -648,13 +648,22 @@ final class RocksStore implements TableStore {
         maintain(
                 database -> {
                     database.db.verifyChecksum();
-                    // Which leaves out blob files: their values are checked as they are read.
-                    try (RocksIterator all =
-                            database.db.newIterator(database.large, database.readOptions)) {
-                        for (all.seekToFirst(); all.isValid(); all.next()) {}
-                        all.status();
-                    }
+                    for (String file : database.db.getLiveFiles(false).files)
+                        if (file.endsWith(".blob")) verifyBlobFile(directory().resolve("." + file));
                 });
+    }
+
+    private void verifyBlobFile(Path file) throws IOException {
+        String damage;
+        try {
+            damage = BlobFiles.damage(file);
+        } catch (NoSuchFileException e) {
+            logger.debug("{} was removed since its name was read", file, e);
+            return;
+        }
+        if (!damage.isEmpty())
+            throw RocksErrors.corrupt(
+                    new IOException(file.normalize() + ": " + damage), name(), directory());
     }
 
     @Override
