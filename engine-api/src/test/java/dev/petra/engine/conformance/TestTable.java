@@ -97,7 +97,7 @@ public final class TestTable {
 
     /** A store of this table, generation 1. */
     public StoreSpec spec(Path directory) {
-        return new StoreSpec(directory, metadata().name, 1, ref);
+        return new StoreSpec(directory, metadata().name, 1, ref, () -> true);
     }
 
     // ALTER

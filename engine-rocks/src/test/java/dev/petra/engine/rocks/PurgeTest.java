@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/** What gc_grace has passed over goes, to the last byte, and never what still hides something. */
+class PurgeTest {
+    private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+
+    @TempDir Path directory;
+    private final TestTable table =
+            TestTable.of(
+                    "CREATE TABLE t (k text, c int, s text static, v text, w text, m"
+                            + " map<text,text>, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 3600");
+    private final AtomicBoolean mayPurge = new AtomicBoolean(true);
+    private RocksEngine engine =
+            Tables.engine(Map.of("memory", "32MiB", "large_cell", "100B", "purge_interval", "1s"));
+    private RocksStore store;
+
+    private RocksStore open() {
+        store =
+                (RocksStore)
+                        engine.openStore(
+                                new StoreSpec(
+                                        directory.resolve("1"),
+                                        "t",
+                                        1,
+                                        table.ref(),
+                                        mayPurge::get));
+        return store;
+    }
+
+    private void reopen() {
+        store.close();
+        open();
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private UpdateBuilder update(String key) {
+        return table.update(key);
+    }
+
+    private String read(String key) {
+        UnfilteredRowIterator rows = store.read(table.key(key), Slices.ALL, table.all(), false);
+        return Tables.text(rows);
+    }
+
+    /** What RocksDB holds, key by key. */
+    private Map<String, String> stored() {
+        HexFormat hex = HexFormat.of();
+        Map<String, String> stored = new TreeMap<>();
+        Database database = store.database();
+        for (var family : List.of(database.data, database.large))
+            try (RocksIterator it = database.db.newIterator(family)) {
+                for (it.seekToFirst(); it.isValid(); it.next())
+                    stored.put(hex.formatHex(it.key()), hex.formatHex(it.value()));
+            }
+        return stored;
+    }
+
+    private void rows(String key, int from, int to, long timestamp) {
+        for (int i = from; i < to; i++)
+            store.write(
+                    update(key)
+                            .at(timestamp)
+                            .row(i)
+                            .liveness()
+                            .set("v", "v" + i)
+                            .set("w", "w".repeat(200))
+                            .put("m", "p", "q")
+                            .build());
+    }
+
+    private void compact() {
+        store.flush();
+        store.compact(List.of());
+    }
+
+    @Test
+    void aDeletedRowLeavesNothing() {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).deleteRow(1).deleteRow(2).build());
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void deletedCellsElementsAndCollectionsLeaveNothing() {
+        open();
+        store.write(
+                update("x")
+                        .at(1)
+                        .row(1)
+                        .set("v", "a")
+                        .set("w", "b")
+                        .put("m", "p", "q")
+                        .end()
+                        .staticRow()
+                        .set("s", "t")
+                        .build());
+        compact();
+        store.write(
+                update("x")
+                        .at(2)
+                        .now(LONG_AGO)
+                        .row(1)
+                        .unset("v")
+                        .unset("w")
+                        .clear("m")
+                        .end()
+                        .staticRow()
+                        .unset("s")
+                        .build());
+        assertThat(read("x")).isNotEmpty();
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void whatExpiredLongAgoLeavesNothing() {
+        open();
+        store.write(
+                update("x")
+                        .at(1)
+                        .now(LONG_AGO)
+                        .ttl(60)
+                        .row(1)
+                        .liveness()
+                        .set("v", "a")
+                        .set("w", "w".repeat(200))
+                        .build());
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void whatExpiredWithinItsGraceKeepsATombstoneWithoutTheValue() {
+        open();
+        long now = System.currentTimeMillis() / 1000;
+        store.write(
+                update("x").at(1).now(now - 100).ttl(10).row(1).set("v", "z".repeat(90)).build());
+        compact();
+        assertThat(stored()).hasSize(1);
+        assertThat(stored().values().iterator().next()).hasSizeLessThan(90);
+        assertThat(read("x")).contains("[v=<tombstone>");
+    }
+
+    @Test
+    void aDeletedPartitionLeavesNothing() {
+        open();
+        rows("x", 0, 50, 1);
+        rows("y", 0, 5, 1);
+        store.write(update("x").at(1).staticRow().set("s", "t").build());
+        Map<String, String> others = new TreeMap<>();
+        stored().forEach((key, value) -> others.put(key, value));
+        store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+        String before = read("x");
+        assertThat(before).hasLineCount(1);
+        compact();
+        assertThat(read("x")).isEmpty();
+        assertThat(read("y")).hasLineCount(6);
+        // 5 rows and 5 large cells of the other partition.
+        assertThat(stored()).hasSize(10);
+        assertThat(others).containsAllEntriesOf(stored());
+    }
+
+    @Test
+    void aRangeTombstoneAndItsRowsLeaveNothing() {
+        open();
+        rows("x", 0, 50, 1);
+        store.write(
+                update("x")
+                        .at(2)
+                        .now(LONG_AGO)
+                        .deleteRange(table.from(10), table.to(49))
+                        .deleteRange(table.from(0), table.before(10))
+                        .build());
+        assertThat(read("x")).doesNotContain("[v=");
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void deletionsOfRowsNewerThanThoseThatCoverThemStay() {
+        open();
+        rows("x", 0, 4, 1);
+        rows("x", 2, 4, 9);
+        store.write(update("x").at(5).now(LONG_AGO).deletePartition().build());
+        store.write(update("x").at(10).deleteRow(3).build());
+        compact();
+        assertThat(read("x")).hasLineCount(3).contains("deletion=").contains("v=v2");
+        assertThat(read("x").lines().skip(1)).noneMatch(line -> line.contains("c=0"));
+    }
+
+    @Test
+    void nothingGoesBeforeItsGrace() {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).deleteRow(0).build());
+        store.write(update("x").at(2).deleteRange(table.from(1), table.to(1)).build());
+        store.write(update("y").at(2).deletePartition().build());
+        String x = read("x");
+        String y = read("y");
+        compact();
+        compact();
+        assertThat(read("x")).isEqualTo(x);
+        assertThat(read("y")).isEqualTo(y);
+    }
+
+    @Test
+    void nothingGoesWhileTheHostForbidsIt() {
+        mayPurge.set(false);
+        open();
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).build());
+        store.write(update("y").at(2).now(LONG_AGO).deletePartition().build());
+        compact();
+        assertThat(read("x")).contains("deletion=");
+        assertThat(stored()).hasSize(2);
+        mayPurge.set(true);
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void alteringGcGraceIsFollowedAtOnce() {
+        open();
+        long now = System.currentTimeMillis() / 1000;
+        store.write(update("x").at(2).now(now - 600).deleteRow(0).build());
+        compact();
+        assertThat(stored()).hasSize(1);
+        table.alter(table.metadata().unbuild().gcGraceSeconds(60).build());
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    /** The deletion lies at the bottom, what it hides came later, and is not merged with it. */
+    @Test
+    void whatArrivedLateStaysHidden() throws RocksDBException {
+        for (boolean flushed : new boolean[] {false, true}) {
+            open();
+            String key = "late" + flushed;
+            rows(key, 0, 3, 1);
+            mayPurge.set(false);
+            store.write(update(key).at(10).now(LONG_AGO).deleteRow(0).build());
+            store.write(update(key).at(10).now(LONG_AGO).row(1).unset("v").build());
+            store.write(
+                    update(key)
+                            .at(10)
+                            .now(LONG_AGO)
+                            .deleteRange(table.from(2), table.to(2))
+                            .build());
+            compact();
+            compact();
+            mayPurge.set(true);
+            rows(key, 0, 3, 5);
+            String before = read(key);
+            assertThat(before).contains("v=<tombstone>").doesNotContain("v=v0");
+            if (flushed) store.flush();
+            // Whatever RocksDB compacts by itself, and however often.
+            Database database = store.database();
+            store.tick();
+            for (int i = 0; i < 3; i++)
+                database.compact(database.data, null, null, BottommostLevelCompaction.kForce);
+            assertThat(read(key)).doesNotContain("v=v0").doesNotContain("v=v1");
+            store.compact(List.of());
+            store.compact(List.of());
+            assertThat(read(key)).doesNotContain("v=v");
+            store.close();
+        }
+    }
+
+    @Test
+    void aReopenedStoreKnowsNoFloorUntilItIsSettled() throws RocksDBException {
+        open();
+        rows("x", 0, 1, 1);
+        compact();
+        mayPurge.set(false);
+        store.write(update("x").at(10).now(LONG_AGO).deleteRow(0).build());
+        compact();
+        rows("x", 0, 1, 5);
+        store.flush();
+        reopen();
+        mayPurge.set(true);
+        store.tick();
+        // The bottom alone, without what lies above.
+        Database database = store.database();
+        assertThat(store.reconciler().purged()).isZero();
+        database.compact(database.data, null, null, BottommostLevelCompaction.kForce);
+        assertThat(read("x")).doesNotContain("v=v0");
+        store.compact(List.of());
+        assertThat(read("x")).isEmpty();
+    }
+
+    @Test
+    void itHappensByItselfAlsoAfterARestart() throws InterruptedException {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+        mayPurge.set(false);
+        reopen();
+        mayPurge.set(true);
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                !stored().isEmpty() && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(stored()).isEmpty();
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                store.purgeProgress().lastEndedSeconds() == 0 && System.nanoTime() < end; )
+            TimeUnit.MILLISECONDS.sleep(50);
+        PurgeProgress progress = store.purgeProgress();
+        assertThat(progress.lastEndedSeconds()).isPositive();
+        assertThat(progress.removed()).isPositive();
+    }
+
+    @Test
+    void aStoreWithoutAnythingToPurgeIsNeverDue() throws RocksDBException {
+        open();
+        rows("x", 0, 3, 1);
+        compact();
+        assertThat(store.tick()).isFalse();
+        reopen();
+        assertThat(store.tick()).isFalse();
+        assertThat(store.catalog().purge()).isNull();
+    }
+
+    @Test
+    void writersAndPurgesTogetherLoseNothing() throws InterruptedException {
+        open();
+        AtomicBoolean stop = new AtomicBoolean();
+        Thread purger =
+                new Thread(
+                        () -> {
+                            while (!stop.get()) store.compact(List.of());
+                        });
+        purger.start();
+        try {
+            for (int round = 0; round < 300; round++) {
+                long timestamp = 10L * round;
+                String key = "k" + round % 7;
+                rows(key, 0, 2, timestamp + 1);
+                switch (round % 3) {
+                    case 0 ->
+                            store.write(
+                                    update(key)
+                                            .at(timestamp + 5)
+                                            .now(LONG_AGO)
+                                            .deletePartition()
+                                            .build());
+                    case 1 ->
+                            store.write(
+                                    update(key)
+                                            .at(timestamp + 5)
+                                            .now(LONG_AGO)
+                                            .deleteRange(table.from(0), table.to(1))
+                                            .build());
+                    default ->
+                            store.write(
+                                    update(key)
+                                            .at(timestamp + 5)
+                                            .now(LONG_AGO)
+                                            .deleteRow(0)
+                                            .deleteRow(1)
+                                            .build());
+                }
+                rows(key, 1, 2, timestamp + 9);
+                String text = read(key);
+                assertThat(text).describedAs("round %d", round).contains("v=v1");
+                assertThat(text).describedAs("round %d", round).doesNotContain("v=v0");
+            }
+        } finally {
+            stop.set(true);
+            purger.join();
+        }
+        compact();
+        for (int i = 0; i < 7; i++) {
+            assertThat(read("k" + i)).contains("v=v1").doesNotContain("v=v0");
+            assertThat(read("k" + i)).hasLineCount(2);
+        }
+    }
+}
