@@ -49,6 +49,9 @@ class FormatTest {
     /** Partition "x": Murmur3 token, then the key, then the terminator. */
     private static final String POSITION = "40" + "ed16e801ba1afee7" + "40" + "7800" + "38";
 
+    /** XXH64, seed 0, of 16,384 times "u"; computed by another implementation. */
+    private static final String HASH = "b5f8f0ca52d7bdb7";
+
     @TempDir Path directory;
 
     private Map<String, String> stored(PartitionUpdate... updates) {
@@ -255,6 +258,32 @@ class FormatTest {
                                         + "01"
                                         + "0a"
                                         + "000000000000000001");
+            }
+        }
+    }
+
+    @Test
+    void aLargeCellLeavesItsHashInTheRowAndItsValueApart() {
+        String value = "u".repeat(16_384);
+        var row = BTreeRow.sortedBuilder();
+        row.newRow(clustering(7));
+        row.addCell(BufferCell.live(column("a"), 5, UTF8Type.instance.decompose(value)));
+        try (RocksEngine engine = Tables.engine()) {
+            RocksStore store = open(engine, directory.resolve("large"), TABLE);
+            store.write(of(row.build()));
+            String rowKey = POSITION + "40" + "40" + "7ffffff8" + "38";
+            Database database = store.database();
+            try (RocksIterator it = database.db.newIterator(database.data)) {
+                it.seekToFirst();
+                assertThat(HEX.formatHex(it.key())).isEqualTo(rowKey);
+                assertThat(HEX.formatHex(it.value()))
+                        .isEqualTo("00" + "12" + "0000000000000005" + "00" + "40" + HASH);
+            }
+            try (RocksIterator it = database.db.newIterator(database.large)) {
+                it.seekToFirst();
+                assertThat(HEX.formatHex(it.key()))
+                        .isEqualTo(rowKey + "00000000" + "8000000000000005" + HASH);
+                assertThat(it.value()).isEqualTo(value.getBytes(UTF_8));
             }
         }
     }
