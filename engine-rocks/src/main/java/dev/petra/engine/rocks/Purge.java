@@ -190,9 +190,11 @@ final class Purge {
             reconciler.resetKept();
             boolean resumed = background && resumeAt != null;
             reconciler.covers(gcBefore);
+            reconciler.watch(true);
             try {
                 rewrite(database, background);
             } finally {
+                reconciler.watch(false);
                 reconciler.covers(0);
             }
             // What a resumed one had rewritten before is not known in this process.

@@ -1,60 +1,210 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.Env;
 import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
-import org.rocksdb.StringAppendOperator;
 
-/** Stand-in until the native part is there. */
+/**
+ * The native part of one store: its merge operator and its compaction filter, and what governs
+ * them. {@code docs/architecture.md} has the rules, {@code src/main/native} the code. Thread-safe
+ * until it is closed, which must be after the database that uses it.
+ */
 final class Reconciler implements AutoCloseable {
-    private final StringAppendOperator operator = new StringAppendOperator("");
-    private int active;
+    private static final VarHandle FIELDS =
+            MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
 
-    Reconciler(String table) {}
+    // The fields of the native State, in its order.
+    private static final int NOW = 0;
+    private static final int GC_BEFORE = 8;
+    private static final int COVER_GC_BEFORE = 16;
+    private static final int FLOORS = 24;
+    private static final int ACTIVE_FLOOR = 40;
+    private static final int WATCHING = 48;
+    private static final int MERGES = 56;
+    private static final int MALFORMED = 64;
+    private static final int PURGED = 72;
+    private static final int REMOVED = 80;
+    private static final int EXPIRED = 88;
+    private static final int LEFTOVERS = 96;
+    private static final int KEPT = 104;
 
-    void install(Options options, boolean strictSuccessiveMerges) {
-        options.setMergeOperator(operator);
+    private final long handle;
+    private final ByteBuffer state;
+    private boolean closed;
+
+    Reconciler() {
+        this.handle = create();
+        this.state = state(handle).order(ByteOrder.nativeOrder());
     }
 
-    static void allowUnpreparedValue(ReadOptions options) {}
+    /**
+     * Finds RocksDB's C API in the very library that Java has loaded.
+     *
+     * @throws IllegalStateException if it is not there
+     */
+    static void bindTo(Env env) {
+        String error = bind(env.getNativeHandle());
+        if (error != null)
+            throw new IllegalStateException("RocksDB's native library lacks its C API: " + error);
+    }
 
-    void clock(long nowSeconds, long gcBefore) {}
+    /**
+     * Makes options with this store's merge operator and compaction filter.
+     *
+     * @param strictSuccessiveMerges whether {@code max_successive_merges} holds though it may take
+     *     a read from disk
+     */
+    void install(Options options, boolean strictSuccessiveMerges) {
+        install(handle, options.getNativeHandle(), strictSuccessiveMerges);
+    }
 
-    void covers(long gcBefore) {}
+    /** Lets iterators pass over values in blob files without reading them; Java has no setter. */
+    static void allowUnpreparedValue(ReadOptions options) {
+        allowUnpreparedValue(options.getNativeHandle());
+    }
 
-    void floor(int index, long micros) {}
+    private long get(int field) {
+        return (long) FIELDS.getAcquire(state, field);
+    }
 
-    void lowerFloors(long micros) {}
+    private void set(int field, long value) {
+        FIELDS.setRelease(state, field, value);
+    }
+
+    /**
+     * Says what time it is.
+     *
+     * @param gcBefore what has a local time before this may go, in seconds; 0 if nothing may
+     */
+    void clock(long nowSeconds, long gcBefore) {
+        set(NOW, nowSeconds);
+        set(GC_BEFORE, gcBefore);
+    }
+
+    /** The same for what covers other keys, until it is set to 0 again. */
+    void covers(long gcBefore) {
+        set(COVER_GC_BEFORE, gcBefore);
+    }
+
+    /** One of two floors, 0 or 1; the filter looks at the active one. */
+    void floor(int index, long micros) {
+        set(FLOORS + index * Long.BYTES, micros);
+    }
+
+    /** What of a lower timestamp is purged from now on, both floors keep. */
+    void lowerFloors(long micros) {
+        lower(FLOORS, micros);
+        lower(FLOORS + Long.BYTES, micros);
+    }
+
+    private void lower(int field, long value) {
+        long present = get(field);
+        while (value < present) {
+            long witness = (long) FIELDS.compareAndExchange(state, field, present, value);
+            if (witness == present) return;
+            present = witness;
+        }
+    }
 
     void activeFloor(int index) {
-        active = index;
+        set(ACTIVE_FLOOR, index);
     }
 
     int activeFloor() {
-        return active;
+        return (int) get(ACTIVE_FLOOR);
     }
 
+    /** Whether full merges count what the filter would have changed, and will see only later. */
+    void watch(boolean watching) {
+        set(WATCHING, watching ? 1 : 0);
+    }
+
+    long merges() {
+        return get(MERGES);
+    }
+
+    long malformed() {
+        return get(MALFORMED);
+    }
+
+    /** Deletions and expired values removed. */
     long purged() {
-        return 0;
+        return get(PURGED);
     }
 
+    /** Values of which nothing was left. */
+    long removed() {
+        return get(REMOVED);
+    }
+
+    /** Expired cells that became tombstones. */
+    long expired() {
+        return get(EXPIRED);
+    }
+
+    /** Values that were merged, while {@link #watch watched}, and not yet filtered. */
     long leftovers() {
-        return 0;
+        return get(LEFTOVERS);
     }
 
+    /** The lowest local time of what was met and could go later, in seconds. */
     long kept() {
-        return Long.MAX_VALUE;
+        return get(KEPT);
     }
 
-    void resetKept() {}
+    void resetKept() {
+        set(KEPT, Long.MAX_VALUE);
+    }
 
+    /** A key whose value is malformed, told once; null if there is none. */
     byte @Nullable [] takeMalformed() {
-        return null;
+        return takeMalformed(handle);
+    }
+
+    /** Merges values, oldest first, as the merge operator does. */
+    static byte[] merge(byte[]... values) {
+        return mergeAll(values);
+    }
+
+    /**
+     * Purges a value, as the compaction filter does.
+     *
+     * @return null if nothing is left of it
+     */
+    static byte @Nullable [] purge(
+            byte[] value, long now, long gcBefore, long coverGcBefore, long floor) {
+        return purgeValue(value, now, gcBefore, coverGcBefore, floor);
     }
 
     @Override
     public void close() {
-        operator.close();
+        if (closed) return;
+        closed = true;
+        release(handle);
     }
+
+    private static native @Nullable String bind(long env);
+
+    private static native long create();
+
+    private static native ByteBuffer state(long handle);
+
+    private static native void release(long handle);
+
+    private static native void install(long handle, long options, boolean strict);
+
+    private static native void allowUnpreparedValue(long readOptions);
+
+    private static native byte @Nullable [] takeMalformed(long handle);
+
+    private static native byte[] mergeAll(byte[][] values);
+
+    private static native byte @Nullable [] purgeValue(
+            byte[] value, long now, long gcBefore, long coverGcBefore, long floor);
 }

@@ -100,7 +100,7 @@ final class RocksStore implements TableStore {
         boolean create = file.prepare();
         WriteRoom room =
                 new WriteRoom(spec.displayName(), engine.settings().writeStallTimeoutMillis());
-        Reconciler reconciler = new Reconciler(spec.displayName());
+        Reconciler reconciler = new Reconciler();
         boolean complete = false;
         try {
             Opened opened = openDatabase(engine, spec, room, reconciler, create);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The native methods of dev.petra.engine.rocks.Reconciler.
+#include <jni.h>
+
+#include "store.h"
+
+using namespace petra;
+
+#define PETRA(result, name) extern "C" JNIEXPORT result JNICALL Java_dev_petra_engine_rocks_Reconciler_##name
+
+namespace {
+
+Store* store(jlong handle) { return reinterpret_cast<Store*>(handle); }
+
+jbyteArray bytes(JNIEnv* env, const uint8_t* data, size_t size) {
+    jbyteArray array = env->NewByteArray(static_cast<jsize>(size));
+    if (array != nullptr && size > 0)
+        env->SetByteArrayRegion(
+                array, 0, static_cast<jsize>(size), reinterpret_cast<const jbyte*>(data));
+    return array;
+}
+
+void copy(JNIEnv* env, jbyteArray array, Buffer& out) {
+    size_t size = static_cast<size_t>(env->GetArrayLength(array));
+    size_t at = out.size();
+    out.resize(at + size);
+    env->GetByteArrayRegion(
+            array, 0, static_cast<jsize>(size), reinterpret_cast<jbyte*>(out.begin() + at));
+}
+
+}  // namespace
+
+PETRA(jstring, bind)(JNIEnv* env, jclass, jlong rocksEnv) {
+    const char* error = petra::bind(reinterpret_cast<void*>(rocksEnv));
+    return error == nullptr ? nullptr : env->NewStringUTF(error);
+}
+
+PETRA(jlong, create)(JNIEnv*, jclass) { return reinterpret_cast<jlong>(Store::create()); }
+
+PETRA(jobject, state)(JNIEnv* env, jclass, jlong handle) {
+    return env->NewDirectByteBuffer(&store(handle)->state, sizeof(State));
+}
+
+PETRA(void, release)(JNIEnv*, jclass, jlong handle) { store(handle)->release(); }
+
+PETRA(void, install)(JNIEnv*, jclass, jlong handle, jlong options, jboolean strict) {
+    petra::install(store(handle), reinterpret_cast<void*>(options), strict != 0);
+}
+
+PETRA(void, allowUnpreparedValue)(JNIEnv*, jclass, jlong readOptions) {
+    petra::allowUnpreparedValue(reinterpret_cast<void*>(readOptions));
+}
+
+PETRA(jbyteArray, takeMalformed)(JNIEnv* env, jclass, jlong handle) {
+    size_t size = 0;
+    uint8_t* key = store(handle)->takeMalformed(&size);
+    if (key == nullptr) return nullptr;
+    jbyteArray result = bytes(env, key, size);
+    free(key);
+    return result;
+}
+
+PETRA(jbyteArray, mergeAll)(JNIEnv* env, jclass, jobjectArray values) {
+    Buffer copies;
+    Array<size_t> ends;
+    jsize count = env->GetArrayLength(values);
+    for (jsize i = 0; i < count; i++) {
+        jbyteArray value = static_cast<jbyteArray>(env->GetObjectArrayElement(values, i));
+        copy(env, value, copies);
+        env->DeleteLocalRef(value);
+        ends.push(copies.size());
+    }
+    Array<Slice> slices;
+    for (size_t i = 0, from = 0; i < ends.size(); from = ends[i], i++)
+        slices.push(Slice{copies.begin() + from, ends[i] - from});
+    Scratch& s = scratch();
+    merge(slices.begin(), slices.size(), s);
+    return bytes(env, s.out.begin(), s.out.size());
+}
+
+PETRA(jbyteArray, purgeValue)
+(JNIEnv* env, jclass, jbyteArray value, jlong now, jlong gcBefore, jlong coverGcBefore,
+ jlong floor) {
+    Buffer buffer;
+    copy(env, value, buffer);
+    PurgeLimits limits;
+    limits.now = now;
+    limits.gcBefore = gcBefore;
+    limits.coverGcBefore = coverGcBefore;
+    limits.floor = floor;
+    PurgeCounts counts;
+    Scratch& s = scratch();
+    switch (purge(Slice{buffer.begin(), buffer.size()}, limits, s, &counts)) {
+        case Verdict::REMOVE:
+            return nullptr;
+        case Verdict::CHANGE:
+            return bytes(env, s.out.begin(), s.out.size());
+        default:
+            return value;
+    }
+}

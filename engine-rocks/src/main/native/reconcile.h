@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What merging and purging make of values. No state, no clock; docs/architecture.md has the rules.
+#pragma once
+
+#include "fragment.h"
+
+namespace petra {
+
+/** Memory that one thread reuses from one value to the next. */
+struct Scratch {
+    Row oldest, rest, next, merged;
+    Array<Cell> slot;
+    /** Counter contexts that merging made; blocks do not move. */
+    Array<uint8_t*> contexts;
+    Buffer out;
+
+    ~Scratch();
+    /** Before each value. */
+    void begin();
+};
+
+/** What may go. Times in seconds, the floor in microseconds. */
+struct PurgeLimits {
+    int64_t now = 0;             // 0: unknown, nothing is expired
+    int64_t gcBefore = 0;        // local times before it are past their grace; 0: none is
+    int64_t coverGcBefore = 0;   // the same for what covers other keys
+    int64_t floor = INT64_MIN;   // only timestamps below it
+
+    bool purges(int64_t timestamp, int64_t localTime) const {
+        return localTime < gcBefore && timestamp < floor;
+    }
+    bool purgesCover(int64_t timestamp, int64_t localTime) const {
+        return localTime < coverGcBefore && timestamp < floor;
+    }
+};
+
+/** What was done to a value, or could be. */
+struct PurgeCounts {
+    uint64_t purged = 0;
+    uint64_t expired = 0;
+    int64_t kept = INT64_MAX;  // lowest local time of what could go later
+};
+
+/**
+ * Merges values, oldest first, each of one or more fragments, into scratch.out: to one fragment, or
+ * one behind the other where rules or bytes do not allow more.
+ *
+ * @return false if some bytes are malformed; scratch.out has them all the same
+ */
+bool merge(const Slice* values, size_t count, Scratch& scratch);
+
+enum class Verdict { KEEP, CHANGE, REMOVE, MALFORMED };
+
+/** Purges a value; the new one is in scratch.out if the verdict is CHANGE. */
+Verdict purge(Slice value, const PurgeLimits& limits, Scratch& scratch, PurgeCounts* counts);
+
+}  // namespace petra

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store.h"
+
+#include <dlfcn.h>
+
+#include <new>
+
+namespace petra {
+
+Store* Store::create() {
+    void* memory = calloc(1, sizeof(Store));
+    if (memory == nullptr) abort();
+    Store* store = new (memory) Store;
+    pthread_mutex_init(&store->lock_, nullptr);
+    store->references_ = 1;
+    for (auto& floor : store->state.floors) floor = INT64_MIN;
+    store->state.kept = INT64_MAX;
+    store->remembered_ = 0;
+    return store;
+}
+
+void Store::retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+
+void Store::release() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    for (size_t i = 0; i < remembered_; i++) free(keys_[i]);
+    pthread_mutex_destroy(&lock_);
+    free(this);
+}
+
+PurgeLimits Store::limits() const {
+    PurgeLimits limits;
+    limits.now = state.now.load(std::memory_order_acquire);
+    limits.gcBefore = state.gcBefore.load(std::memory_order_acquire);
+    limits.coverGcBefore = state.coverGcBefore.load(std::memory_order_acquire);
+    // The floor last: what it is lowered to by a write, the write shows only afterwards.
+    int64_t active = state.activeFloor.load(std::memory_order_acquire);
+    limits.floor = state.floors[active & 1].load(std::memory_order_acquire);
+    return limits;
+}
+
+void Store::count(const PurgeCounts& counts) {
+    if (counts.purged != 0)
+        state.purged.fetch_add(static_cast<int64_t>(counts.purged), std::memory_order_relaxed);
+    if (counts.expired != 0)
+        state.expired.fetch_add(static_cast<int64_t>(counts.expired), std::memory_order_relaxed);
+    int64_t kept = state.kept.load(std::memory_order_relaxed);
+    while (counts.kept < kept &&
+           !state.kept.compare_exchange_weak(kept, counts.kept, std::memory_order_relaxed)) {
+    }
+}
+
+void Store::reportMalformed(Slice key) {
+    state.malformed.fetch_add(1, std::memory_order_relaxed);
+    pthread_mutex_lock(&lock_);
+    bool known = remembered_ == REMEMBERED;
+    for (size_t i = 0; i < remembered_ && !known; i++) known = Slice{keys_[i], sizes_[i]} == key;
+    if (!known) {
+        uint8_t* copy = static_cast<uint8_t*>(malloc(key.size + 1));
+        if (copy != nullptr) {
+            if (key.size > 0) memcpy(copy, key.data, key.size);
+            keys_[remembered_] = copy;
+            sizes_[remembered_++] = key.size;
+        }
+    }
+    pthread_mutex_unlock(&lock_);
+}
+
+uint8_t* Store::takeMalformed(size_t* size) {
+    uint8_t* key = nullptr;
+    pthread_mutex_lock(&lock_);
+    if (remembered_ > 0) {
+        key = keys_[--remembered_];
+        *size = sizes_[remembered_];
+    }
+    pthread_mutex_unlock(&lock_);
+    return key;
+}
+
+namespace {
+
+pthread_key_t scratchKey;
+pthread_once_t scratchOnce = PTHREAD_ONCE_INIT;
+
+void freeScratch(void* p) {
+    static_cast<Scratch*>(p)->~Scratch();
+    free(p);
+}
+
+void createScratchKey() {
+    if (pthread_key_create(&scratchKey, freeScratch) != 0) abort();
+}
+
+Scratch* createScratch() {
+    void* memory = malloc(sizeof(Scratch));
+    if (memory == nullptr) abort();
+    return new (memory) Scratch;
+}
+
+}  // namespace
+
+Scratch& scratch() {
+    pthread_once(&scratchOnce, createScratchKey);
+    void* mine = pthread_getspecific(scratchKey);
+    if (mine == nullptr) {
+        mine = createScratch();
+        pthread_setspecific(scratchKey, mine);
+    }
+    return *static_cast<Scratch*>(mine);
+}
+
+// RocksDB's C API, as c.h declares it
+
+namespace {
+
+using Destructor = void (*)(void*);
+using Name = const char* (*)(void*);
+using FullMerge = char* (*)(void*, const char*, size_t, const char*, size_t, const char* const*,
+                            const size_t*, int, unsigned char*, size_t*);
+using PartialMerge = char* (*)(void*, const char*, size_t, const char* const*, const size_t*, int,
+                               unsigned char*, size_t*);
+using DeleteValue = void (*)(void*, const char*, size_t);
+using Filter = unsigned char (*)(void*, int, const char*, size_t, const char*, size_t, char**,
+                                 size_t*, unsigned char*);
+using CreateFilter = void* (*)(void*, void*);
+
+struct Api {
+    void* (*mergeOperatorCreate)(void*, Destructor, FullMerge, PartialMerge, DeleteValue, Name);
+    void* (*filterCreate)(void*, Destructor, Filter, Name);
+    void* (*filterFactoryCreate)(void*, Destructor, CreateFilter, Name);
+    void (*setMergeOperator)(void*, void*);
+    void (*setFilterFactory)(void*, void*);
+    void (*setStrictMaxSuccessiveMerges)(void*, unsigned char);
+    void (*setAllowUnpreparedValue)(void*, unsigned char);
+};
+
+Api api;
+
+void releaseStore(void* store) { static_cast<Store*>(store)->release(); }
+const char* operatorName(void*) { return "PetraMerge"; }
+const char* filterName(void*) { return "PetraPurge"; }
+void keepValue(void*, const char*, size_t) {}
+
+Slice slice(const char* data, size_t size) {
+    return Slice{reinterpret_cast<const uint8_t*>(data), size};
+}
+
+char* mergeValues(Store* store, Slice key, const Slice* values, size_t count, size_t* size) {
+    Scratch& s = scratch();
+    store->state.merges.fetch_add(1, std::memory_order_relaxed);
+    if (!merge(values, count, s)) store->reportMalformed(key);
+    *size = s.out.size();
+    // RocksDB copies it before this thread merges again. Never null, not even for nothing.
+    s.out.reserve(1);
+    return reinterpret_cast<char*>(s.out.begin());
+}
+
+/** Whether the filter, which does not see what was just merged, would have changed it. */
+void watch(Store* store, Slice value) {
+    Scratch* mine = createScratch();
+    PurgeCounts counts;
+    Verdict verdict = purge(value, store->limits(), *mine, &counts);
+    if (verdict == Verdict::CHANGE || verdict == Verdict::REMOVE)
+        store->state.leftovers.fetch_add(1, std::memory_order_relaxed);
+    counts.purged = counts.expired = 0;
+    store->count(counts);
+    freeScratch(mine);
+}
+
+Array<Slice>& operands() {
+    static thread_local struct {
+        Array<Slice>* slices;
+    } mine;
+    if (mine.slices == nullptr) {
+        void* memory = malloc(sizeof(Array<Slice>));
+        if (memory == nullptr) abort();
+        mine.slices = new (memory) Array<Slice>;
+    }
+    mine.slices->clear();
+    return *mine.slices;
+}
+
+char* fullMerge(
+        void* state, const char* key, size_t keySize, const char* base, size_t baseSize,
+        const char* const* values, const size_t* sizes, int count, unsigned char* success,
+        size_t* size) {
+    Store* store = static_cast<Store*>(state);
+    Array<Slice>& all = operands();
+    if (base != nullptr) all.push(slice(base, baseSize));
+    for (int i = 0; i < count; i++) all.push(slice(values[i], sizes[i]));
+    char* merged = mergeValues(store, slice(key, keySize), all.begin(), all.size(), size);
+    if (store->state.watching.load(std::memory_order_acquire) != 0)
+        watch(store, slice(merged, *size));
+    *success = 1;
+    return merged;
+}
+
+char* partialMerge(
+        void* state, const char* key, size_t keySize, const char* const* values,
+        const size_t* sizes, int count, unsigned char* success, size_t* size) {
+    Array<Slice>& all = operands();
+    for (int i = 0; i < count; i++) all.push(slice(values[i], sizes[i]));
+    *success = 1;
+    return mergeValues(
+            static_cast<Store*>(state), slice(key, keySize), all.begin(), all.size(), size);
+}
+
+unsigned char filter(
+        void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
+        char** newValue, size_t* newSize, unsigned char* changed) {
+    Store* store = static_cast<Store*>(state);
+    Scratch& s = scratch();
+    PurgeCounts counts;
+    *changed = 0;
+    Verdict verdict = purge(slice(value, valueSize), store->limits(), s, &counts);
+    store->count(counts);
+    switch (verdict) {
+        case Verdict::REMOVE:
+            store->state.removed.fetch_add(1, std::memory_order_relaxed);
+            return 1;
+        case Verdict::CHANGE:
+            *newValue = reinterpret_cast<char*>(s.out.begin());
+            *newSize = s.out.size();
+            *changed = 1;
+            return 0;
+        case Verdict::MALFORMED:
+            store->reportMalformed(slice(key, keySize));
+            return 0;
+        case Verdict::KEEP:
+            break;
+    }
+    return 0;
+}
+
+void* createFilter(void* state, void*) {
+    static_cast<Store*>(state)->retain();
+    return api.filterCreate(state, releaseStore, filter, filterName);
+}
+
+const char* missing = nullptr;
+
+template <typename F>
+void find(void* library, const char* name, F* function) {
+    void* symbol = dlsym(library, name);
+    if (symbol == nullptr) missing = name;
+    memcpy(function, &symbol, sizeof(symbol));
+}
+
+}  // namespace
+
+const char* bind(void* env) {
+    // The library that made this very object, whatever others are loaded and wherever its file is.
+    Dl_info info;
+    if (env == nullptr || dladdr(*static_cast<void**>(env), &info) == 0)
+        return "its library cannot be found";
+    void* library = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_NOW);
+    if (library == nullptr) return dlerror();
+    missing = nullptr;
+    find(library, "rocksdb_mergeoperator_create", &api.mergeOperatorCreate);
+    find(library, "rocksdb_compactionfilter_create", &api.filterCreate);
+    find(library, "rocksdb_compactionfilterfactory_create", &api.filterFactoryCreate);
+    find(library, "rocksdb_options_set_merge_operator", &api.setMergeOperator);
+    find(library, "rocksdb_options_set_compaction_filter_factory", &api.setFilterFactory);
+    find(library, "rocksdb_options_set_strict_max_successive_merges",
+         &api.setStrictMaxSuccessiveMerges);
+    find(library, "rocksdb_readoptions_set_allow_unprepared_value", &api.setAllowUnpreparedValue);
+    return missing;
+}
+
+void install(Store* store, void* options, bool strictSuccessiveMerges) {
+    store->retain();
+    api.setMergeOperator(
+            options, api.mergeOperatorCreate(
+                             store, releaseStore, fullMerge, partialMerge, keepValue,
+                             operatorName));
+    store->retain();
+    api.setFilterFactory(
+            options, api.filterFactoryCreate(store, releaseStore, createFilter, filterName));
+    api.setStrictMaxSuccessiveMerges(options, strictSuccessiveMerges ? 1 : 0);
+}
+
+void allowUnpreparedValue(void* readOptions) { api.setAllowUnpreparedValue(readOptions, 1); }
+
+}  // namespace petra

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one store's merge operator and compaction filter share with Java.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "reconcile.h"
+
+namespace petra {
+
+/** The fields that Java reads and writes, in this order; Reconciler.java has the same. */
+struct State {
+    std::atomic<int64_t> now;            // seconds; 0: unknown
+    std::atomic<int64_t> gcBefore;       // seconds; 0: nothing goes
+    std::atomic<int64_t> coverGcBefore;  // seconds; 0: nothing that covers other keys goes
+    std::atomic<int64_t> floors[2];      // microseconds
+    std::atomic<int64_t> activeFloor;    // 0 or 1
+    std::atomic<int64_t> watching;       // whether full merges look for what could go
+    std::atomic<int64_t> merges;
+    std::atomic<int64_t> malformed;
+    std::atomic<int64_t> purged;
+    std::atomic<int64_t> removed;
+    std::atomic<int64_t> expired;
+    std::atomic<int64_t> leftovers;
+    std::atomic<int64_t> kept;  // seconds; lowest local time of what may go later
+};
+static_assert(sizeof(State) == 14 * sizeof(int64_t), "as Java sees it");
+
+/** Counted: by Java, by the merge operator, by the compaction filter's factory and by filters. */
+class Store {
+public:
+    static Store* create();
+    void retain();
+    void release();
+
+    State state;
+
+    PurgeLimits limits() const;
+    void count(const PurgeCounts& counts);
+
+    /** Remembers a key for Java to report. */
+    void reportMalformed(Slice key);
+    /** @return malloc'ed bytes of a key, and its size; null if there is none */
+    uint8_t* takeMalformed(size_t* size);
+
+private:
+    static constexpr size_t REMEMBERED = 16;
+
+    std::atomic<int> references_;
+    pthread_mutex_t lock_;
+    uint8_t* keys_[REMEMBERED];
+    size_t sizes_[REMEMBERED];
+    size_t remembered_;
+};
+
+/** The current thread's; freed with it. */
+Scratch& scratch();
+
+/** Finds RocksDB's C API in the library that an Env of Java's lives in. @return an error, or null */
+const char* bind(void* env);
+
+void install(Store* store, void* options, bool strictSuccessiveMerges);
+void allowUnpreparedValue(void* readOptions);
+
+}  // namespace petra
