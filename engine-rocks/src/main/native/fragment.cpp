@@ -155,6 +155,8 @@ void readColumn(Reader& in, int64_t base, Row* row) {
         for (uint32_t i = 0; i < column.count && in.ok(); i++) {
             Slice path = in.bytes(in.length());
             readCell(in, base, row, path);
+            // No collection holds counters.
+            if (in.ok() && row->cells.back().counter) in.fail();
         }
         if (!in.ok()) return;
         if (column.count == 0 && column.deletion.live()) in.fail();

@@ -20,6 +20,7 @@ import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.serializers.MarshalException;
 import org.apache.cassandra.utils.btree.BTree;
 import org.jspecify.annotations.Nullable;
 
@@ -75,7 +76,10 @@ final class FragmentReader {
         } catch (IndexOutOfBoundsException
                 | java.nio.BufferUnderflowException
                 | IllegalArgumentException
-                | NegativeArraySizeException e) {
+                | NegativeArraySizeException
+                // Paths are compared by their type, which may not take these bytes.
+                | MarshalException
+                | AssertionError e) {
             throw new MalformedFragment(e);
         }
     }
@@ -351,6 +355,9 @@ final class FragmentReader {
             if ((flags & CELL_EXPIRING) != 0) ttl = length();
             deletionTime = localTime();
         }
+        boolean counter = column.isCounterColumn() && (flags & CELL_TOMBSTONE) == 0;
+        if (counter != ((flags & CELL_COUNTER) != 0))
+            throw new IllegalArgumentException("cell flags " + flags + " of " + column);
         byte[] value = (flags & CELL_VALUE) != 0 ? bytes() : EMPTY;
         if ((flags & CELL_LARGE) != 0) {
             long hash = in.getLong();
@@ -421,21 +428,26 @@ final class FragmentReader {
 
     @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
     private byte[][] prefix() {
-        byte[][] values = new byte[length()][];
+        // Each takes a byte at least.
+        byte[][] values = new byte[within(length())][];
         for (int i = 0; i < values.length; i++) {
             int length = length();
             if (length == 0) continue;
-            values[i] = new byte[length - 1];
+            values[i] = new byte[within(length - 1)];
             in.get(values[i]);
         }
         return values;
     }
 
-    private byte[] bytes() {
-        int length = length();
+    /** Checks a length before memory is taken for it. */
+    private int within(int length) {
         if (length > bodyEnd - in.position())
-            throw new IllegalArgumentException("value of " + length + " bytes");
-        byte[] bytes = new byte[length];
+            throw new IllegalArgumentException("length " + length);
+        return length;
+    }
+
+    private byte[] bytes() {
+        byte[] bytes = new byte[within(length())];
         in.get(bytes);
         return bytes;
     }

@@ -7,7 +7,7 @@ import java.io.Serial;
 final class MalformedFragment extends RuntimeException {
     @Serial private static final long serialVersionUID = 1;
 
-    MalformedFragment(RuntimeException cause) {
+    MalformedFragment(Throwable cause) {
         super(String.valueOf(cause.getMessage()), cause);
     }
 }

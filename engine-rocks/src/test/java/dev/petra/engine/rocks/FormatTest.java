@@ -120,24 +120,23 @@ class FormatTest {
         var second = BTreeRow.sortedBuilder();
         second.newRow(clustering(7));
         second.addCell(BufferCell.tombstone(column("a"), 6, 100));
-        assertThat(stored(of(first.build()), of(second.build())))
-                .containsExactly(
-                        Map.entry(
-                                POSITION + "40" + "40" + "7ffffff8" + "38",
-                                "00"
-                                        + "0c"
-                                        + "0000000000000005"
-                                        + "00"
-                                        + "01"
-                                        + "01"
-                                        + "75"
-                                        // the second fragment: a tombstone at second 100
-                                        + "00"
-                                        + "0e"
-                                        + "0000000000000006"
-                                        + "00"
-                                        + "02"
-                                        + "00000064"));
+        Row older = first.build();
+        Row newer = second.build();
+        String live = "00" + "0c" + "0000000000000005" + "00" + "01" + "01" + "75";
+        // at second 100
+        String tombstone = "00" + "0e" + "0000000000000006" + "00" + "02" + "00000064";
+        String key = POSITION + "40" + "40" + "7ffffff8" + "38";
+        assertThat(storedIn("live", of(older))).containsExactly(Map.entry(key, live));
+        assertThat(stored(of(older), of(newer))).containsExactly(Map.entry(key, tombstone));
+        // What merely appends is as good.
+        Row row =
+                FragmentReader.row(
+                        ByteBuffer.wrap(HEX.parseHex(live + tombstone)),
+                        clustering(7),
+                        new TableForm(TABLE, Map.of("a", 0)),
+                        null,
+                        null);
+        assertThat(row).isEqualTo(newer);
     }
 
     @Test

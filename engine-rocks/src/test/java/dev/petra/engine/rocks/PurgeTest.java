@@ -213,7 +213,7 @@ class PurgeTest {
         store.write(update("x").at(5).now(LONG_AGO).deletePartition().build());
         store.write(update("x").at(10).deleteRow(3).build());
         compact();
-        assertThat(read("x")).hasLineCount(3).contains("deletion=").contains("v=v2");
+        assertThat(read("x")).hasLineCount(3).contains("del=").contains("v=v2");
         assertThat(read("x").lines().skip(1)).noneMatch(line -> line.contains("c=0"));
     }
 
@@ -239,7 +239,7 @@ class PurgeTest {
         store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).build());
         store.write(update("y").at(2).now(LONG_AGO).deletePartition().build());
         compact();
-        assertThat(read("x")).contains("deletion=");
+        assertThat(read("x")).contains("del=");
         assertThat(stored()).hasSize(2);
         mayPurge.set(true);
         compact();
