@@ -65,7 +65,8 @@ Deletion readDeletion(Reader& in, int64_t base) {
     Deletion deletion;
     deletion.timestamp = plus(base, in.zigzag());
     deletion.localTime = in.fixed32();
-    if (deletion.live()) in.fail();
+    // Nothing is written at this timestamp: it stands for none.
+    if (deletion.timestamp == NO_TIMESTAMP) in.fail();
     return deletion;
 }
 
@@ -93,6 +94,7 @@ void readCell(Reader& in, int64_t base, Row* row, Slice path) {
     if (cell.counter && (tombstone || expiring || cell.large)) in.fail();
     if (cell.large && (tombstone || (flags & CELL_VALUE) != 0)) in.fail();
     if ((flags & CELL_TIMESTAMP) != 0) cell.timestamp = plus(base, in.zigzag());
+    if (cell.timestamp == NO_TIMESTAMP) in.fail();
     if ((flags & CELL_ROW_EXPIRY) != 0) {
         cell.ttl = row->liveness.ttl;
         cell.localTime = row->liveness.expiration;
