@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.mutants.NamedMutations;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.URISyntaxException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import java.util.jar.Attributes;
+import java.util.jar.JarEntry;
+import java.util.jar.JarOutputStream;
+import java.util.jar.Manifest;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Random CQL against {@code rocks} and Cassandra's own storage in one node, compared after each
+ * step, over restarts and kills and under different engine options. {@code -Dpetra.seed=} replays;
+ * {@code -Dpetra.fuzz.minutes=} or {@code -P long} for how long.
+ */
+@Timeout(value = 24, unit = TimeUnit.HOURS)
+class DifferentialIT {
+    private static final long SEED = Long.getLong("petra.seed", System.currentTimeMillis());
+    private static final long MINUTES = Long.getLong("petra.fuzz.minutes", 2);
+    private static final long SECONDS_OF_A_LIFE = MINUTES > 10 ? 300 : 40;
+
+    /** Each life of the node has the next of these; the data must not notice. */
+    private static final List<Map<String, String>> OPTIONS =
+            List.of(
+                    Map.of(),
+                    Map.of("large_cell", "1B", "write_buffer", "64KiB", "block_size", "1KiB"),
+                    Map.of("large_cell", "100B"));
+
+    @TempDir static Path directory;
+    private static Path jar;
+
+    @BeforeAll
+    static void packFuzzer() throws IOException, URISyntaxException {
+        jar = directory.resolve("fuzz.jar");
+        Manifest manifest = new Manifest();
+        manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
+        manifest.getMainAttributes()
+                .putValue("Premain-Class", "dev.petra.nodetests.fuzz.FuzzAgent");
+        try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(jar), manifest)) {
+            add(out, DifferentialIT.class, "dev/petra/nodetests/fuzz/");
+            add(out, NamedMutations.class, "dev/petra/engine/");
+            out.putNextEntry(
+                    new JarEntry("META-INF/services/dev.petra.engine.StorageEngineProvider"));
+            out.write(
+                    "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"
+                            .getBytes(StandardCharsets.UTF_8));
+        }
+    }
+
+    /** Classes from where a class of theirs came from, a directory or a jar. */
+    private static void add(JarOutputStream out, Class<?> of, String prefix)
+            throws IOException, URISyntaxException {
+        Path source = Path.of(of.getProtectionDomain().getCodeSource().getLocation().toURI());
+        if (Files.isDirectory(source)) {
+            try (var files = Files.walk(source.resolve(prefix))) {
+                for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator)
+                    entry(out, source.relativize(file).toString(), Files.readAllBytes(file));
+            }
+            return;
+        }
+        try (var in = new java.util.jar.JarFile(source.toFile())) {
+            for (JarEntry entry : (Iterable<JarEntry>) in.stream()::iterator)
+                if (entry.getName().startsWith(prefix) && !entry.isDirectory())
+                    entry(out, entry.getName(), in.getInputStream(entry).readAllBytes());
+        }
+    }
+
+    private static void entry(OutputStream out, String name, byte[] bytes) throws IOException {
+        ((JarOutputStream) out).putNextEntry(new JarEntry(name));
+        out.write(bytes);
+    }
+
+    private static TestNode node(
+            Path home, Path go, long clock, Map<String, String> options, String fault) {
+        List<String> jvm =
+                new ArrayList<>(
+                        List.of(
+                                "-javaagent:" + jar,
+                                "-Dfuzz.go=" + go,
+                                "-Dfuzz.large=" + (options.isEmpty() ? 16_384 : 100),
+                                "-Dcassandra.clock=dev.petra.nodetests.fuzz.FuzzClock",
+                                "-Dfuzz.clock=" + clock));
+        if (fault != null) jvm.add("-Dfuzz.fault=" + fault);
+        return TestNode.start(
+                home,
+                config -> {
+                    Map<String, String> engine = new java.util.TreeMap<>(options);
+                    engine.put("engine", fault == null ? "rocks" : "faulty");
+                    if (fault == null) engine.put("memory", "128MiB");
+                    return config.engineParameters(engine)
+                            .yaml(Map.of("commitlog_sync", "batch"))
+                            .jvmOptions(jvm.toArray(String[]::new));
+                });
+    }
+
+    /** One life of the node: what it was told to do, and what came of it. */
+    private static Properties live(TestNode node, Path go, Properties task)
+            throws IOException, InterruptedException {
+        Path done = go.resolveSibling(go.getFileName() + ".done");
+        Path written = go.resolveSibling(go.getFileName() + ".writing");
+        try (var out = Files.newBufferedWriter(written)) {
+            task.store(out, null);
+        }
+        Files.move(written, go);
+        while (!Files.exists(done)) {
+            assertThat(node.process().isAlive())
+                    .describedAs("the node ended, see %s", node.process().logFile())
+                    .isTrue();
+            TimeUnit.MILLISECONDS.sleep(100);
+        }
+        Properties result = new Properties();
+        try (var in = Files.newBufferedReader(done)) {
+            result.load(in);
+        }
+        return result;
+    }
+
+    private static Properties task(long seed, long seconds, String survivors) {
+        Properties task = new Properties();
+        task.setProperty("seed", Long.toString(seed));
+        task.setProperty("seconds", Long.toString(seconds));
+        task.setProperty("survivors", survivors);
+        return task;
+    }
+
+    @Test
+    void noQueryTellsRocksFromCassandrasOwnStorage() throws Exception {
+        System.out.println("DifferentialIT: -Dpetra.seed=" + SEED);
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(MINUTES);
+        long seed = SEED;
+        long clock = 2_000_000_000_000L;
+        String survivors = "";
+        for (int life = 0; System.nanoTime() - end < 0 || life < 2; life++) {
+            Path go = directory.resolve("go" + life);
+            Map<String, String> options = OPTIONS.get(life % OPTIONS.size());
+            try (TestNode node = node(directory.resolve("node"), go, clock, options, null)) {
+                Properties result = live(node, go, task(seed, SECONDS_OF_A_LIFE, survivors));
+                System.out.println("life " + life + " " + options + ": " + result.get("figures"));
+                assertThat(result.getProperty("difference")).isNull();
+                survivors = result.getProperty("survivors");
+                clock = Long.parseLong(result.getProperty("clock")) + 1_000;
+                seed += 1_000_000;
+                // Half of them die.
+                if (life % 2 == 1) node.process().stop();
+            }
+        }
+    }
+
+    @Test
+    void faultsAreFound() throws Exception {
+        List<String> faults = new ArrayList<>();
+        NamedMutations.names().forEach(faults::add);
+        if (MINUTES <= 10)
+            faults.retainAll(
+                    List.of("first-of-a-tie-counts", "ignores-range-tombstones", "forgets-ttls"));
+        for (String fault : faults) {
+            Path go = directory.resolve("go-" + fault);
+            long start = System.nanoTime();
+            try (TestNode node =
+                    node(directory.resolve(fault), go, 2_000_000_000_000L, Map.of(), fault)) {
+                Properties result = live(node, go, task(SEED, 120, ""));
+                assertThat(result.getProperty("difference")).describedAs(fault).isNotNull();
+                System.out.println(
+                        "fault "
+                                + fault
+                                + " found after "
+                                + result.get("figures")
+                                + ", with shrinking "
+                                + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start)
+                                + " s");
+            }
+        }
+    }
+}
