@@ -172,7 +172,9 @@ class StartIT {
                                 options ->
                                         options.engineParameters(
                                                 Map.of("native_library_directory", "/proc/petra"))))
-                .contains("native libraries of RocksDB and of this engine cannot be loaded from '/proc/petra'")
+                .contains(
+                        "native libraries of RocksDB and of this engine cannot be loaded from"
+                                + " '/proc/petra'")
                 .contains("Set 'native_library_directory' to a directory that is writable");
         startsAgain();
     }

@@ -55,7 +55,7 @@ final class Fuzzer {
                 String step = history.next();
                 script.add(step);
                 apply(twins, step);
-                compare(twins, script, "SELECT * FROM %s", 0);
+                compare(twins, script, "SELECT * FROM @t", 0);
                 for (int q = 0; q < 2; q++) compare(twins, script, history.select(), i % 4);
                 steps++;
             }
@@ -126,7 +126,7 @@ final class Fuzzer {
         try {
             twins.create(create);
             for (String step : script) apply(twins, step);
-            twins.compare("SELECT * FROM %s", 2);
+            twins.compare("SELECT * FROM @t", 2);
             return null;
         } catch (RuntimeException | AssertionError e) {
             return "-- " + e;
@@ -152,9 +152,9 @@ final class Fuzzer {
             if (rocks.isEmpty()) continue;
             Twins twins = new Twins(rocks.substring(0, rocks.length() - 2));
             try {
-                twins.compare("SELECT * FROM %s", 2);
+                twins.compare("SELECT * FROM @t", 2);
                 twins.compact();
-                twins.compare("SELECT * FROM %s", 3);
+                twins.compare("SELECT * FROM @t", 3);
             } catch (RuntimeException | AssertionError e) {
                 return "after a restart: " + rocks + "\n" + e;
             }

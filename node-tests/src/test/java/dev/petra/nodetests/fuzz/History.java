@@ -107,7 +107,7 @@ final class History {
     }
 
     private String createStatement() {
-        StringBuilder cql = new StringBuilder("CREATE TABLE %s (");
+        StringBuilder cql = new StringBuilder("CREATE TABLE @t (");
         for (List<Column> columns : List.of(keys, clusterings, regulars))
             for (Column column : columns)
                 cql.append(column.name).append(' ').append(column.type).append(", ");
@@ -160,7 +160,7 @@ final class History {
     private String count() {
         List<Column> columns = random.nextInt(4) == 0 && !statics.isEmpty() ? statics : regulars;
         String where = columns == statics ? whereKey() : whereRow();
-        return "UPDATE %s SET "
+        return "UPDATE @t SET "
                 + assign(
                         columns, column -> column.name + " = " + column.name + pick(" + 1", " - 2"))
                 + where;
@@ -190,7 +190,7 @@ final class History {
                 if (!onlyStatic && !statics.isEmpty() && random.nextInt(4) == 0)
                     all.add(statics.get(0));
                 List<String> values = all.stream().map(this::insertable).toList();
-                return "INSERT INTO %s ("
+                return "INSERT INTO @t ("
                         + names(all)
                         + ") VALUES ("
                         + String.join(", ", values)
@@ -198,17 +198,17 @@ final class History {
                         + using(true);
             }
             case 3, 4, 5, 6 -> {
-                return "UPDATE %s" + using(true) + " SET " + assign(columns, this::set) + where;
+                return "UPDATE @t" + using(true) + " SET " + assign(columns, this::set) + where;
             }
             case 7 -> {
                 return "DELETE "
                         + assign(columns, this::deletable)
-                        + " FROM %s"
+                        + " FROM @t"
                         + using(false)
                         + where;
             }
             default -> {
-                return "DELETE FROM %s USING TIMESTAMP " + deletionTime() + whereDeleted();
+                return "DELETE FROM @t USING TIMESTAMP " + deletionTime() + whereDeleted();
             }
         }
     }
@@ -344,31 +344,31 @@ final class History {
             case 0 -> {
                 Column column = new Column("x" + added++, type());
                 regulars.add(column);
-                return "ALTER TABLE %s ADD " + column.name + " " + column.type;
+                return "ALTER TABLE @t ADD " + column.name + " " + column.type;
             }
             case 1 -> {
                 if (regulars.size() < 2 || counter) return "flush";
                 Column column = regulars.remove(random.nextInt(regulars.size()));
                 base += 1_000;
-                return "ALTER TABLE %s DROP " + column.name + " USING TIMESTAMP " + (base - 500);
+                return "ALTER TABLE @t DROP " + column.name + " USING TIMESTAMP " + (base - 500);
             }
             case 2 -> {
                 // Dropped and added again: old cells must not come back.
                 if (regulars.isEmpty() || counter) return "compact";
                 Column column = regulars.get(random.nextInt(regulars.size()));
                 base += 1_000;
-                return "ALTER TABLE %s DROP "
+                return "ALTER TABLE @t DROP "
                         + column.name
                         + " USING TIMESTAMP "
                         + (base - 500)
-                        + "\nALTER TABLE %s ADD "
+                        + "\nALTER TABLE @t ADD "
                         + column.name
                         + " "
                         + column.type;
             }
             default -> {
                 base += 1_000;
-                return "ALTER TABLE %s WITH gc_grace_seconds = " + pick(5, 864000);
+                return "ALTER TABLE @t WITH gc_grace_seconds = " + pick(5, 864000);
             }
         }
     }
@@ -384,17 +384,17 @@ final class History {
                     default -> "*";
                 };
         if (columns.isEmpty()) columns = "*";
-        StringBuilder select = new StringBuilder("SELECT ").append(columns).append(" FROM %s");
+        StringBuilder select = new StringBuilder("SELECT ").append(columns).append(" FROM @t");
         switch (random.nextInt(8)) {
             case 0 -> {
-                return "SELECT DISTINCT " + distinct() + " FROM %s";
+                return "SELECT DISTINCT " + distinct() + " FROM @t";
             }
             case 1 -> select.append(token());
             case 2 -> {
                 if (!clusterings.isEmpty() && random.nextBoolean())
                     return "SELECT "
                             + names(keys)
-                            + ", count(*) FROM %s GROUP BY "
+                            + ", count(*) FROM @t GROUP BY "
                             + names(keys)
                             + (random.nextBoolean() ? ", " + clusterings.get(0).name : "");
             }
