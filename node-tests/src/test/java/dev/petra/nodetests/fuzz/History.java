@@ -26,7 +26,7 @@ final class History {
         VALUES.put("text", List.of("''", "'a'", "'ab'", "'\u00e9'"));
         VALUES.put("bigint", List.of("-9223372036854775808", "0", "7"));
         VALUES.put("blob", List.of("0x", "0x00", "0x00ff", "0xff"));
-        VALUES.put("decimal", List.of("1", "1.0", "-0.5", "1e10"));
+        VALUES.put("decimal", List.of("1", "2.0", "-0.5", "1e10"));
         VALUES.put("varint", List.of("0", "-1", "128", "99999999999999999999"));
         VALUES.put("boolean", List.of("true", "false"));
         VALUES.put("double", List.of("-1.5", "0", "1e300"));
@@ -235,7 +235,8 @@ final class History {
 
     private String insertable(Column column) {
         boolean isKey = keys.contains(column) || clusterings.contains(column);
-        return !isKey && random.nextInt(8) == 0 ? "null" : value(column.type);
+        if (isKey) return keys.contains(column) ? keyValue(column) : value(column.type);
+        return random.nextInt(8) == 0 ? "null" : content(column.type);
     }
 
     private String value(String type) {
@@ -244,21 +245,25 @@ final class History {
             case "set<text>" -> pick("{}", "{'a'}", "{'a', 'b'}");
             case "map<int, text>" -> pick("{}", "{1: 'a'}", "{1: 'b', 2: 'c'}");
             case "pair" -> pick("{a: 1}", "{a: 2, b: 'y'}");
-            case "text", "blob" -> {
-                int size = Integer.getInteger("fuzz.large", 0);
-                if (size == 0 || random.nextInt(3) > 0) yield pick(VALUES.get(type));
-                String large = pick("6", "7").repeat(2 * (size + random.nextInt(3) - 1));
-                yield type.equals("text") ? "'" + large + "'" : "0x" + large;
-            }
             default -> pick(VALUES.get(type));
         };
+    }
+
+    /** A value that is not of the key: it may be large. */
+    private String content(String type) {
+        boolean text = type.equals("text");
+        if (!(text || type.equals("blob")) || random.nextInt(3) > 0) return value(type);
+        int size = Integer.getInteger("fuzz.large") + random.nextInt(3) - 1;
+        return text
+                ? "'" + pick("6", "7").repeat(size) + "'"
+                : "0x" + pick("66", "77").repeat(size);
     }
 
     private String set(Column column) {
         String name = column.name;
         int kind = random.nextInt(6);
         if (!column.isCollection() || kind < 2)
-            return name + " = " + (random.nextInt(8) == 0 ? "null" : value(column.type));
+            return name + " = " + (random.nextInt(8) == 0 ? "null" : content(column.type));
         return switch (column.type) {
             case "list<int>" ->
                     switch (kind) {
