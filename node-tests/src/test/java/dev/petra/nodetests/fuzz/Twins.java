@@ -30,6 +30,8 @@ import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.net.MessagingService;
+import org.apache.cassandra.schema.DroppedColumn;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.ClientState;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -187,7 +189,7 @@ final class Twins {
                         .getQuery(QueryOptions.DEFAULT, FBUtilities.nowInSeconds());
         // Counters have timestamps of their own at each execution.
         if (isByNames(query) || query.metadata().isCounter()) return content;
-        Printer printer = new Printer(query.columnFilter());
+        Printer printer = new Printer(query.metadata(), query.columnFilter());
         try (ReadExecutionController controller = query.executionController();
                 UnfilteredPartitionIterator partitions = query.executeLocally(controller)) {
             while (partitions.hasNext())
@@ -242,10 +244,12 @@ final class Twins {
         final StringBuilder text = new StringBuilder();
         boolean isExact;
         private final ColumnFilter filter;
+        private final TableMetadata table;
         private DeletionTime partitionDeletion = DeletionTime.LIVE;
         private DeletionTime open = DeletionTime.LIVE;
 
-        Printer(ColumnFilter filter) {
+        Printer(TableMetadata table, ColumnFilter filter) {
+            this.table = table;
             this.filter = filter;
             this.isExact = filter.allFetchedColumnsAreQueried();
         }
@@ -318,6 +322,8 @@ final class Twins {
             boolean stands = !deletion.isLive();
             for (DeletionTime over : List.of(row.deletion().time(), open, partitionDeletion))
                 stands &= deletion.supersedes(over);
+            DroppedColumn dropped = table.droppedColumns.get(complex.column().name.bytes);
+            if (dropped != null) stands &= deletion.markedForDeleteAt() > dropped.droppedTime;
             if (!deletion.isLive() && !stands) isExact = false;
             if (!stands && complex.cellsCount() == 0) return;
             text.append(' ').append(complex.column().name).append(':');
