@@ -41,13 +41,21 @@ import org.apache.cassandra.utils.FBUtilities;
  * Two tables of one definition, {@code rocks} and Cassandra's own, and the same done to both.
  * Statements name the table by {@code @t}.
  *
- * <p>Normalised, because Cassandra itself gives either answer for the same data: iterators are read
- * as a replica reads them for a coordinator ({@code executeLocally}), which leaves out what is past
- * gc_grace and shows what has expired as deleted, compacted or not; the paths of list elements,
- * which are made up at each execution, are shown by their order; and the deletion of a collection
- * that is as old as that of its row, range or partition is left out, since Cassandra shows it from
- * a memtable and not from merged SSTables. Where either of the last two occurs, digests are not
- * compared.
+ * <p>Normalised, because Cassandra itself gives either answer for the same data:
+ *
+ * <ul>
+ *   <li>iterators are read as a replica reads them for a coordinator ({@code executeLocally}),
+ *       which leaves out what is past gc_grace and shows what has expired as deleted, compacted or
+ *       not;
+ *   <li>paths of list elements, which are made up at each execution, are shown by their order;
+ *   <li>the deletion of a collection that is as old as that of its row, range or partition, or as
+ *       its column's drop, is left out: Cassandra shows it from a memtable, not from SSTables;
+ *   <li>columns that are fetched but not selected are left out, of which Cassandra shows more where
+ *       they come from several sources, and queries by names altogether, for the same reason;
+ *   <li>where any of these occurs, and where an empty static row comes out of an SSTable, digests
+ *       are not compared;
+ *   <li>counters' iterators are not compared: each execution has a timestamp of its own.
+ * </ul>
  */
 final class Twins {
     static final String KEYSPACE = "fuzz";
