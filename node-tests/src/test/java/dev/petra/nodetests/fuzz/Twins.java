@@ -10,7 +10,6 @@ import org.apache.cassandra.cql3.QueryOptions;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.cql3.UntypedResultSet;
 import org.apache.cassandra.cql3.statements.SelectStatement;
-import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ConsistencyLevel;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.Digest;
@@ -307,12 +306,13 @@ final class Twins {
         }
 
         private void row(Row row) {
+            int start = text.length();
             text.append("  ");
-            Clustering<?> clustering = row.clustering();
             if (row.isStatic()) text.append("static");
             else
-                for (ByteBuffer value : clustering.getBufferArray())
+                for (ByteBuffer value : row.clustering().getBufferArray())
                     text.append(hex(value)).append(' ');
+            int content = text.length();
             if (!row.primaryKeyLivenessInfo().isEmpty()) text.append(row.primaryKeyLivenessInfo());
             deletion(row.deletion().time());
             for (ColumnData data : row) {
@@ -322,7 +322,9 @@ final class Twins {
                     cell(cell, "");
                 } else complex((ComplexColumnData) data, row);
             }
-            text.append('\n');
+            // Nothing but what was left out.
+            if (text.length() == content) text.setLength(start);
+            else text.append('\n');
         }
 
         private void complex(ComplexColumnData complex, Row row) {
