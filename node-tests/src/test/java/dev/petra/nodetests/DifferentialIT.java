@@ -42,6 +42,10 @@ class DifferentialIT {
                     Map.of("large_cell", "1B", "write_buffer", "64KiB", "block_size", "1KiB"),
                     Map.of("large_cell", "100B"));
 
+    private static final int NATIVE_PORT = TestNode.freePort();
+    private static final int STORAGE_PORT = TestNode.freePort();
+    private static final int JMX_PORT = TestNode.freePort();
+
     @TempDir static Path directory;
     private static Path jar;
 
@@ -87,7 +91,10 @@ class DifferentialIT {
     }
 
     private static TestNode node(
-            Path home, Path go, long clock, Map<String, String> options, String fault) {
+            Path home, Path go, long clock, Map<String, String> options, String fault)
+            throws IOException {
+        // Written anew, with this life's options.
+        Files.deleteIfExists(home.resolve("conf/cassandra.yaml"));
         List<String> jvm =
                 new ArrayList<>(
                         List.of(
@@ -103,7 +110,10 @@ class DifferentialIT {
                     Map<String, String> engine = new java.util.TreeMap<>(options);
                     engine.put("engine", fault == null ? "rocks" : "faulty");
                     if (fault == null) engine.put("memory", "128MiB");
-                    return config.engineParameters(engine)
+                    return config.nativePort(NATIVE_PORT)
+                            .storagePort(STORAGE_PORT)
+                            .jmxPort(JMX_PORT)
+                            .engineParameters(engine)
                             .yaml(Map.of("commitlog_sync", "batch"))
                             .jvmOptions(jvm.toArray(String[]::new));
                 });
