@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reconcile.h"
 
+#include <utility>
+
 namespace petra {
 
 Scratch::~Scratch() {
@@ -11,6 +13,7 @@ void Scratch::begin() {
     for (size_t i = 0; i < contexts.size(); i++) free(contexts[i]);
     contexts.clear();
     out.clear();
+    mixed = false;
     // What one huge value needed is not kept for ever.
     out.trim(4 << 20);
     oldest.trim(), rest.trim(), next.trim(), merged.trim();
@@ -132,6 +135,32 @@ bool tieBefore(const Cell& a, const Cell& b) {
     return compare(a.value, b.value) < 0;
 }
 
+/** Adds a cell to those of its column, or of its path, that stand behind `begin`. */
+void addToSlot(const Cell& cell, size_t begin, Array<Cell>& out, Scratch& scratch) {
+    bool stands = true;
+    size_t kept = begin;
+    for (size_t i = begin; i < out.size(); i++) {
+        Cell other = out[i];
+        if (stands && (other.counter || cell.counter)) {
+            // A counter and what is no counter, in one column: never written.
+            if (other.counter != cell.counter && !other.tombstone() && !cell.tombstone())
+                scratch.mixed = true;
+            resolveCounter(other, cell, scratch);
+            stands = false;
+            out[kept++] = other;
+            continue;
+        }
+        Order order = stands ? resolveRegular(other, cell) : Order::FIRST;
+        if (order == Order::FIRST) stands = false;
+        if (order != Order::SECOND) out[kept++] = other;
+    }
+    out.truncate(kept);
+    if (!stands) return;
+    out.push(cell);
+    for (size_t i = out.size() - 1; i > begin && tieBefore(out[i], out[i - 1]); i--)
+        std::swap(out[i], out[i - 1]);
+}
+
 /**
  * Merges the cells of one column, or of one path, into `out`. Usually one and one; more only where
  * values that lie apart would have to decide.
@@ -140,33 +169,8 @@ void mergeSlot(
         const Cell* a, size_t aCount, const Cell* b, size_t bCount, Array<Cell>& out,
         Scratch& scratch) {
     size_t begin = out.size();
-    out.append(a, aCount);
-    for (size_t i = 0; i < bCount; i++) {
-        Cell cell = b[i];
-        bool stands = true;
-        size_t kept = begin;
-        for (size_t j = begin; j < out.size(); j++) {
-            Cell& other = out[j];
-            if (stands && (other.counter || cell.counter)) {
-                Cell resolved = other;
-                resolveCounter(resolved, cell, scratch);
-                out[kept++] = resolved;
-                stands = false;
-                continue;
-            }
-            Order order = stands ? resolveRegular(other, cell) : Order::FIRST;
-            if (order == Order::FIRST) stands = false;
-            if (order != Order::SECOND) out[kept++] = other;
-        }
-        out.truncate(kept);
-        if (!stands) continue;
-        out.push(cell);
-        for (size_t j = out.size() - 1; j > begin && tieBefore(out[j], out[j - 1]); j--) {
-            Cell swap = out[j];
-            out[j] = out[j - 1];
-            out[j - 1] = swap;
-        }
-    }
+    for (size_t i = 0; i < aCount; i++) addToSlot(a[i], begin, out, scratch);
+    for (size_t i = 0; i < bCount; i++) addToSlot(b[i], begin, out, scratch);
 }
 
 /** The cells of a column that a deletion leaves. */
@@ -318,6 +322,7 @@ Parsed mergeRowFragments(Fragments& in, uint8_t head, Reader body, Scratch& scra
         mergeRows(scratch.oldest, scratch.rest, scratch.merged, scratch);
         scratch.oldest.swap(scratch.merged);
     }
+    if (scratch.mixed) return Parsed::MALFORMED;
     writeRow(scratch.oldest, scratch.out);
     return Parsed::FINE;
 }

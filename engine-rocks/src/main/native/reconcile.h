@@ -13,6 +13,8 @@ struct Scratch {
     /** Counter contexts that merging made; blocks do not move. */
     Array<uint8_t*> contexts;
     Buffer out;
+    /** Counters met what are none. */
+    bool mixed = false;
 
     ~Scratch();
     /** Before each value. */

@@ -155,6 +155,12 @@ final class Fuzzer {
                 twins.compare("SELECT * FROM @t", 2);
                 twins.compact();
                 twins.compare("SELECT * FROM @t", 3);
+            } catch (Twins.Difference e) {
+                // Seen where a column of a user type was dropped and added again: nothing to
+                // compare with, and nothing of ours.
+                if (!e.stockFailed) return "after a restart: " + rocks + "\n" + e;
+                System.err.println(
+                        "Cassandra's own table cannot be read after a restart: " + rocks);
             } catch (RuntimeException | AssertionError e) {
                 return "after a restart: " + rocks + "\n" + e;
             }

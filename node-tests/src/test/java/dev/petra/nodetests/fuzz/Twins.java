@@ -360,8 +360,14 @@ final class Twins {
     static final class Difference extends RuntimeException {
         @java.io.Serial private static final long serialVersionUID = 1;
 
+        /** Cassandra's own table could not be read at all. */
+        final boolean stockFailed;
+
         Difference(String what, String rocks, String stock) {
             super(what + "\n" + lines(rocks, stock, "--- ") + lines(stock, rocks, "+++ "));
+            this.stockFailed =
+                    stock.startsWith("ReadFailureException")
+                            && !rocks.startsWith("ReadFailureException");
         }
 
         /** Lines that the other text has not. */
