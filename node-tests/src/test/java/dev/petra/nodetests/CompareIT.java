@@ -68,8 +68,7 @@ class CompareIT {
     }
 
     /** Median and 99th percentile of each kind, in microseconds, and bytes read from disk each. */
-    private static String measure(String what, boolean cold, Query query) throws IOException {
-        List<StringBuilder> lines = new ArrayList<>();
+    private static void measure(String what, boolean cold, Query query) throws IOException {
         long[][] nanos = new long[2][ROUNDS];
         long[] bytes = new long[2];
         for (int i = -ROUNDS / 4; i < ROUNDS; i++)
@@ -95,9 +94,7 @@ class CompareIT {
                                     bytes[k] / ROUNDS / 1024));
         }
         line.append(" | %.1f |".formatted(medians[1] / medians[0]));
-        lines.add(line);
         System.out.println(line);
-        return line.toString();
     }
 
     private static void dropCaches() throws IOException {

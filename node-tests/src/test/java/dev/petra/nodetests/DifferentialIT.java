@@ -193,7 +193,12 @@ class DifferentialIT {
                                 + result.get("figures")
                                 + ", with shrinking "
                                 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start)
-                                + " s");
+                                + " s: "
+                                + result.getProperty("difference")
+                                        .lines()
+                                        .skip(1)
+                                        .limit(3)
+                                        .toList());
             }
         }
     }

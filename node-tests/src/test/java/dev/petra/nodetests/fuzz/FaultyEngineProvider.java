@@ -24,7 +24,8 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
 
     @Override
     public StorageEngine open(EngineSettings settings) {
-        StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(Map.of()));
+        Map<String, String> memory = Map.of("memory", settings.text("memory", "128MiB"));
+        StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(memory));
         return new Faulty(rocks, NamedMutations.of(System.getProperty("fuzz.fault")));
     }
 
