@@ -16,10 +16,10 @@ import org.rocksdb.RocksDBException;
  */
 final class LargeReader {
     private static final byte[] SKIPPED = new byte[0];
+    private static final ThreadLocal<ByteSink> KEY = ThreadLocal.withInitial(ByteSink::new);
 
     private final RocksStore store;
     private final ColumnFilter filter;
-    private final ByteSink key = new ByteSink();
     private @Nullable Database database;
     private @Nullable ReadOptions options;
     private @Nullable ByteBuffer rowKey;
@@ -62,7 +62,7 @@ final class LargeReader {
         ByteBuffer row = rowKey;
         if (db == null || row == null || options == null)
             throw new IllegalStateException("a large cell of no row");
-        key.clear();
+        ByteSink key = KEY.get().clear();
         key.put(row.duplicate().position(0));
         LargeCells.putSuffix(key, id, timestamp, hash, path == null ? null : path.get(0));
         try {

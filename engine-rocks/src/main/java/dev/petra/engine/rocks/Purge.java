@@ -106,9 +106,7 @@ final class Purge {
     }
 
     PurgeProgress progress() {
-        Reconciler reconciler = store.reconciler();
-        long removed = store.isClosed() ? 0 : reconciler.purged();
-        return new PurgeProgress(phase, done, lastEnded, removed);
+        return new PurgeProgress(phase, done, lastEnded, store.reconciler().purged());
     }
 
     // When
@@ -177,8 +175,9 @@ final class Purge {
             }
 
             phase = Phase.SETTLING;
-            RocksStore.flush(database);
+            // Before the flush: what is written during it may stay in the write buffer.
             long flushed = database.db.getLatestSequenceNumber();
+            RocksStore.flush(database);
             database.compact(database.data, null, null, BottommostLevelCompaction.kSkip);
             if (!isSettled(database, flushed)) {
                 logger.warn("{} was not purged: compaction did not reach the bottom", store.name());

@@ -322,10 +322,7 @@ final class RocksStore implements TableStore {
         }
         WalSync mode = engine.walSync();
         try {
-            if (writer.minLocalTime() != Long.MAX_VALUE) {
-                catalog().set(Catalog.Flag.TOMBSTONES);
-                purge.written(writer.minLocalTime());
-            }
+            if (writer.minLocalTime() != Long.MAX_VALUE) catalog().set(Catalog.Flag.TOMBSTONES);
             if (writer.hasLargeCells()) {
                 catalog().set(Catalog.Flag.LARGE_CELLS);
                 synchronized (largeWrites(update.partitionKey())) {
@@ -347,6 +344,7 @@ final class RocksStore implements TableStore {
         try {
             // Before it can be seen: what is purged from now on must not uncover this write.
             reconciler.lowerFloors(writer.minTimestamp());
+            purge.written(writer.minLocalTime());
             if (writer.isBatched()) {
                 try (WriteBatch batch = new WriteBatch(writer.batch())) {
                     room.await(() -> database.db.write(options, batch));
@@ -556,7 +554,7 @@ final class RocksStore implements TableStore {
 
     @Override
     public PurgeProgress purgeProgress() {
-        return purge.progress();
+        return measure(database -> purge.progress());
     }
 
     /**

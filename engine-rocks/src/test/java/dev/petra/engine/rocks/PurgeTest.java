@@ -347,6 +347,35 @@ class PurgeTest {
     }
 
     @Test
+    void itPurgesWhileOthersWrite() throws InterruptedException {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+        AtomicBoolean stop = new AtomicBoolean();
+        Thread writer =
+                new Thread(
+                        () -> {
+                            for (int i = 0; !stop.get(); i++)
+                                store.write(
+                                        update("y" + i % 50)
+                                                .at(1_000 + i)
+                                                .row(1)
+                                                .set("v", "z")
+                                                .build());
+                        });
+        writer.start();
+        try {
+            long before = store.reconciler().purged();
+            store.compact(List.of());
+            assertThat(store.reconciler().purged()).isGreaterThan(before);
+        } finally {
+            stop.set(true);
+            writer.join();
+        }
+        assertThat(read("x")).isEmpty();
+    }
+
+    @Test
     void writersAndPurgesTogetherLoseNothing() throws InterruptedException {
         open();
         AtomicBoolean stop = new AtomicBoolean();
