@@ -10,6 +10,7 @@ import com.datastax.oss.driver.api.core.cql.BatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -40,7 +41,18 @@ class KillIT {
                     "batch",
                     Map.of("commitlog_sync", "batch"),
                     "group",
-                    Map.of("commitlog_sync", "group", "commitlog_sync_group_window", "20ms"));
+                    Map.of("commitlog_sync", "group", "commitlog_sync_group_window", "20ms"),
+                    // Flushed, compacted, purged and swept all the while.
+                    "purging",
+                    Map.of("commitlog_sync", "batch"));
+
+    private static final Map<String, String> PURGING =
+            Map.of(
+                    "engine", "rocks",
+                    "memory", "128MiB",
+                    "large_cell", "1B",
+                    "write_buffer", "64KiB",
+                    "purge_interval", "1s");
 
     private static final int WRITERS = 8;
     private static final int CYCLES = Integer.getInteger("petra.kill.cycles", 20);
@@ -49,13 +61,20 @@ class KillIT {
     @TempDir Path directory;
 
     @ParameterizedTest
-    @ValueSource(strings = {"periodic", "batch", "group"})
+    @ValueSource(strings = {"periodic", "batch", "group", "purging"})
     void acknowledgedWritesSurviveAKill(String commitlogSync) throws Exception {
         System.out.println("KillIT " + commitlogSync + ": -Dpetra.seed=" + SEED);
         SplittableRandom random = new SplittableRandom(SEED);
         int cycles = (CYCLES + MODES.size() - 1) / MODES.size();
         Map<String, Object> sync = MODES.get(commitlogSync);
-        try (TestNode node = TestNode.start(directory, config -> config.yaml(sync))) {
+        boolean purging = commitlogSync.equals("purging");
+        try (TestNode node =
+                TestNode.start(
+                        directory,
+                        config ->
+                                purging
+                                        ? config.yaml(sync).engineParameters(PURGING)
+                                        : config.yaml(sync))) {
             try (CqlSession session = node.session()) {
                 session.execute(
                         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
@@ -63,7 +82,8 @@ class KillIT {
                 session.execute(
                         "CREATE TABLE ks.t (cycle int, writer int, step int, v text,"
                                 + " PRIMARY KEY ((cycle, writer), step))"
-                                + " WITH memtable = 'rocks'");
+                                + " WITH memtable = 'rocks' AND gc_grace_seconds = "
+                                + (purging ? 0 : 864_000));
             }
             List<List<Writer>> all = new ArrayList<>();
             for (int cycle = 0; cycle < cycles; cycle++) {
@@ -100,6 +120,8 @@ class KillIT {
                                 + acknowledged
                                 + " acknowledged steps");
                 assertThat(acknowledged).isGreaterThan((long) cycles * WRITERS);
+                if (purging)
+                    assertThat(Files.readString(node.process().logFile())).contains("Purged ks.t");
             }
         }
     }
