@@ -37,7 +37,7 @@ class DifferentialIT {
     private static final long SEED =
             Long.getLong("petra.seed", MINUTES <= 10 ? 200 : System.currentTimeMillis());
 
-    private static final long SECONDS_OF_A_LIFE = MINUTES > 10 ? 300 : 40;
+    private static final long SECONDS_OF_A_LIFE = Long.getLong("petra.fuzz.life", 40);
 
     /** Each life of the node has the next of these; the data must not notice. */
     private static final List<Map<String, String>> OPTIONS =
@@ -170,8 +170,9 @@ class DifferentialIT {
                 survivors = result.getProperty("survivors");
                 clock = Long.parseLong(result.getProperty("clock")) + 1_000;
                 seed += 1_000_000;
-                // Half of them die.
-                if (life % 2 == 1) node.process().stop();
+                // Half of them die, in the long form. After one kill Cassandra's own table had lost
+                // its last write, which nobody has explained yet; the engine's had it.
+                if (life % 2 == 1 || MINUTES <= 10) node.process().stop();
             }
         }
     }
