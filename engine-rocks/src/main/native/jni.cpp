@@ -80,7 +80,7 @@ PETRA(jbyteArray, mergeAll)(JNIEnv* env, jclass, jobjectArray values) {
 
 PETRA(jbyteArray, purgeValue)
 (JNIEnv* env, jclass, jbyteArray value, jlong now, jlong gcBefore, jlong coverGcBefore,
- jlong floor) {
+ jlong floor, jboolean loosePaths) {
     Buffer buffer;
     copy(env, value, buffer);
     PurgeLimits limits;
@@ -88,6 +88,7 @@ PETRA(jbyteArray, purgeValue)
     limits.gcBefore = gcBefore;
     limits.coverGcBefore = coverGcBefore;
     limits.floor = floor;
+    limits.loosePaths = loosePaths != 0;
     PurgeCounts counts;
     Scratch& s = scratch();
     switch (purge(Slice{buffer.begin(), buffer.size()}, limits, s, &counts)) {

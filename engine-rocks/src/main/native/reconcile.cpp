@@ -404,12 +404,16 @@ void keep(int64_t localTime, PurgeCounts* counts) {
     if (localTime < counts->kept) counts->kept = localTime;
 }
 
+bool isLive(const Cell& cell, const PurgeLimits& limits) {
+    return cell.localTime == NEVER ||
+           (cell.expiring() && (limits.now == 0 || limits.now < time(cell.localTime)));
+}
+
 /** AbstractCell.purge. @return false if the cell goes */
 bool purgeCell(Cell& cell, const PurgeLimits& limits, PurgeCounts* counts) {
     if (cell.localTime == NEVER) return true;
     int64_t localTime = time(cell.localTime);
-    bool isLive = cell.expiring() && (limits.now == 0 || limits.now < localTime);
-    if (!isLive) {
+    if (!isLive(cell, limits)) {
         if (limits.purges(cell.timestamp, localTime)) return false;
         if (cell.expiring()) {
             int64_t deleted = localTime - cell.ttl;
@@ -426,7 +430,20 @@ bool purgeCell(Cell& cell, const PurgeLimits& limits, PurgeCounts* counts) {
     return true;
 }
 
-/** BTreeRow.purge. */
+/**
+ * The lowest timestamp of the live cells of a collection whose elements may have names of several
+ * byte forms (1.0 and 1.00). Whatever is not below it may hide one of them under another form.
+ */
+int64_t lowestLive(const Row& row, const Column& column, const PurgeLimits& limits) {
+    int64_t lowest = INT64_MAX;
+    for (uint32_t c = 0; c < column.count; c++) {
+        const Cell& cell = row.cells[column.first + c];
+        if (cell.timestamp < lowest && isLive(cell, limits)) lowest = cell.timestamp;
+    }
+    return lowest;
+}
+
+/** BTreeRow.purge, but for what loose paths may hide. */
 void purgeRow(Row& row, const PurgeLimits& limits, PurgeCounts* counts) {
     Liveness& liveness = row.liveness;
     if (liveness.expiring()) {
@@ -458,10 +475,14 @@ void purgeRow(Row& row, const PurgeLimits& limits, PurgeCounts* counts) {
                 keep(time(column.deletion.localTime), counts);
             }
         }
+        bool loose = limits.loosePaths && column.complex() && column.count > 1;
+        int64_t hidden = loose ? lowestLive(row, column, limits) : INT64_MAX;
         uint32_t kept = 0;
         for (uint32_t c = 0; c < column.count; c++) {
             Cell& cell = row.cells[column.first + c];
-            if (purgeCell(cell, limits, counts))
+            // Not counted as kept: no time lets it go, only a change of what it may hide.
+            bool hides = loose && cell.timestamp >= hidden && !isLive(cell, limits);
+            if (hides || purgeCell(cell, limits, counts))
                 row.cells[column.first + kept++] = cell;
             else
                 counts->purged++;

@@ -27,6 +27,7 @@ struct PurgeLimits {
     int64_t gcBefore = 0;        // local times before it are past their grace; 0: none is
     int64_t coverGcBefore = 0;   // the same for what covers other keys
     int64_t floor = INT64_MIN;   // only timestamps below it
+    bool loosePaths = false;     // whether paths that differ in bytes may be one to Cassandra
 
     bool purges(int64_t timestamp, int64_t localTime) const {
         return localTime < gcBefore && timestamp < floor;

@@ -33,6 +33,7 @@ PurgeLimits Store::limits() const {
     limits.now = state.now.load(std::memory_order_acquire);
     limits.gcBefore = state.gcBefore.load(std::memory_order_acquire);
     limits.coverGcBefore = state.coverGcBefore.load(std::memory_order_acquire);
+    limits.loosePaths = state.loosePaths.load(std::memory_order_acquire) != 0;
     // The floor last: what it is lowered to by a write, the write shows only afterwards.
     int64_t active = state.activeFloor.load(std::memory_order_acquire);
     limits.floor = state.floors[active & 1].load(std::memory_order_acquire);

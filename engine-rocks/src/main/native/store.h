@@ -18,6 +18,7 @@ struct State {
     std::atomic<int64_t> floors[2];      // microseconds
     std::atomic<int64_t> activeFloor;    // 0 or 1
     std::atomic<int64_t> watching;       // whether full merges look for what could go
+    std::atomic<int64_t> loosePaths;     // whether one path may have several byte forms
     std::atomic<int64_t> merges;
     std::atomic<int64_t> malformed;
     std::atomic<int64_t> purged;
@@ -26,7 +27,7 @@ struct State {
     std::atomic<int64_t> leftovers;
     std::atomic<int64_t> kept;  // seconds; lowest local time of what may go later
 };
-static_assert(sizeof(State) == 14 * sizeof(int64_t), "as Java sees it");
+static_assert(sizeof(State) == 15 * sizeof(int64_t), "as Java sees it");
 
 /** Counted: by Java, by the merge operator, by the compaction filter's factory and by filters. */
 class Store {

@@ -88,8 +88,15 @@ abstract class KeyComponent {
         return new General(type, hasOneForm(base));
     }
 
-    private static boolean hasOneForm(AbstractType<?> base) {
-        return base == UUIDType.instance
+    /** Whether values that the type calls equal are equal bytes. */
+    static boolean hasOneForm(AbstractType<?> base) {
+        return base == UTF8Type.instance
+                || base == AsciiType.instance
+                || base == BytesType.instance
+                || base == Int32Type.instance
+                || base == TimestampType.instance
+                || base == LongType.instance
+                || base == UUIDType.instance
                 || base == TimeUUIDType.instance
                 || base == SimpleDateType.instance
                 || base == TimeType.instance

@@ -20,8 +20,12 @@ import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.CollectionType;
 import org.apache.cassandra.db.rows.BTreeRow;
 import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.DroppedColumn;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.Hex;
 import org.jspecify.annotations.Nullable;
@@ -183,6 +187,8 @@ final class Purge {
                 logger.warn("{} was not purged: compaction did not reach the bottom", store.name());
                 return;
             }
+            // Only now: all that lies below the floor was written to columns known by now.
+            if (hasLoosePaths(store.table())) reconciler.loosePaths();
             reconciler.activeFloor(next);
 
             phase = Phase.PURGING;
@@ -205,6 +211,22 @@ final class Purge {
         } finally {
             if (!complete) written(oldestBefore);
         }
+    }
+
+    /** Whether some collection's elements may have names of several byte forms. */
+    private static boolean hasLoosePaths(TableMetadata table) {
+        for (ColumnMetadata column : table.regularAndStaticColumns())
+            if (isLoose(column)) return true;
+        // One that is added again has its old cells, where they are newer than the drop.
+        for (DroppedColumn dropped : table.droppedColumns.values())
+            if (isLoose(dropped.column)) return true;
+        return false;
+    }
+
+    private static boolean isLoose(ColumnMetadata column) {
+        return column.isComplex()
+                && column.type instanceof CollectionType<?> collection
+                && !KeyComponent.hasOneForm(collection.nameComparator());
     }
 
     // Covering

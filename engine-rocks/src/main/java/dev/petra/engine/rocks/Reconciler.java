@@ -26,13 +26,14 @@ final class Reconciler implements AutoCloseable {
     private static final int FLOORS = 24;
     private static final int ACTIVE_FLOOR = 40;
     private static final int WATCHING = 48;
-    private static final int MERGES = 56;
-    private static final int MALFORMED = 64;
-    private static final int PURGED = 72;
-    private static final int REMOVED = 80;
-    private static final int EXPIRED = 88;
-    private static final int LEFTOVERS = 96;
-    private static final int KEPT = 104;
+    private static final int LOOSE_PATHS = 56;
+    private static final int MERGES = 64;
+    private static final int MALFORMED = 72;
+    private static final int PURGED = 80;
+    private static final int REMOVED = 88;
+    private static final int EXPIRED = 96;
+    private static final int LEFTOVERS = 104;
+    private static final int KEPT = 112;
 
     private final long handle;
     private final ByteBuffer state;
@@ -125,6 +126,14 @@ final class Reconciler implements AutoCloseable {
         set(WATCHING, watching ? 1 : 0);
     }
 
+    /**
+     * Says, for good, that elements of a collection may have names of several byte forms, so that
+     * bytes alone do not tell which of them a tombstone hides.
+     */
+    void loosePaths() {
+        set(LOOSE_PATHS, 1);
+    }
+
     long merges() {
         return get(MERGES);
     }
@@ -179,7 +188,12 @@ final class Reconciler implements AutoCloseable {
      */
     static byte @Nullable [] purge(
             byte[] value, long now, long gcBefore, long coverGcBefore, long floor) {
-        return purgeValue(value, now, gcBefore, coverGcBefore, floor);
+        return purgeValue(value, now, gcBefore, coverGcBefore, floor, false);
+    }
+
+    /** The same with {@link #loosePaths}; what covers other keys stays. */
+    static byte @Nullable [] purgeLoosePaths(byte[] value, long now, long gcBefore, long floor) {
+        return purgeValue(value, now, gcBefore, 0, floor, true);
     }
 
     @Override
@@ -206,5 +220,10 @@ final class Reconciler implements AutoCloseable {
     private static native byte[] mergeAll(byte[][] values);
 
     private static native byte @Nullable [] purgeValue(
-            byte[] value, long now, long gcBefore, long coverGcBefore, long floor);
+            byte[] value,
+            long now,
+            long gcBefore,
+            long coverGcBefore,
+            long floor,
+            boolean loosePaths);
 }
