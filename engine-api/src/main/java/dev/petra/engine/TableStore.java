@@ -147,13 +147,21 @@ public interface TableStore extends AutoCloseable {
      * Ends the store for good and deletes its files. Waits for reads in flight. Idempotent, also
      * after {@link #close()}. A crash on the way leaves a directory that {@link
      * StorageEngine#deleteStore} removes.
+     *
+     * @throws IllegalStateException if reads do not end within a minute; the files are left then,
+     *     for a later {@code deleteStore}
      */
     void drop();
 
     /** What the store holds and does now. Never blocks for long: it reads counters. */
     StoreStatistics statistics();
 
-    /** Waits for reads in flight, syncs the log and releases the store. Idempotent. */
+    /**
+     * Waits for reads in flight, syncs the log and releases the store. Idempotent.
+     *
+     * @throws IllegalStateException if reads do not end within a minute; the log is synced, but the
+     *     store is released only when the process ends
+     */
     @Override
     void close();
 }

@@ -37,6 +37,7 @@ final class Database implements AutoCloseable {
     private static final int STRIPES = 16;
     private static final int STRIDE = 16; // ints: one cache line
     private static final long LOG_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
+    static final long CLOSE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     private final String name;
     private final AtomicIntegerArray users = new AtomicIntegerArray(STRIPES * STRIDE);
@@ -161,13 +162,34 @@ final class Database implements AutoCloseable {
         }
     }
 
-    /** Refuses new uses, waits for those there are, and frees everything. Idempotent. */
     @Override
-    public synchronized void close() {
+    public void close() {
+        close(CLOSE_PATIENCE_NANOS);
+    }
+
+    /**
+     * Refuses new uses, waits for those there are, and frees everything. Idempotent.
+     *
+     * @throws IllegalStateException if some did not end, as where an iterator was never closed: the
+     *     log is synced then, but the database stays open as long as the process lives
+     */
+    synchronized void close(long patienceNanos) {
         closed = true;
         if (released) return;
-        awaitUsers(Long.MAX_VALUE);
-        free();
+        if (awaitUsers(patienceNanos)) {
+            free();
+            return;
+        }
+        syncLog();
+        throw new IllegalStateException(
+                "The store of "
+                        + name
+                        + " cannot be closed: "
+                        + count()
+                        + " reads or writes have not ended for "
+                        + TimeUnit.NANOSECONDS.toSeconds(patienceNanos)
+                        + " s. Its log is synced; its memory and its files are freed when the"
+                        + " process ends.");
     }
 
     /**
@@ -188,12 +210,7 @@ final class Database implements AutoCloseable {
 
     private void free() {
         released = true;
-        try {
-            // What was written since the last sync, now that nobody writes any more.
-            db.syncWal();
-        } catch (RocksDBException e) {
-            logger.error("The log of {} could not be synced when it was closed", name, e);
-        }
+        syncLog();
         readOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();
@@ -207,6 +224,15 @@ final class Database implements AutoCloseable {
             } catch (Exception e) {
                 throw new IllegalStateException("closing " + handle + " of " + name, e);
             }
+        }
+    }
+
+    /** What was written since the last sync. */
+    private void syncLog() {
+        try {
+            db.syncWal();
+        } catch (RocksDBException e) {
+            logger.error("The log of {} could not be synced when it was closed", name, e);
         }
     }
 

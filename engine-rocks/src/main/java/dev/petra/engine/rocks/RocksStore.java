@@ -670,8 +670,11 @@ final class RocksStore implements TableStore {
         closed = true;
         // Closing waits for writers, and these for a sync.
         unsynced.close();
-        closeDatabase();
-        engine.forget(this);
+        try {
+            closeDatabase(Database.CLOSE_PATIENCE_NANOS);
+        } finally {
+            engine.forget(this);
+        }
         RocksEngine.deleteTree(directory());
         dropped = true;
     }
@@ -721,21 +724,29 @@ final class RocksStore implements TableStore {
     }
 
     @Override
-    public synchronized void close() {
+    public void close() {
+        close(Database.CLOSE_PATIENCE_NANOS);
+    }
+
+    /** {@link #close()}, with how long it waits for reads. */
+    synchronized void close(long patienceNanos) {
         if (closed) return;
         try {
             if (full == null) unsynced.sync(this::syncLog);
         } finally {
             closed = true;
             unsynced.close();
-            closeDatabase();
-            engine.forget(this);
+            try {
+                closeDatabase(patienceNanos);
+            } finally {
+                engine.forget(this);
+            }
         }
     }
 
-    private void closeDatabase() {
+    private void closeDatabase(long patienceNanos) {
         opened.database.cancelCompactions();
-        opened.database.close();
+        opened.database.close(patienceNanos);
         reconciler.close();
     }
 }

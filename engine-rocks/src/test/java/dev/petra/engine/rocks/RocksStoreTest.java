@@ -77,6 +77,21 @@ class RocksStoreTest {
     }
 
     @Test
+    void aReaderThatNeverEndsDoesNotHoldUpClosingForEver() {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 1);
+        Cursor leaked = new Cursor(store);
+        assertThatThrownBy(() -> store.close(1))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("1 reads or writes have not ended");
+        assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
+        // Only a test can: the next process could open it.
+        leaked.close();
+        leaked.database().close();
+        assertThat(read(open(engine, store(), TABLE), "k0")).contains("value 0");
+    }
+
+    @Test
     void anotherTablesDirectoryIsRefusedAndLeftAlone() throws IOException {
         open(engine, store(), TABLE).close();
         List<String> before = files();
