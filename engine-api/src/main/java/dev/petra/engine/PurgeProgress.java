@@ -6,10 +6,11 @@ package dev.petra.engine;
  *
  * @param phase what is done now
  * @param done the part of the phase that is done, 0 to 1; 0 where it is not known
- * @param lastEndedSeconds when the last removal ended, in seconds since 1970; 0 if none did
+ * @param waitsSinceSeconds when the last removal ended or, before the first, when there was first
+ *     something to remove, in seconds since 1970; 0 if neither
  * @param removed deletions and expired values removed since the store was opened
  */
-public record PurgeProgress(Phase phase, double done, long lastEndedSeconds, long removed) {
+public record PurgeProgress(Phase phase, double done, long waitsSinceSeconds, long removed) {
     /** What is done in turn. */
     public enum Phase {
         /** Nothing is under way. */

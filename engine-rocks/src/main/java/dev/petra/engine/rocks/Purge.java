@@ -72,7 +72,9 @@ final class Purge {
     /** The lowest local time of anything that can be purged one day. */
     private final AtomicLong oldest = new AtomicLong(Long.MAX_VALUE);
 
-    private volatile long lastEnded;
+    /** In seconds: when the last purge ended, or there was first something to purge; 0: not yet. */
+    private volatile long intervalBegan;
+
     private volatile byte @Nullable [] resumeAt;
     private volatile Phase phase = Phase.IDLE;
     private volatile double done;
@@ -83,7 +85,7 @@ final class Purge {
         if (store.catalog().has(Catalog.Flag.TOMBSTONES)) recall();
     }
 
-    // State from one process to the next: "<ended> <oldest> [<where to resume>]"
+    // State from one process to the next: "<when the interval began> [<where to resume>]"
 
     private void recall() {
         // What was written since the last purge ended is not known any more.
@@ -92,7 +94,7 @@ final class Purge {
             String state = store.catalog().purge();
             if (state == null) return;
             String[] words = state.split(" ", -1);
-            lastEnded = Long.parseLong(words[0]);
+            intervalBegan = Long.parseLong(words[0]);
             if (words.length > 1) resumeAt = Hex.hexToBytes(words[1]);
         } catch (RocksDBException e) {
             throw RocksErrors.onRead(e, store.name(), store.directory());
@@ -101,7 +103,8 @@ final class Purge {
 
     private void remember() {
         byte[] resume = resumeAt;
-        store.catalog().setPurge(lastEnded + (resume == null ? "" : " " + Hex.bytesToHex(resume)));
+        store.catalog()
+                .setPurge(intervalBegan + (resume == null ? "" : " " + Hex.bytesToHex(resume)));
     }
 
     /** Something was written that can be purged one day; local time in seconds. */
@@ -110,7 +113,7 @@ final class Purge {
     }
 
     PurgeProgress progress() {
-        return new PurgeProgress(phase, done, lastEnded, store.reconciler().purged());
+        return new PurgeProgress(phase, done, intervalBegan, store.reconciler().purged());
     }
 
     // When
@@ -128,8 +131,13 @@ final class Purge {
 
     boolean isDue() {
         if (resumeAt != null) return gcBefore() > 0;
-        return oldest.get() < gcBefore()
-                && FBUtilities.nowInSeconds() - lastEnded >= store.purgeIntervalSeconds();
+        if (oldest.get() >= gcBefore()) return false;
+        if (intervalBegan == 0) {
+            // The first interval; remembered, for a node that is restarted every day.
+            intervalBegan = FBUtilities.nowInSeconds();
+            remember();
+        }
+        return FBUtilities.nowInSeconds() - intervalBegan >= store.purgeIntervalSeconds();
     }
 
     // How
@@ -205,7 +213,7 @@ final class Purge {
             // What a resumed one had rewritten before is not known in this process.
             written(resumed ? 0 : reconciler.kept());
             sweep(database, background);
-            lastEnded = FBUtilities.nowInSeconds();
+            intervalBegan = FBUtilities.nowInSeconds();
             remember();
             complete = true;
         } finally {

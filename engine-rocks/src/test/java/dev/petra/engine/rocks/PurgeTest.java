@@ -349,10 +349,10 @@ class PurgeTest {
                 !stored().isEmpty() && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(50);
         assertThat(stored()).isEmpty();
         for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-                store.purgeProgress().lastEndedSeconds() == 0 && System.nanoTime() < end; )
+                store.purgeProgress().removed() == 0 && System.nanoTime() < end; )
             TimeUnit.MILLISECONDS.sleep(50);
         PurgeProgress progress = store.purgeProgress();
-        assertThat(progress.lastEndedSeconds()).isPositive();
+        assertThat(progress.waitsSinceSeconds()).isPositive();
         assertThat(progress.removed()).isPositive();
     }
 
@@ -365,6 +365,24 @@ class PurgeTest {
         reopen();
         assertThat(store.tick()).isFalse();
         assertThat(store.catalog().purge()).isNull();
+    }
+
+    /** Not at once after each start, and yet one day although the node is started every hour. */
+    @Test
+    void theFirstIntervalCountsFromTheFirstThingToPurge() throws RocksDBException {
+        try (RocksEngine patient = Tables.engine(Map.of("purge_interval", "1d"))) {
+            StoreSpec spec =
+                    new StoreSpec(directory.resolve("2"), "t", 1, table.ref(), mayPurge::get);
+            RocksStore first = (RocksStore) patient.openStore(spec);
+            first.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+            assertThat(first.tick()).isFalse();
+            String began = first.catalog().purge();
+            assertThat(began).isNotNull();
+            first.close();
+            RocksStore again = (RocksStore) patient.openStore(spec);
+            assertThat(again.tick()).isFalse();
+            assertThat(again.catalog().purge()).isEqualTo(began);
+        }
     }
 
     @Test
