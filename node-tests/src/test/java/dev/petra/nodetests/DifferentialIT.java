@@ -2,6 +2,7 @@
 package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.fail;
 
 import dev.petra.engine.mutants.NamedMutations;
 import java.io.IOException;
@@ -19,6 +20,7 @@ import java.util.jar.Attributes;
 import java.util.jar.JarEntry;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -26,8 +28,9 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Random CQL against {@code rocks} and Cassandra's own storage in one node, compared after each
- * step, over restarts and kills and under different engine options. {@code -Dpetra.seed=} replays;
- * {@code -Dpetra.fuzz.minutes=} or {@code -P long} for how long.
+ * step, over restarts and kills and under different engine options. {@code -Dpetra.seed=} and
+ * {@code -Dpetra.fuzz.options=} replay; {@code -Dpetra.fuzz.minutes=} or {@code -P long} for how
+ * long. What is found is left in {@code target/differential-<seed>.txt}.
  */
 @Timeout(value = 24, unit = TimeUnit.HOURS)
 class DifferentialIT {
@@ -39,18 +42,32 @@ class DifferentialIT {
 
     private static final long SECONDS_OF_A_LIFE = Long.getLong("petra.fuzz.life", 40);
 
+    private static final String NEVER = "3650d";
+
     /** Each life of the node has the next of these; the data must not notice. */
     private static final List<Map<String, String>> OPTIONS =
             List.of(
-                    Map.of(),
-                    Map.of("large_cell", "1B", "write_buffer", "64KiB", "block_size", "1KiB"),
-                    Map.of("large_cell", "100B"));
+                    Map.of("purge_interval", NEVER),
+                    Map.of(
+                            "purge_interval",
+                            NEVER,
+                            "large_cell",
+                            "1B",
+                            "write_buffer",
+                            "64KiB",
+                            "block_size",
+                            "1KiB"),
+                    Map.of("purge_interval", "1s", "large_cell", "100B"));
+
+    private static final int FIRST_OPTIONS = Integer.getInteger("petra.fuzz.options", 0);
 
     private static final int NATIVE_PORT = TestNode.freePort();
     private static final int STORAGE_PORT = TestNode.freePort();
     private static final int JMX_PORT = TestNode.freePort();
 
-    @TempDir static Path directory;
+    @TempDir(cleanup = org.junit.jupiter.api.io.CleanupMode.ON_SUCCESS)
+    static Path directory;
+
     private static Path jar;
 
     @BeforeAll
@@ -104,7 +121,6 @@ class DifferentialIT {
                         List.of(
                                 "-javaagent:" + jar,
                                 "-Dfuzz.go=" + go,
-                                "-Dfuzz.large=" + (options.isEmpty() ? 16_384 : 100),
                                 "-Dcassandra.clock=dev.petra.nodetests.fuzz.FuzzClock",
                                 "-Dfuzz.clock=" + clock));
         if (fault != null) jvm.add("-Dfuzz.fault=" + fault);
@@ -145,12 +161,37 @@ class DifferentialIT {
         return result;
     }
 
-    private static Properties task(long seed, long seconds, String survivors) {
+    private static Properties task(
+            int life, long seed, long seconds, Map<String, String> options, String survivors) {
         Properties task = new Properties();
+        task.setProperty("life", Integer.toString(life));
         task.setProperty("seed", Long.toString(seed));
         task.setProperty("seconds", Long.toString(seconds));
+        task.setProperty("purges", Boolean.toString(!NEVER.equals(options.get("purge_interval"))));
         task.setProperty("survivors", survivors);
         return task;
+    }
+
+    private static String figures(Properties result) {
+        return String.join(
+                ", ",
+                Stream.of(
+                                "histories",
+                                "resumed",
+                                "steps",
+                                "statements",
+                                "refused",
+                                "queries",
+                                "queries refused",
+                                "queries with rows",
+                                "iterators",
+                                "digests")
+                        .map(name -> result.getProperty(name) + " " + name)
+                        .toList());
+    }
+
+    private static long figure(List<Properties> results, String name) {
+        return results.stream().mapToLong(result -> Long.parseLong(result.getProperty(name))).sum();
     }
 
     @Test
@@ -160,13 +201,22 @@ class DifferentialIT {
         long seed = SEED;
         long clock = 2_000_000_000_000L;
         String survivors = "";
+        List<Properties> results = new ArrayList<>();
         for (int life = 0; System.nanoTime() - end < 0 || life < 2; life++) {
             Path go = directory.resolve("go" + life);
-            Map<String, String> options = OPTIONS.get(life % OPTIONS.size());
+            int set = (FIRST_OPTIONS + life) % OPTIONS.size();
+            Map<String, String> options = OPTIONS.get(set);
             try (TestNode node = node(directory.resolve("node"), go, clock, options, null)) {
-                Properties result = live(node, go, task(seed, SECONDS_OF_A_LIFE, survivors));
-                System.out.println("life " + life + " " + options + ": " + result.get("figures"));
-                assertThat(result.getProperty("difference")).isNull();
+                Properties result =
+                        live(node, go, task(life, seed, SECONDS_OF_A_LIFE, options, survivors));
+                System.out.println("life " + life + " " + options + ": " + figures(result));
+                String difference = result.getProperty("difference");
+                if (difference != null) {
+                    String report = "-Dpetra.fuzz.options=" + set + " " + difference;
+                    Files.writeString(Path.of("target", "differential-" + SEED + ".txt"), report);
+                    fail(report);
+                }
+                results.add(result);
                 survivors = result.getProperty("survivors");
                 clock = Long.parseLong(result.getProperty("clock")) + 1_000;
                 seed += 1_000_000;
@@ -175,6 +225,12 @@ class DifferentialIT {
                 if (life % 2 == 1 || MINUTES <= 10) node.process().stop();
             }
         }
+        // Two that refuse everything are equal too.
+        assertThat(figure(results, "refused")).isLessThan(figure(results, "statements") / 5);
+        assertThat(figure(results, "queries with rows"))
+                .isGreaterThan(figure(results, "queries") / 4);
+        assertThat(figure(results, "digests")).isGreaterThan(figure(results, "iterators") / 8);
+        assertThat(figure(results, "resumed")).isPositive();
     }
 
     @Test
@@ -189,13 +245,13 @@ class DifferentialIT {
             long start = System.nanoTime();
             try (TestNode node =
                     node(directory.resolve(fault), go, 2_000_000_000_000L, Map.of(), fault)) {
-                Properties result = live(node, go, task(SEED, 120, ""));
+                Properties result = live(node, go, task(0, SEED, 120, Map.of(), ""));
                 assertThat(result.getProperty("difference")).describedAs(fault).isNotNull();
                 System.out.println(
                         "fault "
                                 + fault
                                 + " found after "
-                                + result.get("figures")
+                                + figures(result)
                                 + ", with shrinking "
                                 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start)
                                 + " s: "

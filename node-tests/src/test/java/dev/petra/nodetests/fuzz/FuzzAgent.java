@@ -13,7 +13,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Brings the fuzzer into a node. Waits for the file {@code -Dfuzz.go}, a properties file with what
- * to do (seed, seconds, survivors), and leaves {@code <file>.done}: result, survivors, clock.
+ * to do (seed, seconds, life, purges, survivors), and leaves {@code <file>.done}: difference,
+ * survivors, clock, figures.
  */
 public final class FuzzAgent {
     private FuzzAgent() {}
@@ -57,15 +58,17 @@ public final class FuzzAgent {
 
     private static void fuzz(Properties task, Properties done) {
         Fuzzer.prepare();
-        String difference = Fuzzer.afterRestart(task.getProperty("survivors", ""));
-        Fuzzer fuzzer = new Fuzzer();
-        if (difference == null)
-            difference =
-                    fuzzer.run(
-                            Long.parseLong(task.getProperty("seed")),
-                            TimeUnit.SECONDS.toNanos(Long.parseLong(task.getProperty("seconds"))));
+        Fuzzer fuzzer =
+                new Fuzzer(
+                        Integer.parseInt(task.getProperty("life")),
+                        Boolean.parseBoolean(task.getProperty("purges")));
+        String difference =
+                fuzzer.run(
+                        task.getProperty("survivors"),
+                        Long.parseLong(task.getProperty("seed")),
+                        TimeUnit.SECONDS.toNanos(Long.parseLong(task.getProperty("seconds"))));
         if (difference != null) done.setProperty("difference", difference);
         done.setProperty("survivors", fuzzer.survivors());
-        done.setProperty("figures", fuzzer.figures());
+        fuzzer.figures(done);
     }
 }

@@ -5,126 +5,214 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.db.ConsistencyLevel;
 
-/** Runs histories, compares after each step, and shrinks the first that differs. */
+/**
+ * Runs histories, compares after each step, and shrinks the first that differs. Some go on in the
+ * next process: what a history did so far is generated again, not executed.
+ */
 final class Fuzzer {
     private static final int STEPS = 60;
+    private static final int STEPS_AFTER_A_RESTART = 25;
+    private static final int LIVES = 3;
+    private static final int QUERIES = 2;
     private static final int SURVIVORS = 6;
+    private static final String PAGES = " -- pages of ";
     private static final long SHRINK_NANOS = TimeUnit.SECONDS.toNanos(90);
 
-    private final Deque<Twins> survivors = new ArrayDeque<>();
+    private final boolean purgesUnasked;
+    private final int life;
+    private final Deque<Run> survivors = new ArrayDeque<>();
     private int histories;
     private int steps;
-    private int queries;
+    private int resumed;
 
-    static void prepare() {
-        execute(
-                "CREATE KEYSPACE IF NOT EXISTS fuzz WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
-        execute("CREATE TYPE IF NOT EXISTS fuzz.pair (a int, b text)");
+    Fuzzer(int life, boolean purgesUnasked) {
+        this.life = life;
+        this.purgesUnasked = purgesUnasked;
     }
 
-    private static void execute(String cql) {
-        QueryProcessor.process(cql, ConsistencyLevel.ONE);
+    static void prepare() {
+        QueryProcessor.process(
+                "CREATE KEYSPACE IF NOT EXISTS fuzz WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}",
+                ConsistencyLevel.ONE);
+    }
+
+    /** A history on its way, with what it did so far. */
+    private static final class Run {
+        final long seed;
+        final History history;
+        final Twins twins;
+        final List<String> script = new ArrayList<>();
+
+        /** Its lives so far, as {@code <life>:<steps>:<purges unasked>,...}. */
+        String lives = "";
+
+        Run(long seed) {
+            this.seed = seed;
+            this.history = new History(seed);
+            this.twins = new Twins("h" + Long.toUnsignedString(seed, 36), history);
+        }
+
+        /** The next step, and what to ask after it, which is also random. */
+        String next(boolean purgesUnasked, List<String> queries) {
+            String step = history.next(purgesUnasked);
+            script.add(step);
+            for (int i = 0; i < QUERIES; i++)
+                queries.add(history.select() + PAGES + (script.size() + i) % 4);
+            return step;
+        }
     }
 
     /**
-     * Runs histories of consecutive seeds.
+     * Goes on with what an earlier process left, then runs histories of consecutive seeds.
      *
+     * @param left {@link #survivors} of the process before
      * @return null, or the report of a difference
      */
-    String run(long seed, long nanos) {
+    String run(String left, long seed, long nanos) {
         long end = System.nanoTime() + nanos;
-        for (long s = seed; System.nanoTime() - end < 0; s++) {
-            String report = history(s);
+        for (String survivor : left.split(" ", -1)) {
+            if (survivor.isEmpty()) continue;
+            String report = resume(survivor);
             if (report != null) return report;
         }
+        for (long s = seed; System.nanoTime() - end < 0; s++) {
+            Run run = new Run(s);
+            String report = proceed(run, STEPS, true);
+            if (report != null) return report;
+            histories++;
+            keep(run);
+        }
         return null;
     }
 
-    private String history(long seed) {
-        History history = new History(seed);
-        Twins twins = new Twins("h" + Long.toUnsignedString(seed, 36));
-        List<String> script = new ArrayList<>();
+    private void keep(Run run) {
+        survivors.add(run);
+        if (survivors.size() > SURVIVORS) survivors.remove().twins.drop();
+    }
+
+    private String resume(String survivor) {
+        String[] parts = survivor.split("=", -1);
+        Run run = new Run(Long.parseLong(parts[0]));
+        String[] lives = parts[1].split(",", -1);
+        for (String before : lives) {
+            String[] figures = before.split(":", -1);
+            if (!run.lives.isEmpty()) restarted(run, Integer.parseInt(figures[0]));
+            for (int i = Integer.parseInt(figures[1]); i > 0; i--)
+                run.next(Boolean.parseBoolean(figures[2]), new ArrayList<>());
+            run.lives += (run.lives.isEmpty() ? "" : ",") + before;
+        }
+        restarted(run, life);
         try {
-            twins.create(history.create());
-            for (int i = 0; i < STEPS; i++) {
-                String step = history.next();
-                script.add(step);
-                apply(twins, step);
-                compare(twins, script, "SELECT * FROM @t", 0);
-                for (int q = 0; q < 2; q++) compare(twins, script, history.select(), i % 4);
+            run.twins.compare("SELECT * FROM @t", 2);
+        } catch (Twins.Difference e) {
+            // Seen where a column of a user type was dropped and added again: nothing to compare
+            // with, and nothing of ours.
+            if (!e.stockFailed) return report(run, e);
+            System.err.println("Cassandra's own table cannot be read after a restart: " + survivor);
+            run.twins.drop();
+            return null;
+        } catch (RuntimeException | AssertionError e) {
+            return report(run, e);
+        }
+        resumed++;
+        String report = proceed(run, STEPS_AFTER_A_RESTART, false);
+        if (report != null) return report;
+        if (lives.length + 1 < LIVES) keep(run);
+        else run.twins.drop();
+        return null;
+    }
+
+    private static void restarted(Run run, int life) {
+        run.history.restarted(life);
+        run.script.add("restart");
+    }
+
+    private String proceed(Run run, int count, boolean isNew) {
+        try {
+            if (isNew) run.twins.create(run.history.create());
+            for (int i = 0; i < count; i++) {
+                List<String> queries = new ArrayList<>();
+                String step = run.next(purgesUnasked, queries);
+                apply(run.twins, step);
+                run.twins.compare("SELECT * FROM @t", 0);
+                for (String query : queries) {
+                    run.script.add(query);
+                    apply(run.twins, query);
+                    run.script.remove(run.script.size() - 1);
+                }
                 steps++;
             }
-            histories++;
         } catch (RuntimeException | AssertionError e) {
-            return "-Dpetra.seed="
-                    + seed
-                    + "\n"
-                    + e
-                    + "\n\nshrunk:\n"
-                    + shrunk(history.create(), script);
+            return report(run, e);
         }
-        survivors.add(twins);
-        if (survivors.size() > SURVIVORS) survivors.remove().drop();
+        run.lives += (run.lives.isEmpty() ? "" : ",") + life + ":" + count + ":" + purgesUnasked;
         return null;
-    }
-
-    private void compare(Twins twins, List<String> script, String select, int page) {
-        script.add(select);
-        twins.compare(select, page);
-        script.remove(script.size() - 1);
-        queries++;
     }
 
     private static void apply(Twins twins, String step) {
-        FuzzClock.move(1);
-        if (step.equals("flush")) twins.flush();
-        else if (step.equals("compact")) {
-            twins.flush();
-            twins.compact();
-        } else if (step.startsWith("clock ")) {
-            FuzzClock.move(Long.parseLong(step.substring("clock ".length())));
-        } else if (step.startsWith("SELECT")) {
-            twins.compare(step, 2);
-        } else {
-            for (String statement : step.split("\n", -1)) {
-                twins.execute(statement);
-                FuzzClock.move(1);
-            }
+        for (String part : step.split("\n", -1)) {
+            if (part.equals("flush")) twins.flush();
+            else if (part.equals("compact")) {
+                twins.flush();
+                twins.compact();
+            } else if (part.startsWith("clock ")) {
+                FuzzClock.move(Long.parseLong(part.substring("clock ".length())));
+            } else if (part.startsWith("SELECT")) {
+                int at = part.indexOf(PAGES);
+                twins.compare(
+                        part.substring(0, at),
+                        Integer.parseInt(part.substring(at + PAGES.length())));
+            } else if (!part.equals("restart")) twins.execute(part);
         }
     }
 
     // Shrinking: whatever can be left out while the two still differ
 
-    private String shrunk(String create, List<String> script) {
+    private int attempts;
+
+    private String report(Run run, Throwable difference) {
+        return "-Dpetra.seed="
+                + run.seed
+                + " (life "
+                + life
+                + ", after "
+                + run.lives
+                + ")\n"
+                + difference
+                + "\n\nshrunk:\n"
+                + shrunk(run);
+    }
+
+    private String shrunk(Run run) {
         long end = System.nanoTime() + SHRINK_NANOS;
-        List<String> left = new ArrayList<>(script);
-        String difference = difference(create, left);
-        if (difference == null) return "(it does not happen again)\n" + text(create, left);
+        List<String> left = new ArrayList<>(run.script);
+        String difference = difference(run, left);
+        if (difference == null)
+            return "(it does not happen again in this process)\n" + text(run, left);
         for (int chunk = left.size() / 2; chunk > 0; chunk /= 2)
             for (int at = 0; at < left.size() && System.nanoTime() - end < 0; ) {
                 List<String> fewer = new ArrayList<>(left);
                 fewer.subList(at, Math.min(at + chunk, fewer.size())).clear();
-                String still = difference(create, fewer);
+                String still = difference(run, fewer);
                 if (still == null) at += chunk;
                 else {
                     left = fewer;
                     difference = still;
                 }
             }
-        return text(create, left) + difference;
+        return text(run, left) + difference;
     }
 
-    private int attempts;
-
-    private String difference(String create, List<String> script) {
-        Twins twins = new Twins("shrink" + attempts++);
+    private String difference(Run run, List<String> script) {
+        Twins twins = new Twins("shrink" + attempts++, run.history);
         try {
-            twins.create(create);
+            twins.create(run.history.create());
             for (String step : script) apply(twins, step);
             twins.compare("SELECT * FROM @t", 2);
             return null;
@@ -135,41 +223,31 @@ final class Fuzzer {
         }
     }
 
-    private static String text(String create, List<String> script) {
-        return create + ";\n" + String.join(";\n", script) + ";\n";
+    private static String text(Run run, List<String> script) {
+        return "CREATE TYPE @u (a int, b text);\n"
+                + run.history.create()
+                + ";\n"
+                + String.join(";\n", script)
+                + ";\n";
     }
 
     // From one process to the next
 
-    /** The tables that are left, to be compared again by a process that comes after. */
+    /** The histories that a process that comes after may go on with. */
     String survivors() {
-        return String.join(" ", survivors.stream().map(Twins::rocks).toList());
+        return String.join(" ", survivors.stream().map(run -> run.seed + "=" + run.lives).toList());
     }
 
-    /** Compares what an earlier process left. */
-    static String afterRestart(String survivors) {
-        for (String rocks : survivors.split(" ", -1)) {
-            if (rocks.isEmpty()) continue;
-            Twins twins = new Twins(rocks.substring(0, rocks.length() - 2));
-            try {
-                twins.compare("SELECT * FROM @t", 2);
-                twins.compact();
-                twins.compare("SELECT * FROM @t", 3);
-            } catch (Twins.Difference e) {
-                // Seen where a column of a user type was dropped and added again: nothing to
-                // compare with, and nothing of ours.
-                if (!e.stockFailed) return "after a restart: " + rocks + "\n" + e;
-                System.err.println(
-                        "Cassandra's own table cannot be read after a restart: " + rocks);
-            } catch (RuntimeException | AssertionError e) {
-                return "after a restart: " + rocks + "\n" + e;
-            }
-            twins.drop();
-        }
-        return null;
-    }
-
-    String figures() {
-        return histories + " histories, " + steps + " steps, " + queries + " queries";
+    void figures(Properties into) {
+        into.setProperty("histories", Integer.toString(histories));
+        into.setProperty("resumed", Integer.toString(resumed));
+        into.setProperty("steps", Integer.toString(steps));
+        into.setProperty("statements", Twins.Figures.ACCEPTED.toString());
+        into.setProperty("refused", Twins.Figures.REFUSED.toString());
+        into.setProperty("queries", Twins.Figures.QUERIES.toString());
+        into.setProperty("queries refused", Twins.Figures.QUERIES_REFUSED.toString());
+        into.setProperty("queries with rows", Twins.Figures.QUERIES_WITH_ROWS.toString());
+        into.setProperty("iterators", Twins.Figures.ITERATORS.toString());
+        into.setProperty("digests", Twins.Figures.DIGESTS.toString());
     }
 }

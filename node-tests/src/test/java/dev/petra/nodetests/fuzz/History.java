@@ -11,13 +11,16 @@ import java.util.Set;
 
 /**
  * A random table and random statements for it: few keys, few clusterings, few values and few
- * timestamps, so that everything meets everything else, ties included.
+ * timestamps, so that everything meets everything else, ties included. Some tables count, some are
+ * written by light-weight transactions, some have long partitions, some timestamps of far away.
+ *
+ * <p>Statements name the table by {@code @t}, its user type by {@code @u}, and long values by
+ * {@code {{what*times}}}.
  *
  * <p>Left out, because Cassandra's own answer depends on what was merged with what: deletions of
- * ranges and partitions at one timestamp with different local times (each has a timestamp of its
- * own); writes older than what may have been purged (timestamps go up when the clock moves); drops
- * at fractions of a millisecond (Cassandra forgets them when it restarts); deleting counters and
- * counting on.
+ * ranges and partitions at one timestamp with different local times; writes older than what may
+ * have been purged; drops of columns that have cells newer than the drop; drops at fractions of a
+ * millisecond (Cassandra forgets them when it restarts); deleting counters and counting on.
  */
 final class History {
     private static final Map<String, List<String>> VALUES = new LinkedHashMap<>();
@@ -28,7 +31,8 @@ final class History {
         VALUES.put("bigint", List.of("-9223372036854775808", "0", "7"));
         VALUES.put("blob", List.of("0x", "0x00", "0x00ff", "0xff"));
         VALUES.put("decimal", List.of("1", "2.0", "-0.5", "1e10"));
-        VALUES.put("varint", List.of("0", "-1", "128", "99999999999999999999"));
+        // One of them in more bytes than it needs.
+        VALUES.put("varint", List.of("0", "blob_as_varint(0x0005)", "128", "99999999999999999999"));
         VALUES.put("boolean", List.of("true", "false"));
         VALUES.put("double", List.of("-1.5", "0", "1e300"));
         VALUES.put("float", List.of("-1.5", "0", "2"));
@@ -53,13 +57,13 @@ final class History {
         VALUES.put("frozen<set<text>>", List.of("{}", "{'a'}", "{'a', 'b'}"));
         VALUES.put("frozen<map<int, text>>", List.of("{}", "{1: 'a'}"));
         VALUES.put("frozen<tuple<int, text>>", List.of("(1, 'a')", "(null, 'b')"));
-        VALUES.put("frozen<pair>", List.of("{a: 1, b: 'x'}", "{a: 2}"));
+        VALUES.put("frozen<@u>", List.of("{a: 1, b: 'x'}", "{a: 2}"));
         VALUES.put("vector<float, 2>", List.of("[0, 1]", "[1, 0]"));
         VALUES.put("duration", List.of("1d", "2h3s"));
     }
 
     private static final List<String> COLLECTIONS =
-            List.of("list<int>", "set<text>", "map<int, text>", "pair");
+            List.of("list<int>", "set<text>", "map<int, text>", "@u");
 
     private record Column(String name, String type) {
         boolean isCollection() {
@@ -72,24 +76,43 @@ final class History {
     private final List<Column> clusterings = new ArrayList<>();
     private final List<Column> statics = new ArrayList<>();
     private final List<Column> regulars = new ArrayList<>();
-    private final Set<Long> deletionTimes = new HashSet<>();
+    private final List<String> order = new ArrayList<>();
     private final boolean counter;
+    private final boolean transactions;
+    private final boolean wide;
+    private final boolean faraway;
+    private final boolean oneMutation;
+    private final int large;
     private final String create;
+
+    /** Timestamps of covering deletions: of this second, which may tie, and of those before. */
+    private final Set<Long> deletionTimes = new HashSet<>();
+
+    private final Set<Long> olderDeletionTimes = new HashSet<>();
     private long base;
+    private boolean mayPurge;
     private int added;
+    private int renamed;
+    private int fields;
 
     History(long seed) {
         this.random = new Random(seed);
-        this.counter = random.nextInt(10) == 0;
+        int kind = random.nextInt(20);
+        this.counter = kind < 2;
+        this.transactions = kind == 2;
+        this.wide = kind > 2 && random.nextInt(5) == 0;
+        this.faraway = kind > 2 && random.nextInt(5) == 0;
+        this.oneMutation = kind > 2 && random.nextBoolean();
+        this.large = pick(2, 100, 16_384);
         List<String> comparable = new ArrayList<>(VALUES.keySet());
         comparable.remove("duration");
         for (int i = 0; i <= random.nextInt(2); i++)
             keys.add(new Column("k" + i, i == 0 ? pick("int", "text", "blob") : pick(comparable)));
-        for (int i = pick(0, 1, 1, 1, 2, 2, 3); i > 0; i--)
-            clusterings.add(
-                    new Column(
-                            "c" + clusterings.size(),
-                            random.nextInt(3) == 0 ? "int" : pick(comparable)));
+        for (int i = wide ? pick(1, 2) : pick(0, 1, 1, 1, 2, 2, 3); i > 0; i--) {
+            boolean isInt = random.nextInt(3) == 0 || (wide && clusterings.isEmpty());
+            clusterings.add(new Column("c" + clusterings.size(), isInt ? "int" : pick(comparable)));
+            order.add(random.nextBoolean() ? " DESC" : " ASC");
+        }
         if (!clusterings.isEmpty())
             for (int i = pick(0, 0, 1, 2); i > 0; i--)
                 statics.add(new Column("s" + statics.size(), type()));
@@ -103,8 +126,27 @@ final class History {
         return random.nextInt(3) == 0 ? pick(COLLECTIONS) : pick(new ArrayList<>(VALUES.keySet()));
     }
 
+    /** A table {@code @t}, for which there is a type {@code @u} with fields a and b. */
     String create() {
         return create;
+    }
+
+    /** Writes without timestamps of their own: each execution has others. */
+    boolean hasOwnTimestamps() {
+        return !counter && !transactions;
+    }
+
+    /** Modifications are to be executed once, for both tables. */
+    boolean isOneMutation() {
+        return oneMutation;
+    }
+
+    /** Goes on in a new process, which has not purged anything yet. */
+    void restarted(int life) {
+        base = 1_000_000L * life;
+        mayPurge = false;
+        olderDeletionTimes.addAll(deletionTimes);
+        deletionTimes.clear();
     }
 
     private String createStatement() {
@@ -118,44 +160,64 @@ final class History {
         if (!clusterings.isEmpty()) cql.append(", ").append(names(clusterings));
         cql.append("))");
         List<String> options = new ArrayList<>();
-        if (!clusterings.isEmpty()) {
-            List<String> order = new ArrayList<>();
-            for (Column column : clusterings)
-                order.add(column.name + (random.nextBoolean() ? " DESC" : " ASC"));
-            options.add("CLUSTERING ORDER BY (" + String.join(", ", order) + ")");
-        }
+        if (!clusterings.isEmpty()) options.add("CLUSTERING ORDER BY (" + orderBy(false) + ")");
         options.add("gc_grace_seconds = " + pick(5, 864000));
         if (!counter && random.nextInt(6) == 0) options.add("default_time_to_live = 20");
         options.add("compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}");
         return cql.append(" WITH ").append(String.join(" AND ", options)).toString();
     }
 
+    private String orderBy(boolean reversed) {
+        List<String> parts = new ArrayList<>();
+        for (int i = 0; i < clusterings.size(); i++) {
+            boolean descending = order.get(i).equals(" DESC") != reversed;
+            parts.add(clusterings.get(i).name + (descending ? " DESC" : " ASC"));
+        }
+        return String.join(", ", parts);
+    }
+
     private static String names(List<Column> columns) {
         return String.join(", ", columns.stream().map(Column::name).toList());
     }
 
-    /** The next step: a statement, or {@code flush}, {@code compact}, or {@code clock <ms>}. */
-    String next() {
+    /**
+     * The next step: a statement or some, one a line, or {@code flush}, {@code compact}, {@code
+     * clock <ms>}.
+     *
+     * @param purgesUnasked the engine may purge whenever it likes, not only when told to compact
+     */
+    String next(boolean purgesUnasked) {
         int kind = random.nextInt(100);
         if (kind < 4) return "flush";
-        if (kind < 7) return "compact";
-        if (kind < 10) {
+        if (kind < 7) {
+            // From now on what is older than what was written may be gone.
             base += 1_000;
-            deletionTimes.clear();
-            return "clock " + (1 + random.nextInt(12)) * 1_000;
+            mayPurge = true;
+            return "compact";
         }
+        if (kind < 10) return clock((1 + random.nextInt(12)) * 1_000, purgesUnasked);
         if (kind < 13) return alter();
+        if (kind == 13 && random.nextInt(3) == 0)
+            return clock(1_000, purgesUnasked) + "\nTRUNCATE @t";
         if (counter) return count();
         if (kind < 22) {
             List<String> statements = new ArrayList<>();
-            for (int i = 1 + random.nextInt(4); i > 0; i--) statements.add(modification());
+            for (int i = 1 + random.nextInt(wide ? 25 : 4); i > 0; i--)
+                statements.add(modification(false));
             return "BEGIN "
                     + pick("UNLOGGED ", "")
                     + "BATCH "
                     + String.join("; ", statements)
                     + "; APPLY BATCH";
         }
-        return modification();
+        return modification(transactions && random.nextInt(3) > 0);
+    }
+
+    private String clock(int millis, boolean purgesUnasked) {
+        if (mayPurge || purgesUnasked) base += 1_000;
+        olderDeletionTimes.addAll(deletionTimes);
+        deletionTimes.clear();
+        return "clock " + millis;
     }
 
     private String count() {
@@ -178,7 +240,7 @@ final class History {
         return String.join(", ", parts);
     }
 
-    private String modification() {
+    private String modification(boolean conditional) {
         boolean onlyStatic = !statics.isEmpty() && random.nextInt(5) == 0;
         List<Column> columns = onlyStatic ? statics : regulars;
         String where = onlyStatic ? whereKey() : whereRow();
@@ -196,47 +258,64 @@ final class History {
                         + ") VALUES ("
                         + String.join(", ", values)
                         + ")"
+                        + (conditional ? " IF NOT EXISTS" : "")
                         + using(true);
             }
             case 3, 4, 5, 6 -> {
-                return "UPDATE @t" + using(true) + " SET " + assign(columns, this::set) + where;
+                return "UPDATE @t"
+                        + using(true)
+                        + " SET "
+                        + assign(columns, this::set)
+                        + where
+                        + (conditional ? condition(columns) : "");
             }
             case 7 -> {
                 return "DELETE "
                         + assign(columns, this::deletable)
                         + " FROM @t"
                         + using(false)
-                        + where;
+                        + where
+                        + (conditional ? " IF EXISTS" : "");
             }
             default -> {
+                if (transactions)
+                    return "DELETE FROM @t"
+                            + (conditional ? whereRow() + " IF EXISTS" : whereDeleted());
                 return "DELETE FROM @t USING TIMESTAMP " + deletionTime() + whereDeleted();
             }
         }
     }
 
+    private String condition(List<Column> columns) {
+        Column column = pick(columns);
+        if (column.isCollection() || random.nextInt(3) == 0) return " IF EXISTS";
+        return " IF " + column.name + pick(" = ", " != ", " < ") + value(column.type);
+    }
+
     private String using(boolean ttl) {
+        if (transactions)
+            return ttl && random.nextInt(6) == 0 ? " USING TTL " + pick(1, 5, 30) : "";
         String using = " USING TIMESTAMP " + timestamp();
         return ttl && random.nextInt(4) == 0 ? using + " AND TTL " + pick(0, 1, 5, 30, 600) : using;
     }
 
     private long timestamp() {
+        if (faraway && random.nextInt(12) == 0)
+            return pick(-4_000_000_000_000_000_000L, 4_000_000_000_000_000_000L);
         return base + random.nextInt(16) - 3;
     }
 
-    /** Of ranges and partitions each its own, among those of cells. */
+    /** Of ranges and partitions, among those of cells: at one timestamp at one time. */
     private long deletionTime() {
-        for (int i = 0; i < 10; i++) {
-            long time = timestamp();
-            if (deletionTimes.add(time)) return time;
-        }
-        long time = base + 20 + deletionTimes.size();
+        long time = base + random.nextInt(16) - 3;
+        while (olderDeletionTimes.contains(time)) time++;
         deletionTimes.add(time);
         return time;
     }
 
     private String insertable(Column column) {
         boolean isKey = keys.contains(column) || clusterings.contains(column);
-        if (isKey) return keys.contains(column) ? keyValue(column) : value(column.type);
+        if (isKey) return keys.contains(column) ? keyValue(column) : clustering(column);
         return random.nextInt(8) == 0 ? "null" : content(column.type);
     }
 
@@ -245,7 +324,7 @@ final class History {
             case "list<int>" -> pick("[]", "[1]", "[1, 2]");
             case "set<text>" -> pick("{}", "{'a'}", "{'a', 'b'}");
             case "map<int, text>" -> pick("{}", "{1: 'a'}", "{1: 'b', 2: 'c'}");
-            case "pair" -> pick("{a: 1}", "{a: 2, b: 'y'}");
+            case "@u" -> pick("{a: 1}", "{a: 2, b: 'y'}", "{a: 3" + field() + "}");
             default -> pick(VALUES.get(type));
         };
     }
@@ -254,10 +333,20 @@ final class History {
     private String content(String type) {
         boolean text = type.equals("text");
         if (!(text || type.equals("blob")) || random.nextInt(3) > 0) return value(type);
-        int size = Integer.getInteger("fuzz.large") + random.nextInt(3) - 1;
+        int size = large + random.nextInt(3) - 1;
         return text
-                ? "'" + pick("6", "7").repeat(size) + "'"
-                : "0x" + pick("66", "77").repeat(size);
+                ? "'{{" + pick("6", "7") + "*" + size + "}}'"
+                : "0x{{" + pick("66", "77") + "*" + size + "}}";
+    }
+
+    private String clustering(Column column) {
+        return wide && column.equals(clusterings.get(0))
+                ? Integer.toString(random.nextInt(40))
+                : value(column.type);
+    }
+
+    private String field() {
+        return fields > 0 && random.nextBoolean() ? ", f" + random.nextInt(fields) + ": 'f'" : "";
     }
 
     private String set(Column column) {
@@ -291,7 +380,7 @@ final class History {
             case "list<int>" -> column.name + "[0]";
             case "set<text>" -> column.name + "['a']";
             case "map<int, text>" -> column.name + "[" + pick("1", "2") + "]";
-            case "pair" -> column.name + ".a";
+            case "@u" -> column.name + ".a";
             default -> column.name;
         };
     }
@@ -312,7 +401,7 @@ final class History {
     private String whereRow() {
         StringBuilder where = new StringBuilder(whereKey());
         for (Column column : clusterings)
-            where.append(" AND ").append(column.name).append(" = ").append(value(column.type));
+            where.append(" AND ").append(column.name).append(" = ").append(clustering(column));
         return where.toString();
     }
 
@@ -322,7 +411,7 @@ final class History {
         int prefix = clusterings.isEmpty() ? 0 : random.nextInt(clusterings.size() + 1);
         for (int i = 0; i < prefix; i++) {
             Column column = clusterings.get(i);
-            where.append(" AND ").append(column.name).append(" = ").append(value(column.type));
+            where.append(" AND ").append(column.name).append(" = ").append(clustering(column));
         }
         if (prefix < clusterings.size() && random.nextInt(4) > 0)
             where.append(range(clusterings.get(prefix)));
@@ -336,98 +425,140 @@ final class History {
             range.append(" AND ")
                     .append(column.name)
                     .append(pick(" > ", " >= "))
-                    .append(value(column.type));
+                    .append(clustering(column));
         if ((sides & 2) != 0)
             range.append(" AND ")
                     .append(column.name)
                     .append(pick(" < ", " <= "))
-                    .append(value(column.type));
+                    .append(clustering(column));
         return range.toString();
     }
 
     private String alter() {
-        switch (random.nextInt(4)) {
+        switch (random.nextInt(7)) {
             case 0 -> {
                 Column column = new Column("x" + added++, type());
-                regulars.add(column);
-                return "ALTER TABLE @t ADD " + column.name + " " + column.type;
+                boolean isStatic = !clusterings.isEmpty() && random.nextInt(3) == 0;
+                (isStatic ? statics : regulars).add(column);
+                return "ALTER TABLE @t ADD "
+                        + column.name
+                        + " "
+                        + column.type
+                        + (isStatic ? " static" : "");
             }
             case 1 -> {
-                if (regulars.size() < 2 || counter) return "flush";
+                if (regulars.size() < 2 || counter || transactions || faraway) return "flush";
                 Column column = regulars.remove(random.nextInt(regulars.size()));
-                base += 2_000;
-                return "ALTER TABLE @t DROP " + column.name + " USING TIMESTAMP " + (base - 1_000);
+                return drop(column);
             }
             case 2 -> {
                 // Dropped and added again: old cells must not come back.
-                if (regulars.isEmpty() || counter) return "compact";
-                Column column = regulars.get(random.nextInt(regulars.size()));
-                base += 2_000;
-                return "ALTER TABLE @t DROP "
-                        + column.name
-                        + " USING TIMESTAMP "
-                        + (base - 1_000)
-                        + "\nALTER TABLE @t ADD "
-                        + column.name
-                        + " "
-                        + column.type;
+                if (regulars.isEmpty() || counter || transactions || faraway) return "flush";
+                Column column = pick(regulars);
+                return drop(column) + "\nALTER TABLE @t ADD " + column.name + " " + column.type;
+            }
+            case 3 -> {
+                List<Column> of =
+                        clusterings.isEmpty() || random.nextInt(3) == 0 ? keys : clusterings;
+                int at = random.nextInt(of.size());
+                Column column = of.get(at);
+                of.set(at, new Column("r" + renamed++, column.type));
+                return "ALTER TABLE @t RENAME " + column.name + " TO " + of.get(at).name;
+            }
+            case 4 -> {
+                List<Column> primary = new ArrayList<>(keys);
+                primary.addAll(clusterings);
+                if (primary.stream().anyMatch(column -> column.type.contains("@u"))) return "flush";
+                return "ALTER TYPE @u ADD f" + fields++ + " text";
             }
             default -> {
-                base += 1_000;
+                if (mayPurge) base += 1_000;
                 return "ALTER TABLE @t WITH gc_grace_seconds = " + pick(5, 864000);
             }
         }
     }
 
+    private String drop(Column column) {
+        base += 2_000;
+        return "ALTER TABLE @t DROP " + column.name + " USING TIMESTAMP " + (base - 1_000);
+    }
+
     /** A random query. */
     String select() {
         String columns =
-                switch (random.nextInt(6)) {
-                    case 0 -> names(regulars).isEmpty() ? "*" : regulars.get(0).name;
+                switch (random.nextInt(8)) {
+                    case 0 -> regulars.isEmpty() ? "*" : pick(regulars).name;
                     case 1 -> names(keys);
                     case 2 -> "JSON *";
                     case 3 -> functions();
+                    case 4 -> parts();
                     default -> "*";
                 };
         if (columns.isEmpty()) columns = "*";
         StringBuilder select = new StringBuilder("SELECT ").append(columns).append(" FROM @t");
-        switch (random.nextInt(8)) {
+        switch (random.nextInt(10)) {
             case 0 -> {
                 return "SELECT DISTINCT " + distinct() + " FROM @t";
             }
             case 1 -> select.append(token());
             case 2 -> {
-                if (!clusterings.isEmpty() && random.nextBoolean())
-                    return "SELECT "
-                            + names(keys)
-                            + ", count(*) FROM @t GROUP BY "
-                            + names(keys)
-                            + (random.nextBoolean() ? ", " + clusterings.get(0).name : "");
+                if (!clusterings.isEmpty()) return grouped();
             }
             case 3 -> {
                 if (!clusterings.isEmpty()) {
-                    Column last = clusterings.get(0);
+                    Column first = clusterings.get(0);
                     select.append(whereKey())
                             .append(" AND ")
-                            .append(last.name)
+                            .append(first.name)
                             .append(" IN (")
-                            .append(value(last.type))
+                            .append(clustering(first))
                             .append(", ")
-                            .append(value(last.type))
+                            .append(clustering(first))
                             .append(")");
+                    if (clusterings.size() > 1 && random.nextBoolean())
+                        select.append(range(clusterings.get(1)));
                 }
+            }
+            case 4 -> {
+                // Several partitions.
+                Column last = keys.get(keys.size() - 1);
+                for (Column key : keys) {
+                    select.append(key.equals(keys.get(0)) ? " WHERE " : " AND ").append(key.name);
+                    if (!key.equals(last)) select.append(" = ").append(keyValue(key));
+                }
+                select.append(" IN (")
+                        .append(keyValue(last))
+                        .append(", ")
+                        .append(keyValue(last))
+                        .append(")");
+                if (!clusterings.isEmpty()) select.append(range(clusterings.get(0)));
+            }
+            case 5 -> {
+                if (!regulars.isEmpty()) {
+                    Column column = pick(regulars);
+                    if (!column.isCollection() && !counter)
+                        select.append(random.nextBoolean() ? whereKey() + " AND " : " WHERE ")
+                                .append(column.name)
+                                .append(" = ")
+                                .append(content(column.type));
+                }
+            }
+            case 6 -> {
+                if (clusterings.size() > 1)
+                    select.append(whereKey())
+                            .append(" AND (")
+                            .append(names(clusterings))
+                            .append(pick(") > (", ") >= (", ") < (", ") <= ("))
+                            .append(
+                                    String.join(
+                                            ", ",
+                                            clusterings.stream().map(this::clustering).toList()))
+                            .append(")");
             }
             default -> {
                 select.append(whereDeleted());
-                if (!clusterings.isEmpty() && random.nextInt(3) == 0) {
-                    List<String> order = new ArrayList<>();
-                    boolean reversed = random.nextBoolean();
-                    for (Column column : clusterings)
-                        order.add(
-                                column.name
-                                        + (isDescending(column) != reversed ? " DESC" : " ASC"));
-                    select.append(" ORDER BY ").append(String.join(", ", order));
-                }
+                if (!clusterings.isEmpty() && random.nextInt(3) == 0)
+                    select.append(" ORDER BY ").append(orderBy(random.nextBoolean()));
             }
         }
         if (random.nextInt(5) == 0) select.append(" PER PARTITION LIMIT ").append(pick(1, 2));
@@ -435,8 +566,32 @@ final class History {
         return select.append(" ALLOW FILTERING").toString();
     }
 
-    private boolean isDescending(Column column) {
-        return create.contains(column.name + " DESC");
+    private String grouped() {
+        return "SELECT "
+                + names(keys)
+                + ", "
+                + (regulars.isEmpty() || counter || pick(regulars).isCollection()
+                        ? "count(*)"
+                        : "max(" + names(List.of(pick(clusterings))) + "), count(*)")
+                + " FROM @t"
+                + (random.nextBoolean() ? whereKey() : "")
+                + " GROUP BY "
+                + names(keys)
+                + (random.nextBoolean() ? ", " + clusterings.get(0).name : "")
+                + pick("", " LIMIT 2");
+    }
+
+    /** Single elements and fields. */
+    private String parts() {
+        List<String> parts = new ArrayList<>();
+        for (Column column : regulars)
+            switch (column.type) {
+                case "set<text>" -> parts.add(column.name + pick("['a']", "['a'..'b']"));
+                case "map<int, text>" -> parts.add(column.name + pick("[1]", "[1..2]", "[2..]"));
+                case "@u" -> parts.add(column.name + pick(".a", ".b"));
+                default -> {}
+            }
+        return String.join(", ", parts);
     }
 
     private String distinct() {
@@ -455,7 +610,7 @@ final class History {
     private String functions() {
         List<String> parts = new ArrayList<>();
         for (Column column : regulars) {
-            if (counter) parts.add(column.name);
+            if (!hasOwnTimestamps()) parts.add(column.name);
             else if (column.isCollection()) parts.add("MAXWRITETIME(" + column.name + ")");
             else {
                 parts.add("WRITETIME(" + column.name + ")");

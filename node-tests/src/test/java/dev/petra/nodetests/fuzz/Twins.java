@@ -1,44 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests.fuzz;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Pattern;
+import org.apache.cassandra.cql3.Attributes;
+import org.apache.cassandra.cql3.BatchQueryOptions;
 import org.apache.cassandra.cql3.CQLStatement;
 import org.apache.cassandra.cql3.ColumnSpecification;
 import org.apache.cassandra.cql3.QueryOptions;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.cql3.UntypedResultSet;
+import org.apache.cassandra.cql3.VariableSpecifications;
+import org.apache.cassandra.cql3.statements.BatchStatement;
+import org.apache.cassandra.cql3.statements.ModificationStatement;
 import org.apache.cassandra.cql3.statements.SelectStatement;
 import org.apache.cassandra.db.ConsistencyLevel;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.Digest;
+import org.apache.cassandra.db.IMutation;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.ReadQuery;
 import org.apache.cassandra.db.SinglePartitionReadQuery;
 import org.apache.cassandra.db.filter.ClusteringIndexNamesFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.ListType;
+import org.apache.cassandra.db.partitions.PartitionIterator;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.ComplexColumnData;
+import org.apache.cassandra.db.rows.DeserializationHelper;
 import org.apache.cassandra.db.rows.RangeTombstoneMarker;
 import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.RowIterator;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
+import org.apache.cassandra.io.util.DataInputBuffer;
+import org.apache.cassandra.io.util.DataOutputBuffer;
 import org.apache.cassandra.net.MessagingService;
 import org.apache.cassandra.schema.DroppedColumn;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.ClientState;
+import org.apache.cassandra.service.QueryState;
 import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.transport.Dispatcher;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
 
 /**
  * Two tables of one definition, {@code rocks} and Cassandra's own, and the same done to both.
- * Statements name the table by {@code @t}.
+ * Statements are those of {@link History}.
  *
  * <p>Normalised, because Cassandra itself gives either answer for the same data:
  *
@@ -46,23 +68,44 @@ import org.apache.cassandra.utils.FBUtilities;
  *   <li>iterators are read as a replica reads them for a coordinator ({@code executeLocally}),
  *       which leaves out what is past gc_grace and shows what has expired as deleted, compacted or
  *       not;
- *   <li>paths of list elements, which are made up at each execution, are shown by their order;
+ *   <li>paths of list elements, which are made up at each execution, are shown by their order,
+ *       unless one mutation went to both;
  *   <li>the deletion of a collection that is as old as that of its row, range or partition, or as
  *       its column's drop, is left out: Cassandra shows it from a memtable, not from SSTables;
  *   <li>columns that are fetched but not selected are left out, of which Cassandra shows more where
- *       they come from several sources, and queries by names altogether, for the same reason;
+ *       they come from several sources;
+ *   <li>of queries by names, for the same reason, the live rows are compared, not the iterators;
  *   <li>where any of these occurs, and where an empty static row comes out of an SSTable, digests
  *       are not compared;
- *   <li>counters' iterators are not compared: each execution has a timestamp of its own.
+ *   <li>timestamps are left out where each execution has one of its own: counters, transactions.
  * </ul>
  */
 final class Twins {
     static final String KEYSPACE = "fuzz";
 
-    private final String name;
+    private static final Pattern LONG_VALUE = Pattern.compile("\\{\\{(\\w+)\\*(\\d+)}}");
 
-    Twins(String name) {
+    /** What was compared and done, of all twins. */
+    static final class Figures {
+        static final AtomicLong ACCEPTED = new AtomicLong();
+        static final AtomicLong REFUSED = new AtomicLong();
+        static final AtomicLong QUERIES = new AtomicLong();
+        static final AtomicLong QUERIES_WITH_ROWS = new AtomicLong();
+        static final AtomicLong QUERIES_REFUSED = new AtomicLong();
+        static final AtomicLong ITERATORS = new AtomicLong();
+        static final AtomicLong DIGESTS = new AtomicLong();
+
+        private Figures() {}
+    }
+
+    private final String name;
+    private final boolean hasOwnTimestamps;
+    private final boolean isOneMutation;
+
+    Twins(String name, History history) {
         this.name = name;
+        this.hasOwnTimestamps = history.hasOwnTimestamps();
+        this.isOneMutation = history.isOneMutation();
     }
 
     String rocks() {
@@ -73,25 +116,119 @@ final class Twins {
         return name + "_s";
     }
 
-    /** What a statement did to both: results or errors, as text. */
+    private String type() {
+        return KEYSPACE + "." + name + "_u";
+    }
+
+    /** A statement as it is for one of the tables. */
+    private String of(String table, String cql) {
+        return LONG_VALUE
+                .matcher(cql)
+                .replaceAll(found -> found.group(1).repeat(Integer.parseInt(found.group(2))))
+                .replace("@t", KEYSPACE + "." + table)
+                .replace("@u", type());
+    }
+
+    /** A statement, executed for both tables, must do the same: results or errors. */
     void execute(String cql) {
+        if (!cql.contains("@t")) {
+            count(run(cql, ""));
+            return;
+        }
+        if (isOneMutation && cql.matches("(?s)(INSERT|UPDATE|DELETE|BEGIN).*")) {
+            executeOnce(cql);
+            return;
+        }
+        if (!hasOwnTimestamps) FuzzClock.move(1);
         String rocks = run(cql, rocks());
         String stock = run(cql, stock());
         same(cql, rocks, stock);
+        count(rocks);
+    }
+
+    private static void count(String result) {
+        (result.startsWith(ERROR) ? Figures.REFUSED : Figures.ACCEPTED).incrementAndGet();
+    }
+
+    /** Both tables are asked for the mutations of a statement, but those of one go to both. */
+    private void executeOnce(String cql) {
+        List<Mutation> rocks = new ArrayList<>();
+        List<Mutation> stock = new ArrayList<>();
+        String result = mutations(cql, rocks(), rocks);
+        same(cql, result, mutations(cql, stock(), stock));
+        count(result);
+        boolean isOfRocks = cql.hashCode() % 2 == 0;
+        for (Mutation mutation : isOfRocks ? rocks : stock) {
+            mutation.apply();
+            copy(mutation, isOfRocks ? stock() : rocks()).apply();
+        }
+    }
+
+    private String mutations(String cql, String table, List<Mutation> mutations) {
+        try {
+            CQLStatement statement =
+                    QueryProcessor.parseStatement(of(table, cql), ClientState.forInternalCalls());
+            BatchStatement batch =
+                    statement instanceof BatchStatement several
+                            ? several
+                            : new BatchStatement(
+                                    BatchStatement.Type.UNLOGGED,
+                                    VariableSpecifications.empty(),
+                                    List.of((ModificationStatement) statement),
+                                    Attributes.none());
+            statement.validate(ClientState.forInternalCalls());
+            QueryState state = QueryState.forInternalCalls();
+            for (IMutation mutation :
+                    batch.getMutations(
+                            state.getClientState(),
+                            BatchQueryOptions.withoutPerStatementVariables(
+                                    QueryOptions.forInternalCalls(ConsistencyLevel.ONE, List.of())),
+                            false,
+                            state.getTimestamp(),
+                            FBUtilities.nowInSeconds(),
+                            Dispatcher.RequestTime.forImmediateExecution()))
+                mutations.add((Mutation) mutation);
+            return "";
+        } catch (RuntimeException e) {
+            return error(e, table);
+        }
+    }
+
+    /** The same mutation of another table: serialised, with the other's id put in. */
+    private static Mutation copy(Mutation mutation, String table) {
+        TableId id = Schema.instance.getTableMetadata(KEYSPACE, table).id;
+        int version = MessagingService.current_version;
+        PartitionUpdate update = mutation.getPartitionUpdates().iterator().next();
+        if (mutation.getPartitionUpdates().size() != 1) throw new AssertionError("one table");
+        try (DataOutputBuffer out = new DataOutputBuffer();
+                DataOutputBuffer changed = new DataOutputBuffer()) {
+            PartitionUpdate.serializer.serialize(update, out, version);
+            id.serialize(changed);
+            changed.write(
+                    out.getData(), id.serializedSize(), out.getLength() - id.serializedSize());
+            try (DataInputBuffer in = new DataInputBuffer(changed.asNewBuffer(), false)) {
+                return new Mutation(
+                        PartitionUpdate.serializer.deserialize(
+                                in, version, DeserializationHelper.Flag.LOCAL));
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     void create(String cql) {
+        QueryProcessor.process("CREATE TYPE " + type() + " (a int, b text)", ConsistencyLevel.ONE);
         String options = cql.contains(" WITH ") ? " AND " : " WITH ";
         QueryProcessor.process(
-                cql.replace("@t", KEYSPACE + "." + rocks()) + options + "memtable = 'rocks'",
-                ConsistencyLevel.ONE);
-        QueryProcessor.process(cql.replace("@t", KEYSPACE + "." + stock()), ConsistencyLevel.ONE);
+                of(rocks(), cql) + options + "memtable = 'rocks'", ConsistencyLevel.ONE);
+        QueryProcessor.process(of(stock(), cql), ConsistencyLevel.ONE);
     }
 
     void drop() {
         for (String table : List.of(rocks(), stock()))
             QueryProcessor.process(
                     "DROP TABLE IF EXISTS " + KEYSPACE + "." + table, ConsistencyLevel.ONE);
+        QueryProcessor.process("DROP TYPE IF EXISTS " + type(), ConsistencyLevel.ONE);
     }
 
     void flush() {
@@ -116,20 +253,30 @@ final class Twins {
         }
     }
 
-    private static String run(String cql, String table) {
+    private static final String ERROR = "ERROR ";
+
+    private static String error(RuntimeException e, String table) {
+        return ERROR + e.getClass().getSimpleName() + ": " + e.getMessage().replace(table, "t");
+    }
+
+    private String run(String cql, String table) {
         try {
-            UntypedResultSet result =
-                    QueryProcessor.process(
-                            cql.replace("@t", KEYSPACE + "." + table), ConsistencyLevel.ONE);
-            return text(result);
+            return text(QueryProcessor.process(of(table, cql), ConsistencyLevel.ONE));
         } catch (RuntimeException e) {
-            return e.getClass().getSimpleName() + ": " + e.getMessage().replace(table, "t");
+            return error(e, table);
         }
     }
 
     /** Compares a query's results, whole and by pages, and the iterators behind it. */
     void compare(String select, int page) {
-        execute(select);
+        String result = run(select, rocks());
+        same(select, result, run(select, stock()));
+        Figures.QUERIES.incrementAndGet();
+        if (result.startsWith(ERROR)) {
+            Figures.QUERIES_REFUSED.incrementAndGet();
+            return;
+        }
+        if (!result.isEmpty()) Figures.QUERIES_WITH_ROWS.incrementAndGet();
         if (page > 0)
             same(
                     select + " by " + page,
@@ -138,19 +285,20 @@ final class Twins {
         Content rocks = content(select, rocks());
         Content stock = content(select, stock());
         same("iterators of " + select, rocks.text, stock.text);
-        if (rocks.isExact && stock.isExact)
+        Figures.ITERATORS.incrementAndGet();
+        if (rocks.isExact && stock.isExact) {
             same("digests of " + select, rocks.digest, stock.digest);
+            Figures.DIGESTS.incrementAndGet();
+        }
     }
 
     private static void same(String what, String rocks, String stock) {
         if (!rocks.equals(stock)) throw new Difference(what, rocks, stock);
     }
 
-    private static String paged(String select, String table, int page) {
+    private String paged(String select, String table, int page) {
         try {
-            return text(
-                    QueryProcessor.executeInternalWithPaging(
-                            select.replace("@t", KEYSPACE + "." + table), page));
+            return text(QueryProcessor.executeInternalWithPaging(of(table, select), page));
         } catch (RuntimeException e) {
             return e.getClass().getSimpleName();
         }
@@ -179,35 +327,51 @@ final class Twins {
         boolean isExact = true;
     }
 
-    private static Content content(String select, String table) {
+    private Content content(String select, String table) {
         Content content = new Content();
-        CQLStatement statement;
-        try {
-            statement =
-                    QueryProcessor.parseStatement(
-                            select.replace("@t", KEYSPACE + "." + table),
-                            ClientState.forInternalCalls());
-        } catch (RuntimeException e) {
-            content.text = e.getClass().getSimpleName();
+        SelectStatement statement =
+                (SelectStatement)
+                        QueryProcessor.parseStatement(
+                                of(table, select), ClientState.forInternalCalls());
+        ReadQuery query = statement.getQuery(QueryOptions.DEFAULT, FBUtilities.nowInSeconds());
+        Printer printer =
+                new Printer(
+                        query.metadata(), query.columnFilter(), hasOwnTimestamps, isOneMutation);
+        if (isByNames(query)) {
+            content.isExact = false;
+            for (ReadQuery one : singly(query))
+                try (ReadExecutionController controller = one.executionController();
+                        PartitionIterator partitions = one.executeInternal(controller)) {
+                    while (partitions.hasNext())
+                        try (RowIterator partition = partitions.next()) {
+                            printer.live(partition);
+                        }
+                }
+            content.text = printer.text.toString();
             return content;
         }
-        ReadQuery query =
-                ((SelectStatement) statement)
-                        .getQuery(QueryOptions.DEFAULT, FBUtilities.nowInSeconds());
-        // Counters have timestamps of their own at each execution.
-        if (isByNames(query) || query.metadata().isCounter()) return content;
-        Printer printer = new Printer(query.metadata(), query.columnFilter());
-        try (ReadExecutionController controller = query.executionController();
-                UnfilteredPartitionIterator partitions = query.executeLocally(controller)) {
-            while (partitions.hasNext())
-                try (UnfilteredRowIterator partition = partitions.next()) {
-                    printer.partition(partition);
-                }
-        }
+        for (ReadQuery one : singly(query))
+            try (ReadExecutionController controller = one.executionController();
+                    UnfilteredPartitionIterator partitions = one.executeLocally(controller)) {
+                while (partitions.hasNext())
+                    try (UnfilteredRowIterator partition = partitions.next()) {
+                        printer.partition(partition);
+                    }
+            }
         content.text = printer.text.toString();
         content.isExact = printer.isExact;
-        content.digest = digest(query);
+        if (content.isExact) content.digest = digest(query);
         return content;
+    }
+
+    /**
+     * The queries of several partitions, one by one, as a coordinator sends them. Together and with
+     * a limit Cassandra opens all of them and closes only those that it came to.
+     */
+    private static List<? extends ReadQuery> singly(ReadQuery query) {
+        return query instanceof SinglePartitionReadQuery.Group<?> group
+                ? group.queries
+                : List.of(query);
     }
 
     /** Of such queries Cassandra gives only as much as they need, and that by where it finds it. */
@@ -223,18 +387,19 @@ final class Twins {
     /** As a repair's validation digests partitions. */
     private static String digest(ReadQuery query) {
         StringBuilder text = new StringBuilder();
-        try (ReadExecutionController controller = query.executionController();
-                UnfilteredPartitionIterator partitions = query.executeLocally(controller)) {
-            while (partitions.hasNext())
-                try (UnfilteredRowIterator partition = partitions.next()) {
-                    if (partition.isEmpty()) continue;
-                    Digest digest = Digest.forValidator();
-                    UnfilteredRowIterators.digest(
-                            partition, digest, MessagingService.current_version);
-                    text.append(ByteBufferUtil.bytesToHex(ByteBuffer.wrap(digest.digest())))
-                            .append('\n');
-                }
-        }
+        for (ReadQuery one : singly(query))
+            try (ReadExecutionController controller = one.executionController();
+                    UnfilteredPartitionIterator partitions = one.executeLocally(controller)) {
+                while (partitions.hasNext())
+                    try (UnfilteredRowIterator partition = partitions.next()) {
+                        if (partition.isEmpty()) continue;
+                        Digest digest = Digest.forValidator();
+                        UnfilteredRowIterators.digest(
+                                partition, digest, MessagingService.current_version);
+                        text.append(ByteBufferUtil.bytesToHex(ByteBuffer.wrap(digest.digest())))
+                                .append('\n');
+                    }
+            }
         return text.toString();
     }
 
@@ -252,13 +417,28 @@ final class Twins {
         boolean isExact;
         private final ColumnFilter filter;
         private final TableMetadata table;
+        private final boolean withTimestamps;
+        private final boolean withPaths;
         private DeletionTime partitionDeletion = DeletionTime.LIVE;
         private DeletionTime open = DeletionTime.LIVE;
 
-        Printer(TableMetadata table, ColumnFilter filter) {
+        Printer(
+                TableMetadata table,
+                ColumnFilter filter,
+                boolean withTimestamps,
+                boolean withPaths) {
             this.table = table;
             this.filter = filter;
-            this.isExact = filter.allFetchedColumnsAreQueried();
+            this.withTimestamps = withTimestamps;
+            this.withPaths = withPaths;
+            this.isExact = withTimestamps && filter.allFetchedColumnsAreQueried();
+        }
+
+        /** What a client can see of a partition. */
+        void live(RowIterator partition) {
+            text.append(hex(partition.partitionKey().getKey())).append('\n');
+            if (!partition.staticRow().isEmpty()) row(partition.staticRow());
+            while (partition.hasNext()) row(partition.next());
         }
 
         void partition(UnfilteredRowIterator partition) {
@@ -281,11 +461,10 @@ final class Twins {
         }
 
         private void deletion(DeletionTime deletion) {
-            if (!deletion.isLive())
-                text.append(" del@")
-                        .append(deletion.markedForDeleteAt())
-                        .append('/')
-                        .append(deletion.localDeletionTime());
+            if (deletion.isLive()) return;
+            text.append(" del@");
+            if (withTimestamps) text.append(deletion.markedForDeleteAt());
+            text.append('/').append(deletion.localDeletionTime());
         }
 
         private void marker(RangeTombstoneMarker marker, boolean reversed) {
@@ -313,7 +492,16 @@ final class Twins {
                 for (ByteBuffer value : row.clustering().getBufferArray())
                     text.append(hex(value)).append(' ');
             int content = text.length();
-            if (!row.primaryKeyLivenessInfo().isEmpty()) text.append(row.primaryKeyLivenessInfo());
+            LivenessInfo liveness = row.primaryKeyLivenessInfo();
+            if (!liveness.isEmpty()) {
+                text.append("row@");
+                if (withTimestamps) text.append(liveness.timestamp());
+                if (liveness.isExpiring())
+                    text.append(" ttl ")
+                            .append(liveness.ttl())
+                            .append(" ldt ")
+                            .append(liveness.localExpirationTime());
+            }
             deletion(row.deletion().time());
             for (ColumnData data : row) {
                 if (!filter.fetchedColumnIsQueried(data.column())) continue;
@@ -338,7 +526,7 @@ final class Twins {
             if (!stands && complex.cellsCount() == 0) return;
             text.append(' ').append(complex.column().name).append(':');
             if (stands) deletion(deletion);
-            boolean list = complex.column().type instanceof ListType;
+            boolean list = complex.column().type instanceof ListType && !withPaths;
             if (list) isExact = false;
             int at = 0;
             for (Cell<?> cell : complex) {
@@ -349,7 +537,8 @@ final class Twins {
 
         private void cell(Cell<?> cell, String path) {
             text.append(path).append('=').append(hex(cell.buffer()));
-            text.append('@').append(cell.timestamp());
+            text.append('@');
+            if (withTimestamps) text.append(cell.timestamp());
             if (cell.ttl() != Cell.NO_TTL) text.append(" ttl ").append(cell.ttl());
             if (cell.localDeletionTime() != Cell.NO_DELETION_TIME)
                 text.append(" ldt ").append(cell.localDeletionTime());
@@ -366,8 +555,8 @@ final class Twins {
         Difference(String what, String rocks, String stock) {
             super(what + "\n" + lines(rocks, stock, "--- ") + lines(stock, rocks, "+++ "));
             this.stockFailed =
-                    stock.startsWith("ReadFailureException")
-                            && !rocks.startsWith("ReadFailureException");
+                    stock.startsWith(ERROR + "ReadFailureException")
+                            && !rocks.startsWith(ERROR + "ReadFailureException");
         }
 
         /** Lines that the other text has not. */
