@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks.Reconciler.
+// The native methods of dev.petra.engine.rocks.Reconciler and Cursor.
 #include <jni.h>
 
 #include "store.h"
@@ -99,4 +99,15 @@ PETRA(jbyteArray, purgeValue)
         default:
             return value;
     }
+}
+
+extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_Cursor_fetch(
+        JNIEnv* env, jclass, jlong iterator, jboolean forward, jboolean isThere, jint most,
+        jobject batch, jint batchBytes) {
+    bool isAhead;
+    uint32_t count = fetch(
+            reinterpret_cast<void*>(iterator), forward != 0, isThere != 0,
+            static_cast<uint32_t>(most), static_cast<uint8_t*>(env->GetDirectBufferAddress(batch)),
+            static_cast<size_t>(batchBytes), &isAhead);
+    return static_cast<jint>(count | (isAhead ? 0x80000000u : 0));
 }

@@ -133,6 +133,16 @@ struct Api {
     void (*setFilterFactory)(void*, void*);
     void (*setStrictMaxSuccessiveMerges)(void*, unsigned char);
     void (*setAllowUnpreparedValue)(void*, unsigned char);
+    unsigned char (*isValid)(const void*);
+    void (*next)(void*);
+    void (*previous)(void*);
+    const char* (*key)(const void*, size_t*);
+    const char* (*value)(const void*, size_t*);
+};
+
+/** The C API's iterator, rocksdb_iterator_t: nothing but RocksDB's own. */
+struct Iterator {
+    void* rep;
 };
 
 Api api;
@@ -186,6 +196,14 @@ char* fullMerge(
         const char* const* values, const size_t* sizes, int count, unsigned char* success,
         size_t* size) {
     Store* store = static_cast<Store*>(state);
+    if (base == nullptr && count == 1 &&
+        store->state.watching.load(std::memory_order_acquire) == 0) {
+        // What a row that is written once costs whoever reads it from the write buffer. RocksDB
+        // copies it, and deletes nothing.
+        *success = 1;
+        *size = sizes[0];
+        return const_cast<char*>(values[0]);
+    }
     Array<Slice>& all = operands();
     if (base != nullptr) all.push(slice(base, baseSize));
     for (int i = 0; i < count; i++) all.push(slice(values[i], sizes[i]));
@@ -265,6 +283,11 @@ const char* bind(void* env) {
     find(library, "rocksdb_options_set_strict_max_successive_merges",
          &api.setStrictMaxSuccessiveMerges);
     find(library, "rocksdb_readoptions_set_allow_unprepared_value", &api.setAllowUnpreparedValue);
+    find(library, "rocksdb_iter_valid", &api.isValid);
+    find(library, "rocksdb_iter_next", &api.next);
+    find(library, "rocksdb_iter_prev", &api.previous);
+    find(library, "rocksdb_iter_key", &api.key);
+    find(library, "rocksdb_iter_value", &api.value);
     return missing;
 }
 
@@ -281,5 +304,40 @@ void install(Store* store, void* options, bool strictSuccessiveMerges) {
 }
 
 void allowUnpreparedValue(void* readOptions) { api.setAllowUnpreparedValue(readOptions, 1); }
+
+uint32_t fetch(
+        void* rep, bool forward, bool isThere, uint32_t most, uint8_t* batch, size_t batchBytes,
+        bool* isAhead) {
+    Iterator iterator{rep};
+    uint8_t* to = batch;
+    uint32_t count = 0;
+    *isAhead = false;
+    for (bool move = !isThere; count < most; move = true) {
+        if (!api.isValid(&iterator)) break;
+        if (move) {
+            (forward ? api.next : api.previous)(&iterator);
+            if (!api.isValid(&iterator)) break;
+        }
+        size_t keySize;
+        size_t valueSize;
+        const char* key = api.key(&iterator, &keySize);
+        const char* value = api.value(&iterator, &valueSize);
+        size_t room = batchBytes - static_cast<size_t>(to - batch);
+        // Each by itself: together they could wrap around.
+        if (room < 8 || keySize > room - 8 || valueSize > room - 8 - keySize) {
+            *isAhead = true;
+            break;
+        }
+        uint32_t sizes[2] = {static_cast<uint32_t>(keySize), static_cast<uint32_t>(valueSize)};
+        memcpy(to, sizes, sizeof(sizes));
+        to += sizeof(sizes);
+        memcpy(to, key, keySize);
+        to += keySize;
+        memcpy(to, value, valueSize);
+        to += valueSize;
+        count++;
+    }
+    return count;
+}
 
 }  // namespace petra

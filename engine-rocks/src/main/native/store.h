@@ -65,4 +65,16 @@ const char* bind(void* env);
 void install(Store* store, void* options, bool strictSuccessiveMerges);
 void allowUnpreparedValue(void* readOptions);
 
+/**
+ * Moves an iterator on and copies the entries it comes to: the sizes of key and value, 4 bytes each,
+ * key, value.
+ *
+ * @param isThere whether it is on the first of them, not before it
+ * @param isAhead set to whether it is on one that had no room
+ * @return how many were copied
+ */
+uint32_t fetch(
+        void* iterator, bool forward, bool isThere, uint32_t most, uint8_t* batch,
+        size_t batchBytes, bool* isAhead);
+
 }  // namespace petra

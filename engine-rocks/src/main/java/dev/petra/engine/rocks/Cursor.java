@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
@@ -11,10 +12,19 @@ import org.rocksdb.Snapshot;
 /**
  * A position among the keys of one database, as it was when the cursor was opened. Keys and values
  * come in buffers that the next move overwrites. One thread at a time; closed once.
+ *
+ * <p>After the first moves in a row, entries are fetched many at once, in one native call: at first
+ * few, then more, so that what is fetched and not wanted stays within what was wanted.
  */
 final class Cursor implements AutoCloseable {
     private static final int INITIAL_KEY = 1 << 10;
     private static final int INITIAL_VALUE = 8 << 10;
+    private static final int BATCH_BYTES = 32 << 10;
+    private static final int FIRST_BATCH = 4;
+    private static final int MOST_OF_A_BATCH = 256;
+
+    /** Of an entry in a batch: the sizes of its key and of its value. */
+    private static final int ENTRY_HEAD = 2 * Integer.BYTES;
 
     private final RocksStore store;
     private final Database database;
@@ -25,6 +35,19 @@ final class Cursor implements AutoCloseable {
     private @Nullable ReadOptions snapshotOptions;
     private boolean keyLoaded;
     private boolean closed;
+
+    // Where the cursor is on an entry of the batch, the iterator is ahead of it.
+
+    /** The entry's place in the batch. */
+    private int at;
+
+    /** Entries of the batch from this one on; 0 while the cursor is where the iterator is. */
+    private int left;
+
+    /** Whether the iterator is on the next entry behind the batch, not on the batch's last. */
+    private boolean ahead;
+
+    private int nextBatch;
 
     Cursor(RocksStore store) {
         this.store = store;
@@ -75,6 +98,8 @@ final class Cursor implements AutoCloseable {
 
         ByteBuffer key = ByteBuffer.allocateDirect(INITIAL_KEY);
         ByteBuffer value = ByteBuffer.allocateDirect(INITIAL_VALUE);
+        final ByteBuffer batch =
+                ByteBuffer.allocateDirect(BATCH_BYTES).order(ByteOrder.nativeOrder());
         final ByteSink partition = new ByteSink();
         final ByteSink bounds = new ByteSink();
     }
@@ -91,30 +116,83 @@ final class Cursor implements AutoCloseable {
 
     /** To the first key at or behind this one. */
     void seek(ByteBuffer target) {
-        keyLoaded = false;
+        forgetBatch();
         iterator.seek(target);
     }
 
     /** To the last key at or before this one. */
     void seekForPrevious(ByteBuffer target) {
-        keyLoaded = false;
+        forgetBatch();
         iterator.seekForPrev(target);
     }
 
-    void next() {
+    private void forgetBatch() {
         keyLoaded = false;
-        iterator.next();
+        left = 0;
+        nextBatch = 0;
+    }
+
+    void next() {
+        move(true);
     }
 
     void previous() {
-        keyLoaded = false;
-        iterator.prev();
+        move(false);
     }
+
+    private void move(boolean forward) {
+        keyLoaded = false;
+        if (left > 1) {
+            at += ENTRY_HEAD + keySize() + valueSize();
+            left--;
+        } else if (nextBatch == 0) {
+            // Often there is no more than one to come.
+            nextBatch = FIRST_BATCH;
+            if (forward) iterator.next();
+            else iterator.prev();
+        } else {
+            boolean isThere = left == 1 && ahead;
+            int fetched =
+                    fetch(
+                            iterator.getNativeHandle(),
+                            forward,
+                            isThere,
+                            nextBatch,
+                            buffers.batch,
+                            BATCH_BYTES);
+            nextBatch = Math.min(2 * nextBatch, MOST_OF_A_BATCH);
+            at = 0;
+            left = fetched & Integer.MAX_VALUE;
+            ahead = fetched < 0;
+        }
+    }
+
+    private int keySize() {
+        return buffers.batch.getInt(at);
+    }
+
+    private int valueSize() {
+        return buffers.batch.getInt(at + Integer.BYTES);
+    }
+
+    /**
+     * Moves an iterator on and copies the entries it comes to, as many as have room.
+     *
+     * @param isThere whether it is on the first entry to be copied, not before it
+     * @return how many; the sign bit says that the iterator is on one that had no room
+     */
+    private static native int fetch(
+            long iterator,
+            boolean forward,
+            boolean isThere,
+            int most,
+            ByteBuffer batch,
+            int batchBytes);
 
     /** Whether it is on a key; a failed read throws here instead of looking like the end. */
     boolean isValid() {
         if (closed) throw new IllegalStateException("The iterator is closed.");
-        if (iterator.isValid()) return true;
+        if (left > 0 || iterator.isValid()) return true;
         try {
             iterator.status();
             return false;
@@ -126,10 +204,14 @@ final class Cursor implements AutoCloseable {
     /** The key, from position 0 to the limit; the caller may move the position. */
     ByteBuffer key() {
         if (!keyLoaded) {
-            int size = iterator.key(buffers.key.clear());
-            if (size > buffers.key.capacity()) {
-                buffers.key = ByteBuffer.allocateDirect(roomFor(size));
-                iterator.key(buffers.key);
+            if (left > 0) {
+                buffers.key = copied(buffers.key, at + ENTRY_HEAD, keySize());
+            } else {
+                int size = iterator.key(buffers.key.clear());
+                if (size > buffers.key.capacity()) {
+                    buffers.key = ByteBuffer.allocateDirect(roomFor(size));
+                    iterator.key(buffers.key);
+                }
             }
             keyLoaded = true;
         }
@@ -138,12 +220,22 @@ final class Cursor implements AutoCloseable {
 
     /** The value, from position 0 to the limit. */
     ByteBuffer value() {
-        int size = iterator.value(buffers.value.clear());
-        if (size > buffers.value.capacity()) {
-            buffers.value = ByteBuffer.allocateDirect(roomFor(size));
-            iterator.value(buffers.value);
+        if (left > 0) {
+            buffers.value = copied(buffers.value, at + ENTRY_HEAD + keySize(), valueSize());
+        } else {
+            int size = iterator.value(buffers.value.clear());
+            if (size > buffers.value.capacity()) {
+                buffers.value = ByteBuffer.allocateDirect(roomFor(size));
+                iterator.value(buffers.value);
+            }
         }
         return buffers.value.position(0);
+    }
+
+    private ByteBuffer copied(ByteBuffer target, int from, int size) {
+        ByteBuffer room =
+                size <= target.capacity() ? target : ByteBuffer.allocateDirect(roomFor(size));
+        return room.clear().put(0, buffers.batch, from, size).limit(size);
     }
 
     static int roomFor(int size) {

@@ -81,6 +81,8 @@ public class StoreBench {
     private RocksEngine engine;
     private RocksStore empStore;
     private RocksStore seriesStore;
+    private RocksStore deletedStore;
+    private RocksStore deletedUnflushedStore;
     private List<DecoratedKey> keys;
     private byte[][] rawKeys;
     private byte[] rawValue;
@@ -129,13 +131,29 @@ public class StoreBench {
         seriesStore.partitionKeys().put(sink, wide);
         sink.put(KeyKind.ROW);
         widePrefix = sink.copy(0, sink.position());
-        for (RocksStore store : List.of(empStore, seriesStore)) {
+        deletedStore = deleted("deleted");
+        deletedUnflushedStore = deleted("unflushed");
+        for (RocksStore store : List.of(empStore, seriesStore, deletedStore)) {
             store.flush();
             store.compact(List.of());
         }
         rawValue = empStore.database().db.get(rawKeys[0]);
         readOptions = new ReadOptions();
         writeOptions = new WriteOptions();
+    }
+
+    /** A queue: written and deleted, one by one. */
+    private RocksStore deleted(String name) {
+        RocksStore store = Tables.open(engine, directory.resolve(name), series);
+        for (int i = 0; i < WIDE_ROWS; i++) {
+            var written = Tables.update(series, "wide").timestamp(i);
+            written.row(i).add("v", "x".repeat(100));
+            store.write(written.build());
+            var gone = Tables.update(series, "wide").timestamp(i + 1);
+            gone.row(i).delete();
+            store.write(gone.build());
+        }
+        return store;
     }
 
     private PartitionUpdate row(DecoratedKey key, int seed) {
@@ -243,6 +261,24 @@ public class StoreBench {
                 hole.consume(it.key(buffers.key.clear()));
                 hole.consume(it.value(buffers.value.clear()));
             }
+        }
+    }
+
+    @Benchmark
+    @OperationsPerInvocation(WIDE_ROWS)
+    public void sliceDeleted(Blackhole hole) {
+        all(deletedStore, hole);
+    }
+
+    @Benchmark
+    @OperationsPerInvocation(WIDE_ROWS)
+    public void sliceDeletedUnflushed(Blackhole hole) {
+        all(deletedUnflushedStore, hole);
+    }
+
+    private void all(RocksStore store, Blackhole hole) {
+        try (UnfilteredRowIterator rows = store.read(wide, Slices.ALL, allOfSeries, false)) {
+            while (rows.hasNext()) hole.consume(rows.next());
         }
     }
 
