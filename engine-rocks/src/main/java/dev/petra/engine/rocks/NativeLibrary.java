@@ -53,6 +53,7 @@ final class NativeLibrary {
             if (unpacked != null) delete(unpacked);
         }
         bind();
+        SelfTest.run(Path.of(directory));
         loaded = true;
     }
 
