@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks.Reconciler and Cursor.
+// The native methods of dev.petra.engine.rocks: Reconciler, Cursor and Database.
 #include <jni.h>
 
 #include "store.h"
@@ -110,4 +110,27 @@ extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_Cursor_fetch(
             static_cast<uint32_t>(most), static_cast<uint8_t*>(env->GetDirectBufferAddress(batch)),
             static_cast<size_t>(batchBytes), &isAhead);
     return static_cast<jint>(count | (isAhead ? 0x80000000u : 0));
+}
+
+extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_Database_setOptions(
+        JNIEnv* env, jclass, jlong db, jlong family, jobjectArray keys, jobjectArray values) {
+    constexpr jsize MOST = 16;
+    jsize count = env->GetArrayLength(keys);
+    if (count > MOST) return env->NewStringUTF("too many options at once");
+    jstring strings[2 * MOST];
+    const char* texts[2 * MOST];
+    for (jsize i = 0; i < 2 * count; i++) {
+        jobjectArray from = i < count ? keys : values;
+        strings[i] = static_cast<jstring>(env->GetObjectArrayElement(from, i % count));
+        texts[i] = env->GetStringUTFChars(strings[i], nullptr);
+        if (texts[i] == nullptr) return nullptr;  // with OutOfMemoryError
+    }
+    char* error = setOptions(
+            reinterpret_cast<void*>(db), reinterpret_cast<void*>(family), count, texts,
+            texts + count);
+    for (jsize i = 0; i < 2 * count; i++) env->ReleaseStringUTFChars(strings[i], texts[i]);
+    if (error == nullptr) return nullptr;
+    jstring result = env->NewStringUTF(error);
+    free(error);
+    return result;
 }

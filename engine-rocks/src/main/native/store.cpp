@@ -133,6 +133,7 @@ struct Api {
     void (*setFilterFactory)(void*, void*);
     void (*setStrictMaxSuccessiveMerges)(void*, unsigned char);
     void (*setAllowUnpreparedValue)(void*, unsigned char);
+    void (*setOptions)(void*, void*, int, const char* const*, const char* const*, char**);
     unsigned char (*isValid)(const void*);
     void (*next)(void*);
     void (*previous)(void*);
@@ -140,9 +141,16 @@ struct Api {
     const char* (*value)(const void*, size_t*);
 };
 
-/** The C API's iterator, rocksdb_iterator_t: nothing but RocksDB's own. */
+/** The C API's own: rocksdb_iterator_t, rocksdb_t, rocksdb_column_family_handle_t. */
 struct Iterator {
     void* rep;
+};
+struct Db {
+    void* rep;
+};
+struct Family {
+    void* rep;
+    bool immortal;
 };
 
 Api api;
@@ -283,6 +291,7 @@ const char* bind(void* env) {
     find(library, "rocksdb_options_set_strict_max_successive_merges",
          &api.setStrictMaxSuccessiveMerges);
     find(library, "rocksdb_readoptions_set_allow_unprepared_value", &api.setAllowUnpreparedValue);
+    find(library, "rocksdb_set_options_cf", &api.setOptions);
     find(library, "rocksdb_iter_valid", &api.isValid);
     find(library, "rocksdb_iter_next", &api.next);
     find(library, "rocksdb_iter_prev", &api.previous);
@@ -304,6 +313,14 @@ void install(Store* store, void* options, bool strictSuccessiveMerges) {
 }
 
 void allowUnpreparedValue(void* readOptions) { api.setAllowUnpreparedValue(readOptions, 1); }
+
+char* setOptions(void* db, void* family, int count, const char** keys, const char** values) {
+    Db wrappedDb{db};
+    Family wrappedFamily{family, true};
+    char* error = nullptr;
+    api.setOptions(&wrappedDb, &wrappedFamily, count, keys, values, &error);
+    return error;
+}
 
 uint32_t fetch(
         void* rep, bool forward, bool isThere, uint32_t most, uint8_t* batch, size_t batchBytes,

@@ -65,6 +65,9 @@ const char* bind(void* env);
 void install(Store* store, void* options, bool strictSuccessiveMerges);
 void allowUnpreparedValue(void* readOptions);
 
+/** Sets options of an open column family. @return an error that the caller frees, or null */
+char* setOptions(void* db, void* family, int count, const char** keys, const char** values);
+
 /**
  * Moves an iterator on and copies the entries it comes to: the sizes of key and value, 4 bytes each,
  * key, value.

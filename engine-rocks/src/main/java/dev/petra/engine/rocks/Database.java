@@ -4,6 +4,7 @@ package dev.petra.engine.rocks;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerArray;
@@ -147,6 +148,25 @@ final class Database implements AutoCloseable {
             }
         }
     }
+
+    /**
+     * Changes options of a column family. RocksDB's Java classes know only some of them.
+     *
+     * @throws IllegalStateException if RocksDB does not take them; none is set then
+     */
+    void setOptions(ColumnFamilyHandle family, Map<String, String> options) {
+        String error =
+                setOptions(
+                        db.getNativeHandle(),
+                        family.getNativeHandle(),
+                        options.keySet().toArray(String[]::new),
+                        options.values().toArray(String[]::new));
+        if (error != null)
+            throw new IllegalStateException("Options of " + name + ", " + options + ": " + error);
+    }
+
+    private static native @Nullable String setOptions(
+            long db, long family, String[] keys, String[] values);
 
     private IllegalStateException cancelled(@Nullable RocksDBException e) {
         return new IllegalStateException("The store of " + name + " is being closed.", e);

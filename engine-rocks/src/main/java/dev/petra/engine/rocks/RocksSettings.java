@@ -14,7 +14,8 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  *     in
  * @param writeBuffers the part of {@code memory} that write buffers of all tables may take
  * @param writeBuffer bytes of one table's write buffer before it is flushed
- * @param blockSize bytes of a data block, before compression
+ * @param blockSize bytes of a data block, before compression; 0 to have each table's {@code
+ *     chunk_length_in_kb}
  * @param backgroundThreads threads for flush and compaction, all tables together
  * @param writeStallTimeoutMillis how long a write waits for a store that is behind
  * @param largeCell from how many bytes on a cell's value lies apart from its row
@@ -43,7 +44,7 @@ record RocksSettings(
                         memory,
                         writeBuffers,
                         writeBuffer,
-                        settings.bytes("block_size", 4 << 10),
+                        settings.bytes("block_size", 0),
                         settings.count(
                                 "background_threads",
                                 Math.max(2, Runtime.getRuntime().availableProcessors() / 2),
@@ -61,7 +62,7 @@ record RocksSettings(
         atLeast("memory", memory, LEAST_MEMORY);
         atLeast("write_buffers", writeBuffers, MIB);
         atLeast("write_buffer", writeBuffer, 64 << 10);
-        atLeast("block_size", blockSize, 1 << 10);
+        if (blockSize != 0) atLeast("block_size", blockSize, 1 << 10);
         atLeast("large_cell", largeCell, 1);
         if (writeBuffers > memory)
             throw new ConfigurationException(

@@ -92,8 +92,8 @@ final class RocksStore implements TableStore {
     private final LongAdder reads = new LongAdder();
     private final SyncState unsynced = new SyncState();
 
-    /** The database while it is open, and what was read from it. */
-    private record Opened(Database database, Catalog catalog) {}
+    /** The database while it is open, what was read from it, and how its files are written. */
+    private record Opened(Database database, Catalog catalog, FileOptions files) {}
 
     static RocksStore open(RocksEngine engine, StoreSpec spec) {
         StoreFile file = new StoreFile(spec);
@@ -123,7 +123,8 @@ final class RocksStore implements TableStore {
             WriteRoom room,
             Reconciler reconciler,
             boolean create) {
-        TableOptions options = new TableOptions(engine, reconciler, create);
+        FileOptions files = FileOptions.of(spec.metadata().get().params, engine.settings());
+        TableOptions options = new TableOptions(engine, reconciler, files, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
             RocksDB db =
@@ -141,7 +142,8 @@ final class RocksStore implements TableStore {
                             handles.get(2),
                             options.owned());
             try {
-                return new Opened(database, new Catalog(database, spec.metadata().get(), room));
+                return new Opened(
+                        database, new Catalog(database, spec.metadata().get(), room), files);
             } catch (Throwable t) {
                 database.close();
                 throw t;
@@ -527,7 +529,32 @@ final class RocksStore implements TableStore {
 
     @Override
     public void flush() {
+        followTable();
         maintain(RocksStore::flush);
+    }
+
+    /**
+     * Files that are written from now on are as the table's options ask, which may have changed.
+     */
+    private void followTable() {
+        FileOptions wanted = FileOptions.of(table().params, engine.settings());
+        if (wanted.equals(opened.files)) return;
+        synchronized (this) {
+            Opened present = opened;
+            Database database = present.database;
+            if (closed || full != null || wanted.equals(present.files) || !database.acquire())
+                return;
+            try {
+                database.setOptions(database.data, wanted.asMap(false));
+                database.setOptions(database.large, wanted.asMap(true));
+                logger.info("The files of {} are written with {} from now on", name(), wanted);
+            } catch (IllegalStateException e) {
+                logger.error("{} writes its files as before until it is opened anew", name(), e);
+            } finally {
+                database.release(Database.stripe());
+            }
+            opened = new Opened(database, present.catalog, wanted);
+        }
     }
 
     static void flush(Database database) throws RocksDBException {
@@ -539,6 +566,7 @@ final class RocksStore implements TableStore {
 
     @Override
     public void compact(Collection<Range<Token>> ranges) {
+        followTable();
         maintain(
                 database -> {
                     if (ranges.isEmpty()) purge.run(database, false);
@@ -563,6 +591,7 @@ final class RocksStore implements TableStore {
      */
     boolean tick() {
         if (closed || full != null) return false;
+        followTable();
         Database database = opened.database;
         if (!database.acquire()) return false;
         try {

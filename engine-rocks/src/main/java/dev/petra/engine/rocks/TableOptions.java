@@ -10,7 +10,7 @@ import org.rocksdb.BloomFilter;
 import org.rocksdb.ChecksumType;
 import org.rocksdb.ColumnFamilyDescriptor;
 import org.rocksdb.ColumnFamilyOptions;
-import org.rocksdb.CompressionType;
+import org.rocksdb.CompressionOptions;
 import org.rocksdb.DBOptions;
 import org.rocksdb.Env;
 import org.rocksdb.InfoLogLevel;
@@ -36,7 +36,6 @@ final class TableOptions {
     private static final double BLOB_AGE_CUTOFF = 0.5;
     private static final double BLOB_GARBAGE = 0.5;
 
-    private static final double BITS_PER_KEY = 10;
     private static final int FORMAT_VERSION = 6;
     private static final long LOG_FILE_BYTES = 8 << 20;
     private static final long BYTES_PER_SYNC = 1 << 20;
@@ -45,7 +44,7 @@ final class TableOptions {
     final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
     private final List<AutoCloseable> owned = new ArrayList<>();
 
-    TableOptions(RocksEngine engine, Reconciler reconciler, boolean create) {
+    TableOptions(RocksEngine engine, Reconciler reconciler, FileOptions files, boolean create) {
         RocksSettings settings = engine.settings();
         this.database =
                 own(new DBOptions())
@@ -69,51 +68,51 @@ final class TableOptions {
                         .setKeepLogFileNum(2);
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
-                        RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler)));
+                        RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler, files)));
         columnFamilies.add(new ColumnFamilyDescriptor(CATALOG, own(new ColumnFamilyOptions())));
-        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(engine)));
+        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(engine, files)));
     }
 
-    private ColumnFamilyOptions data(RocksEngine engine, Reconciler reconciler) {
+    private ColumnFamilyOptions data(RocksEngine engine, Reconciler reconciler, FileOptions files) {
         try (Options options = new Options()) {
             // Only through such options can the native part be reached.
             reconciler.install(options, true);
-            return common(own(new ColumnFamilyOptions(options)), engine)
+            return common(own(new ColumnFamilyOptions(options)), engine, files)
                     .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
         }
     }
 
     /** Keys in ordinary files, values in blob files, which compaction does not rewrite. */
-    private ColumnFamilyOptions large(RocksEngine engine) {
-        return common(own(new ColumnFamilyOptions()), engine)
+    private ColumnFamilyOptions large(RocksEngine engine, FileOptions files) {
+        return common(own(new ColumnFamilyOptions()), engine, files)
                 .setEnableBlobFiles(true)
                 .setMinBlobSize(0)
                 .setBlobFileSize(BLOB_FILE_BYTES)
-                .setBlobCompressionType(CompressionType.LZ4_COMPRESSION)
+                .setBlobCompressionType(files.compression())
                 .setEnableBlobGarbageCollection(true)
                 .setBlobGarbageCollectionAgeCutoff(BLOB_AGE_CUTOFF)
                 .setBlobGarbageCollectionForceThreshold(BLOB_GARBAGE);
     }
 
-    private ColumnFamilyOptions common(ColumnFamilyOptions options, RocksEngine engine) {
+    private ColumnFamilyOptions common(
+            ColumnFamilyOptions options, RocksEngine engine, FileOptions files) {
         RocksSettings settings = engine.settings();
         BlockBasedTableConfig table =
                 new BlockBasedTableConfig()
                         .setBlockCache(engine.cache)
-                        .setBlockSize(settings.blockSize())
                         .setFormatVersion(FORMAT_VERSION)
                         .setChecksumType(ChecksumType.kXXH3)
-                        .setFilterPolicy(own(new BloomFilter(BITS_PER_KEY, false)))
                         .setWholeKeyFiltering(true)
                         .setOptimizeFiltersForMemory(true)
                         // Counted into the cache's budget, and kept before data blocks.
                         .setCacheIndexAndFilterBlocks(true)
                         .setCacheIndexAndFilterBlocksWithHighPriority(true)
                         .setPinL0FilterAndIndexBlocksInCache(true);
+        BloomFilter filter = files.newFilter();
+        if (filter != null) own(filter);
+        files.applyTo(options, table, own(new CompressionOptions()), filter);
         return options.setTableFormatConfig(table)
                 .setWriteBufferSize(settings.writeBuffer())
-                .setCompressionType(CompressionType.LZ4_COMPRESSION)
-                .setBottommostCompressionType(CompressionType.LZ4_COMPRESSION)
                 .setLevelCompactionDynamicLevelBytes(true)
                 .setMemtableWholeKeyFiltering(true)
                 .setMemtablePrefixBloomSizeRatio(0.02);

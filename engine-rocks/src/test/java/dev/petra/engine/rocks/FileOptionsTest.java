@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.conformance.TestTable;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.db.Slices;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.TableProperties;
+
+/** The options of a table, as they show in its data files. */
+class FileOptionsTest {
+    private static final int ROWS = 3_000;
+
+    @TempDir Path directory;
+    private RocksEngine engine;
+    private RocksStore store;
+
+    @BeforeEach
+    void open() {
+        engine = Tables.engine();
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private static TestTable defined(String options) {
+        return TestTable.of(
+                "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c)) WITH " + options);
+    }
+
+    private static void alter(TestTable table, String options) {
+        table.alter(table.metadata().unbuild().params(defined(options).metadata().params).build());
+    }
+
+    private TestTable table(String options) {
+        TestTable table = defined(options);
+        store =
+                (RocksStore)
+                        engine.openStore(
+                                new StoreSpec(directory.resolve("1"), "t", 1, table.ref()));
+        return table;
+    }
+
+    private void fill(TestTable table) {
+        for (int i = 0; i < ROWS; i++)
+            store.write(
+                    table.update("k" + i % 10)
+                            .at(1)
+                            .row(i)
+                            .set("v", "text ".repeat(60) + i)
+                            .build());
+        store.flush();
+    }
+
+    /** Of the one file there is. */
+    private TableProperties file() throws RocksDBException {
+        Database database = store.acquire();
+        try {
+            Map<String, TableProperties> files =
+                    database.db.getPropertiesOfAllTables(database.data);
+            assertThat(files).hasSize(1);
+            return files.values().iterator().next();
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    private static double blockBytes(TableProperties file) {
+        return (double) (file.getRawKeySize() + file.getRawValueSize()) / file.getNumDataBlocks();
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "'class': 'LZ4Compressor'                                              | LZ4   |"
+                        + " 16",
+                "'class': 'LZ4Compressor', 'chunk_length_in_kb': 64                    | LZ4   |"
+                        + " 64",
+                "'class': 'LZ4Compressor', 'lz4_compressor_type': 'high'               | LZ4HC |"
+                        + " 16",
+                "'class': 'ZstdCompressor', 'compression_level': 7, 'chunk_length_in_kb': 4 | ZSTD"
+                        + " | 4",
+                "'class': 'SnappyCompressor'                                           | Snappy |"
+                        + " 16",
+                "'class': 'DeflateCompressor', 'chunk_length_in_kb': 8                 | Zlib  | 8",
+                "'class': 'NoopCompressor'                                             |"
+                        + " NoCompression | 16",
+                "'enabled': 'false'                                                    |"
+                        + " NoCompression | 4",
+            })
+    void compression(String options, String name, int kib) throws RocksDBException {
+        fill(table("compression = {" + options + "}"));
+        assertThat(file().getCompressionName()).isEqualTo(name);
+        assertThat(blockBytes(file())).isBetween(0.7 * kib * 1024, 1.2 * kib * 1024);
+        if (!name.equals("NoCompression"))
+            assertThat(file().getDataSize()).isLessThan(file().getRawValueSize() / 3);
+        else assertThat(file().getDataSize()).isGreaterThan(file().getRawValueSize() / 2);
+    }
+
+    @Test
+    void theLevelOfCompression() {
+        assertThat(
+                        FileOptions.of(
+                                        defined(
+                                                        "compression = {'class': 'ZstdCompressor',"
+                                                                + " 'compression_level': -3}")
+                                                .metadata()
+                                                .params,
+                                        engine.settings())
+                                .level())
+                .isEqualTo(-3);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0.01, 9.6", "0.1, 4.8", "0.001, 14.4", "1.0, 0"})
+    void bloomFilters(double falsePositives, double bits) throws RocksDBException {
+        fill(table("bloom_filter_fp_chance = " + falsePositives));
+        assertThat(file().getFilterSize() * 8.0 / file().getNumEntries())
+                .isBetween(0.8 * bits, 1.3 * bits + 0.1);
+    }
+
+    @Test
+    void anAlterAppliesToTheNextFileAndARewriteToTheOthers() throws RocksDBException {
+        TestTable table = table("compression = {'class': 'LZ4Compressor'}");
+        fill(table);
+        alter(
+                table,
+                "compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 64}"
+                        + " AND bloom_filter_fp_chance = 0.1");
+        assertThat(file().getCompressionName()).isEqualTo("LZ4");
+        String before = Tables.text(store.read(table.key("k1"), Slices.ALL, table.all(), false));
+        store.compact(List.of());
+        assertThat(file().getCompressionName()).isEqualTo("ZSTD");
+        assertThat(blockBytes(file())).isGreaterThan(45 * 1024);
+        assertThat(file().getFilterSize() * 8.0 / file().getNumEntries()).isBetween(3.8, 6.2);
+        assertThat(Tables.text(store.read(table.key("k1"), Slices.ALL, table.all(), false)))
+                .isEqualTo(before);
+        alter(table, "compression = {'enabled': 'false'} AND bloom_filter_fp_chance = 1.0");
+        fill(table);
+        store.compact(List.of());
+        assertThat(file().getCompressionName()).isEqualTo("NoCompression");
+        assertThat(file().getFilterSize()).isZero();
+    }
+}
