@@ -321,6 +321,28 @@ public final class Hooks {
         return table == null ? null : Verbs.verify(table, options);
     }
 
+    /**
+     * Rewrites the table's files. Null if that is Cassandra's to do.
+     *
+     * @throws ExecutionException if that failed: {@code nodetool} takes an unchecked exception for
+     *     success, it tries five times and then says nothing
+     */
+    public static @Nullable AllSSTableOpStatus rewrite(
+            ColumnFamilyStore cfs, boolean onlyOldFormat, long newest) throws ExecutionException {
+        PetraMemtable table = current(cfs);
+        if (table == null) return null;
+        try {
+            return Verbs.rewrite(table, onlyOldFormat, newest);
+        } catch (RuntimeException e) {
+            throw new ExecutionException(e.getMessage(), e);
+        }
+    }
+
+    /** Removes what was deleted, and what may go of the deletions. Null if that is Cassandra's. */
+    public static @Nullable AllSSTableOpStatus garbageCollect(ColumnFamilyStore cfs) {
+        return compact(cfs) ? AllSSTableOpStatus.SUCCESSFUL : null;
+    }
+
     /** Removes what the node does not own. Null if that is Cassandra's to do. */
     public static @Nullable AllSSTableOpStatus cleanup(ColumnFamilyStore cfs) {
         PetraMemtable table = current(cfs);
@@ -338,21 +360,6 @@ public final class Hooks {
         if (table == null) return;
         Refusal refusal = Refusal.valueOf(method);
         throw Verbs.refused(table, refusal.verb(), refusal.reason());
-    }
-
-    /**
-     * {@link #refuse} where {@code nodetool} takes an unchecked exception for success: {@code
-     * upgradesstables} tries five times and then says nothing.
-     *
-     * @throws ExecutionException for an engine table, naming it
-     */
-    public static void refuseChecked(ColumnFamilyStore cfs, String method)
-            throws ExecutionException {
-        try {
-            refuse(cfs, method);
-        } catch (UnsupportedOperationException e) {
-            throw new ExecutionException(e.getMessage(), e);
-        }
     }
 
     /** {@link #refuse} for each of some tables, none meaning all of the keyspace. */

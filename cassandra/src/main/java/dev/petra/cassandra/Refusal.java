@@ -7,12 +7,6 @@ package dev.petra.cassandra;
  */
 enum Refusal {
     scrub("scrub", "it has no SSTables to scrub; 'nodetool verify' checks its files"),
-    sstablesRewrite(
-            "upgradesstables and recompress_sstables", "rewriting its files is not supported yet"),
-    garbageCollect(
-            "garbagecollect",
-            "removing deleted data by itself is not supported yet; 'nodetool compact' compacts the"
-                    + " whole table"),
     relocateSSTables("relocatesstables", "its data stays in one data directory"),
     forceCompactionForKey(
             "compact --partition", "single partitions cannot be compacted; compact a token range"),

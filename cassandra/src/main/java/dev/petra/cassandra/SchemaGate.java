@@ -2,6 +2,8 @@
 package dev.petra.cassandra;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.IndexMetadata;
@@ -10,7 +12,10 @@ import org.apache.cassandra.schema.Keyspaces;
 import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.ViewMetadata;
+import org.apache.cassandra.service.ClientWarn;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Refuses the statements that an engine table cannot honour yet.
@@ -20,6 +25,8 @@ import org.jspecify.annotations.Nullable;
  * would leave the schema half applied.
  */
 final class SchemaGate {
+    private static final Logger logger = LoggerFactory.getLogger(SchemaGate.class);
+
     private SchemaGate() {}
 
     /**
@@ -38,6 +45,7 @@ final class SchemaGate {
             if (old == null) checkCreated(table);
             else checkAltered(old, table);
             checkIndexes(old, table);
+            warn(old, table);
             // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
             if (PetraMemtableFactory.owns(table) && table.params.cdc)
                 throw refused(
@@ -117,6 +125,25 @@ final class SchemaGate {
                                 + index.name
                                 + "') are not supported yet. Query by its primary key, or keep a"
                                 + " second table.");
+    }
+
+    /** Of options that the engine does not honour, and that the statement sets. */
+    private static void warn(@Nullable TableMetadata before, TableMetadata after) {
+        if (!(after.params.memtable.factory() instanceof PetraMemtableFactory factory)) return;
+        List<String> reservations = new ArrayList<>(factory.open().reservations(after.params));
+        if (before != null) reservations.removeAll(factory.open().reservations(before.params));
+        for (String reservation : reservations) {
+            String warning =
+                    "Table "
+                            + after
+                            + " is in storage engine '"
+                            + factory.engine().engine()
+                            + "': "
+                            + reservation
+                            + ".";
+            logger.warn(warning);
+            ClientWarn.instance.warn(warning);
+        }
     }
 
     private static InvalidRequestException refused(TableMetadata table, String reason) {

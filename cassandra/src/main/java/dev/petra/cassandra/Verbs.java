@@ -86,6 +86,23 @@ final class Verbs {
         return AllSSTableOpStatus.SUCCESSFUL;
     }
 
+    /**
+     * {@code nodetool upgradesstables} and {@code recompress_sstables}.
+     *
+     * @param onlyOldFormat without {@code -a}; there is none: a store is of the newest format once
+     *     it is open
+     * @param newest what is not newer, in milliseconds since 1970; only without a limit
+     */
+    static AllSSTableOpStatus rewrite(PetraMemtable table, boolean onlyOldFormat, long newest) {
+        if (newest != Long.MAX_VALUE)
+            throw refused(
+                    table,
+                    "upgradesstables with --max-timestamp",
+                    "its files are rewritten all or none");
+        if (!onlyOldFormat) run(table, "upgradesstables", TableStore::rewrite);
+        return AllSSTableOpStatus.SUCCESSFUL;
+    }
+
     /** {@code nodetool cleanup}. */
     static AllSSTableOpStatus cleanup(PetraMemtable table, ColumnFamilyStore cfs) {
         String keyspace = cfs.getKeyspaceName();

@@ -3,6 +3,8 @@ package dev.petra.engine;
 
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
+import org.apache.cassandra.schema.TableParams;
 
 /**
  * An engine on one node: owns what its stores share (native memory, background threads, rate
@@ -49,6 +51,14 @@ public interface StorageEngine extends AutoCloseable {
      * @param bytesPerSecond at least 1; {@link Long#MAX_VALUE} for no limit
      */
     void compactionThroughput(long bytesPerSecond);
+
+    /**
+     * What of a table's options this engine does not honour, a sentence each, for the one who sets
+     * them. Empty if it honours all.
+     */
+    default List<String> reservations(TableParams table) {
+        return List.of();
+    }
 
     /** What the whole engine holds and does now. Never blocks. */
     EngineStatistics statistics();

@@ -6,6 +6,7 @@ import dev.petra.engine.stream.OutgoingParts;
 import dev.petra.engine.stream.StreamManifest;
 import java.nio.file.Path;
 import java.util.Collection;
+import java.util.List;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
@@ -115,6 +116,13 @@ public interface TableStore extends AutoCloseable {
      * @param ranges empty for the whole table
      */
     void compact(Collection<Range<Token>> ranges);
+
+    /**
+     * Writes every data file anew, as the table's options are now; compacts like {@link #compact}.
+     */
+    default void rewrite() {
+        compact(List.of());
+    }
 
     /** How far the removal of old deletions is, which the store also does by itself. */
     default PurgeProgress purgeProgress() {

@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -254,6 +255,28 @@ class LifecycleIT {
         assertThat(sstFiles(files)).isLessThan(before);
         nodetool("compact", "-st", "-100", "-et", "100", "ks", "compacted");
         assertThat(rows("compacted")).containsExactly(0, 1, 2, 3);
+    }
+
+    @Test
+    void garbagecollectRemovesWhatWasDeleted() throws IOException {
+        TableFiles files = create("collected", "");
+        int[] keys = IntStream.range(0, 500).toArray();
+        insert("collected", keys);
+        nodetool("flush", "ks", "collected");
+        long before = sstBytes(files);
+        for (int key : keys)
+            if (key > 0) session.execute("DELETE FROM ks.collected WHERE p = 1 AND c = " + key);
+        session.execute("ALTER TABLE ks.collected WITH gc_grace_seconds = 0");
+        nodetool("garbagecollect", "ks", "collected");
+        assertThat(sstBytes(files)).isLessThan(before / 2);
+        assertThat(rows("collected")).containsExactly(0);
+    }
+
+    private static long sstBytes(TableFiles files) throws IOException {
+        long bytes = 0;
+        for (Path file : TableFiles.children(files.stores().resolve("1")))
+            if (file.toString().endsWith(".sst")) bytes += Files.size(file);
+        return bytes;
     }
 
     private static long sstFiles(TableFiles files) {

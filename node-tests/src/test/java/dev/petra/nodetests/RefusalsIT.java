@@ -109,10 +109,7 @@ class RefusalsIT {
     @ParameterizedTest
     @CsvSource({
         "scrub ks t",
-        "upgradesstables ks t",
-        "upgradesstables -a ks t",
-        "recompress_sstables ks t",
-        "garbagecollect ks t",
+        "upgradesstables -a -t 1 ks t",
         "relocatesstables ks t",
         "refresh ks t",
         "import ks t /tmp",

@@ -140,6 +140,24 @@ final class JoinPoints {
                             CASSANDRA + "io.sstable.IVerifier$Options"),
                     // first lines: var done = Hooks.cleanup(this); if (done != null) return done;
                     at(CFS, "forceCleanup", VERB_ADVICE + "Cleanup", "int"),
+                    // first lines: var done = Hooks.garbageCollect(this); if (done != null) return
+                    // done;
+                    at(
+                            CFS,
+                            "garbageCollect",
+                            VERB_ADVICE + "GarbageCollect",
+                            CASSANDRA + "schema.CompactionParams$TombstoneOption",
+                            "int"),
+                    // first lines: var done = Hooks.rewrite(this, skipIfCurrentVersion,
+                    // skipIfNewerThanTimestamp); if (done != null) return done;
+                    at(
+                            CFS,
+                            "sstablesRewrite",
+                            VERB_ADVICE + "Rewrite",
+                            "boolean",
+                            "long",
+                            "boolean",
+                            "int"),
 
                     // nodetool, where it is refused; first line of each:
                     // Hooks.refuse(this, "<name of the method>");
@@ -149,19 +167,6 @@ final class JoinPoints {
                             "boolean",
                             "boolean",
                             CASSANDRA + "io.sstable.IScrubber$Options",
-                            "int"),
-                    // here: Hooks.refuseChecked(this, "sstablesRewrite");
-                    at(
-                            CFS,
-                            "sstablesRewrite",
-                            VERB_ADVICE + "RefuseChecked",
-                            "boolean",
-                            "long",
-                            "boolean",
-                            "int"),
-                    refused(
-                            "garbageCollect",
-                            CASSANDRA + "schema.CompactionParams$TombstoneOption",
                             "int"),
                     refused("relocateSSTables", "int"),
                     refused("forceCompactionForKey", CASSANDRA + "db.DecoratedKey"),

@@ -90,13 +90,39 @@ final class VerbAdvice {
         }
     }
 
-    static final class RefuseChecked {
-        private RefuseChecked() {}
+    static final class GarbageCollect {
+        private GarbageCollect() {}
 
-        @Advice.OnMethodEnter
-        static void enter(@Advice.This ColumnFamilyStore cfs, @Advice.Origin("#m") String method)
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable AllSSTableOpStatus enter(@Advice.This ColumnFamilyStore cfs) {
+            return Hooks.garbageCollect(cfs);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable AllSSTableOpStatus done,
+                @Advice.Return(readOnly = false) @Nullable AllSSTableOpStatus status) {
+            if (done != null) status = done;
+        }
+    }
+
+    static final class Rewrite {
+        private Rewrite() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable AllSSTableOpStatus enter(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) boolean onlyOldFormat,
+                @Advice.Argument(1) long newest)
                 throws ExecutionException {
-            Hooks.refuseChecked(cfs, method);
+            return Hooks.rewrite(cfs, onlyOldFormat, newest);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable AllSSTableOpStatus done,
+                @Advice.Return(readOnly = false) @Nullable AllSSTableOpStatus status) {
+            if (done != null) status = done;
         }
     }
 

@@ -15,6 +15,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Cache;
 import org.rocksdb.Env;
@@ -133,6 +134,11 @@ final class RocksEngine implements StorageEngine {
             throw new IllegalArgumentException(
                     "bytesPerSecond must be at least 1, not " + bytesPerSecond);
         rateLimiter.setBytesPerSecond(Math.min(bytesPerSecond, UNLIMITED));
+    }
+
+    @Override
+    public List<String> reservations(TableParams table) {
+        return FileOptions.reservations(table);
     }
 
     @Override

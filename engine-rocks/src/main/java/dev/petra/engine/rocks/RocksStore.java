@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -91,6 +92,9 @@ final class RocksStore implements TableStore {
     private final LongAdder writes = new LongAdder();
     private final LongAdder reads = new LongAdder();
     private final SyncState unsynced = new SyncState();
+
+    /** Of the ticking thread. */
+    private long flushedAt = System.nanoTime();
 
     /** The database while it is open, what was read from it, and how its files are written. */
     private record Opened(Database database, Catalog catalog, FileOptions files) {}
@@ -565,6 +569,30 @@ final class RocksStore implements TableStore {
     }
 
     @Override
+    public void rewrite() {
+        followTable();
+        maintain(
+                database -> {
+                    purge.run(database, false);
+                    // Compaction rewrites keys, and of the values those in the oldest files.
+                    collectBlobs(database, 1);
+                    try {
+                        database.compact(
+                                database.large, null, null, BottommostLevelCompaction.kForce);
+                    } finally {
+                        collectBlobs(database, TableOptions.BLOB_AGE_CUTOFF);
+                    }
+                });
+    }
+
+    /** Which part of the blob files, the oldest, compaction rewrites: 0 to 1. */
+    private static void collectBlobs(Database database, double part) {
+        database.setOptions(
+                database.large,
+                Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
+    }
+
+    @Override
     public void compact(Collection<Range<Token>> ranges) {
         followTable();
         maintain(
@@ -595,6 +623,7 @@ final class RocksStore implements TableStore {
         Database database = opened.database;
         if (!database.acquire()) return false;
         try {
+            flushPeriodically(database);
             purge.clock();
             for (byte[] key = reconciler.takeMalformed();
                     key != null;
@@ -609,6 +638,19 @@ final class RocksStore implements TableStore {
             return purge.isDue();
         } finally {
             database.release(Database.stripe());
+        }
+    }
+
+    /** As {@code memtable_flush_period_in_ms} asks; 0 is never. */
+    private void flushPeriodically(Database database) {
+        int period = table().params.memtableFlushPeriodInMs;
+        long now = System.nanoTime();
+        if (period <= 0 || now - flushedAt < TimeUnit.MILLISECONDS.toNanos(period)) return;
+        flushedAt = now;
+        try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
+            database.db.flush(options, List.of(database.data, database.large, database.catalog));
+        } catch (RocksDBException e) {
+            logger.error("The periodic flush of {} failed", name(), e);
         }
     }
 

@@ -33,7 +33,7 @@ final class TableOptions {
     private static final int MAX_SUCCESSIVE_MERGES = 64;
 
     private static final long BLOB_FILE_BYTES = 64 << 20;
-    private static final double BLOB_AGE_CUTOFF = 0.5;
+    static final double BLOB_AGE_CUTOFF = 0.5;
     private static final double BLOB_GARBAGE = 0.5;
 
     private static final int FORMAT_VERSION = 6;

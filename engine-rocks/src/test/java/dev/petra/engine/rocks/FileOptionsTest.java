@@ -5,9 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.conformance.TestTable;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Slices;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -154,5 +157,70 @@ class FileOptionsTest {
         store.compact(List.of());
         assertThat(file().getCompressionName()).isEqualTo("NoCompression");
         assertThat(file().getFilterSize()).isZero();
+    }
+
+    @Test
+    void aRewriteAlsoWritesTheValuesThatLieApartAnew() throws IOException {
+        TestTable table = table("compression = {'class': 'ZstdCompressor'}");
+        for (int i = 0; i < 40; i++)
+            store.write(
+                    table.update("k")
+                            .at(1)
+                            .row(i)
+                            .set("v", "long text ".repeat(5_000) + i)
+                            .build());
+        store.flush();
+        assertThat(blobBytes()).isBetween(1L, 400_000L);
+        String before = read(table, "k");
+        alter(table, "compression = {'enabled': 'false'}");
+        store.rewrite();
+        assertThat(blobBytes()).isGreaterThan(40 * 50_000);
+        assertThat(read(table, "k")).isEqualTo(before);
+        alter(table, "compression = {'class': 'LZ4Compressor'}");
+        store.rewrite();
+        assertThat(blobBytes()).isBetween(1L, 400_000L);
+        assertThat(read(table, "k")).isEqualTo(before);
+    }
+
+    private long blobBytes() throws IOException {
+        long bytes = 0;
+        try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.blob")) {
+            for (Path file : files) bytes += Files.size(file);
+        }
+        return bytes;
+    }
+
+    private String read(TestTable table, String key) {
+        return Tables.text(store.read(table.key(key), Slices.ALL, table.all(), false));
+    }
+
+    @Test
+    void thePeriodicFlush() throws IOException, InterruptedException {
+        TestTable table = table("memtable_flush_period_in_ms = 100");
+        store.write(table.update("k").at(1).row(1).set("v", "x").build());
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1); ; ) {
+            try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.sst")) {
+                if (files.iterator().hasNext()) return;
+            }
+            assertThat(System.nanoTime()).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    @Test
+    void whatIsNotHonouredIsSaid() {
+        assertThat(FileOptions.reservations(defined("comment = 'x'").metadata().params)).isEmpty();
+        assertThat(
+                        FileOptions.reservations(
+                                defined(
+                                                "compaction = {'class':"
+                                                    + " 'TimeWindowCompactionStrategy'} AND"
+                                                    + " crc_check_chance = 0.5 AND compression ="
+                                                    + " {'class': 'LZ4Compressor',"
+                                                    + " 'min_compress_ratio': 2} AND caching ="
+                                                    + " {'keys': 'NONE'}")
+                                        .metadata()
+                                        .params))
+                .hasSize(4);
     }
 }

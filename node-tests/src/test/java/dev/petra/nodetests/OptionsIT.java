@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import dev.petra.launcher.NodeTool;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Random;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A table's own options, set through CQL, as they show on disk and to whoever sets them. */
+class OptionsIT {
+    private static final int ROWS = 2_000;
+
+    @TempDir static Path directory;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        node = TestNode.start(directory);
+        session = node.session();
+        session.execute(
+                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (node != null) node.close();
+    }
+
+    private static void nodetool(String... command) {
+        NodeTool.Result result = node.process().nodetool(command);
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+    }
+
+    private static void create(String table, String options) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (k int PRIMARY KEY, v text) WITH memtable = 'rocks' AND "
+                        + options);
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, v) VALUES (?, ?)");
+        Random random = new Random(1);
+        for (int i = 0; i < ROWS; i++) {
+            StringBuilder text = new StringBuilder();
+            while (text.length() < 1_000) text.append(random.nextInt(40)).append(' ');
+            session.execute(insert.bind(i, text.toString()));
+        }
+        nodetool("flush", "ks", table);
+    }
+
+    /** Bytes of a table's data files. */
+    private static long size(String table) throws IOException {
+        long bytes = 0;
+        try (var files = Files.walk(TableFiles.of(node, "ks", table).stores())) {
+            for (Path file : (Iterable<Path>) files::iterator)
+                if (file.toString().endsWith(".sst")) bytes += Files.size(file);
+        }
+        return bytes;
+    }
+
+    @Test
+    void compressionAppliesToNewFilesAndUpgradesstablesRewritesTheOld() throws IOException {
+        create("c", "compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 64}");
+        long small = size("c");
+        assertThat(small).isLessThan(ROWS * 1_000L / 2);
+        session.execute("ALTER TABLE ks.c WITH compression = {'enabled': 'false'}");
+        nodetool("upgradesstables", "ks", "c");
+        assertThat(size("c")).isEqualTo(small);
+        nodetool("upgradesstables", "-a", "ks", "c");
+        assertThat(size("c")).isGreaterThan(ROWS * 1_000L);
+        session.execute("ALTER TABLE ks.c WITH compression = {'class': 'DeflateCompressor'}");
+        nodetool("recompress_sstables", "ks", "c");
+        assertThat(size("c")).isLessThan(ROWS * 1_000L / 2);
+        assertThat(session.execute("SELECT count(*) FROM ks.c").one().getLong(0)).isEqualTo(ROWS);
+    }
+
+    @Test
+    void theFormatsOfAllCompressorsAreReadAfterARestart() {
+        List<String> compressors = List.of("LZ4", "Zstd", "Snappy", "Deflate", "Noop");
+        for (String name : compressors)
+            create(
+                    "r_" + name.toLowerCase(Locale.ROOT),
+                    "compression = {'class': '" + name + "Compressor'}");
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+        for (String name : compressors)
+            assertThat(session.execute("SELECT count(*) FROM ks.r_" + name).one().getLong(0))
+                    .isEqualTo(ROWS);
+    }
+
+    @Test
+    void whatTheEngineDoesNotHonourIsSaidToWhoSetsIt() {
+        assertThat(
+                        session.execute(
+                                        "CREATE TABLE ks.w (k int PRIMARY KEY) WITH memtable ="
+                                                + " 'rocks' AND compaction = {'class':"
+                                                + " 'TimeWindowCompactionStrategy'}")
+                                .getExecutionInfo()
+                                .getWarnings())
+                .anyMatch(warning -> warning.contains("compaction is ignored"));
+        assertThat(
+                        session.execute("ALTER TABLE ks.w WITH crc_check_chance = 0.5")
+                                .getExecutionInfo()
+                                .getWarnings())
+                .singleElement()
+                .asString()
+                .contains("ks.w", "rocks", "crc_check_chance is ignored");
+        assertThat(
+                        session.execute("ALTER TABLE ks.w WITH comment = 'x'")
+                                .getExecutionInfo()
+                                .getWarnings())
+                .isEmpty();
+    }
+}
