@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BiConsumer;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -38,6 +39,11 @@ final class Engines {
             logger.info("Opened storage engine {}", key);
         }
         return engine;
+    }
+
+    /** Those that are open. */
+    static synchronized void forEach(BiConsumer<EngineKey, StorageEngine> use) {
+        open.forEach(use);
     }
 
     /** Follows a change of {@code compaction_throughput}. */

@@ -68,6 +68,7 @@ public final class Hooks {
         boolean added = StorageService.instance.addPostShutdownHook(Engines::closeAll);
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
+        VirtualTables.register();
         List<Path> directories = new ArrayList<>();
         for (String directory : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
             directories.add(Path.of(directory));

@@ -33,7 +33,15 @@ final class SchemaGate {
      * @throws InvalidRequestException if the change is refused
      */
     static void check(Keyspaces.KeyspacesDiff change) {
-        for (KeyspaceMetadata keyspace : change.created) check(null, keyspace);
+        for (KeyspaceMetadata keyspace : change.created) {
+            if (keyspace.name.equals(VirtualTables.KEYSPACE))
+                throw new InvalidRequestException(
+                        "Keyspace '"
+                                + keyspace.name
+                                + "' holds the virtual tables of this node's storage engines:"
+                                + " choose another name.");
+            check(null, keyspace);
+        }
         for (KeyspaceMetadata.KeyspaceDiff keyspace : change.altered)
             check(keyspace.before, keyspace.after);
     }

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.util.File;
@@ -63,6 +64,15 @@ final class TableRegistry {
     static synchronized void remove(ColumnFamilyStore cfs) {
         Entry entry = tables.get(key(cfs));
         if (entry != null && entry.owner() == cfs) tables.remove(key(cfs));
+    }
+
+    /** The tables there are now, by column family name. */
+    static void forEach(BiConsumer<String, TableStores> use) {
+        Map<Key, Entry> now;
+        synchronized (TableRegistry.class) {
+            now = new HashMap<>(tables);
+        }
+        now.forEach((key, entry) -> use.accept(key.columnFamily(), entry.stores()));
     }
 
     private static Key key(ColumnFamilyStore cfs) {

@@ -195,6 +195,11 @@ final class TableStores {
         return generation == current && !dropped;
     }
 
+    /** The table's keyspace. */
+    String keyspace() {
+        return metadata.keyspace;
+    }
+
     /** Table and keyspace, for messages. */
     String displayName() {
         return displayName;

@@ -4,6 +4,7 @@ package dev.petra.engine;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import org.apache.cassandra.schema.TableParams;
 
 /**
@@ -58,6 +59,16 @@ public interface StorageEngine extends AutoCloseable {
      */
     default List<String> reservations(TableParams table) {
         return List.of();
+    }
+
+    /** The settings in force, defaults included, by their names. */
+    default Map<String, String> settingsInForce() {
+        return Map.of();
+    }
+
+    /** What it is built on, and which version of that, for operators. */
+    default String version() {
+        return name();
     }
 
     /** What the whole engine holds and does now. Never blocks. */

@@ -7,6 +7,7 @@ import dev.petra.engine.stream.StreamManifest;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
@@ -163,6 +164,15 @@ public interface TableStore extends AutoCloseable {
 
     /** What the store holds and does now. Never blocks for long: it reads counters. */
     StoreStatistics statistics();
+
+    /**
+     * The engine's own figures, for operators: by name, in an order that makes sense. The names
+     * stay from release to release; {@code docs/operations.md} says what they mean. Never blocks
+     * for long.
+     */
+    default Map<String, Long> figures() {
+        return Map.of();
+    }
 
     /**
      * Waits for reads in flight, syncs the log and releases the store. Idempotent.

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableParams;
@@ -23,6 +24,7 @@ import org.rocksdb.HyperClockCache;
 import org.rocksdb.Priority;
 import org.rocksdb.RateLimiter;
 import org.rocksdb.RateLimiterMode;
+import org.rocksdb.RocksDB;
 import org.rocksdb.WriteBufferManager;
 
 /** What all stores of a process share. */
@@ -134,6 +136,16 @@ final class RocksEngine implements StorageEngine {
             throw new IllegalArgumentException(
                     "bytesPerSecond must be at least 1, not " + bytesPerSecond);
         rateLimiter.setBytesPerSecond(Math.min(bytesPerSecond, UNLIMITED));
+    }
+
+    @Override
+    public Map<String, String> settingsInForce() {
+        return settings.asMap();
+    }
+
+    @Override
+    public String version() {
+        return "RocksDB " + RocksDB.rocksdbVersion();
     }
 
     @Override

@@ -4,6 +4,8 @@ package dev.petra.engine.rocks;
 import com.sun.management.OperatingSystemMXBean;
 import dev.petra.engine.EngineSettings;
 import java.lang.management.ManagementFactory;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.exceptions.ConfigurationException;
 
@@ -71,6 +73,23 @@ record RocksSettings(
                             + " B of "
                             + memory
                             + " B.");
+    }
+
+    /** By the names that they have in the configuration; sizes in bytes, times in milliseconds. */
+    Map<String, String> asMap() {
+        Map<String, String> all = new LinkedHashMap<>();
+        all.put("memory", memory + " B");
+        all.put("write_buffers", writeBuffers + " B");
+        all.put("write_buffer", writeBuffer + " B");
+        all.put(
+                "block_size",
+                blockSize == 0 ? "chunk_length_in_kb of the table" : blockSize + " B");
+        all.put("background_threads", Integer.toString(backgroundThreads));
+        all.put("write_stall_timeout", writeStallTimeoutMillis + " ms");
+        all.put("large_cell", largeCell + " B");
+        all.put("purge_interval", purgeIntervalMillis + " ms");
+        all.put("native_library_directory", nativeLibraryDirectory);
+        return all;
     }
 
     private static void atLeast(String name, long value, long least) {

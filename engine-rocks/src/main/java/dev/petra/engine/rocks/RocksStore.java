@@ -770,6 +770,11 @@ final class RocksStore implements TableStore {
                 });
     }
 
+    @Override
+    public Map<String, Long> figures() {
+        return measure(database -> Figures.of(database, reconciler));
+    }
+
     private static long property(Database database, String name) throws RocksDBException {
         return database.db.getLongProperty(database.data, name);
     }

@@ -16,6 +16,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.Clustering;
@@ -31,6 +32,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.RocksDBException;
 
 /** What is this engine's own, beyond the conformance kit: files, damage, handles. */
 class RocksStoreTest {
@@ -74,6 +76,25 @@ class RocksStoreTest {
         assertThat(before).contains("value 93");
         store.close();
         assertThat(read(open(engine, store(), TABLE), "k3")).isEqualTo(before);
+    }
+
+    @Test
+    void figures() throws RocksDBException {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 100);
+        assertThat(store.figures()).containsEntry("unflushed_entries", 100L);
+        store.flush();
+        store.compact(List.of());
+        Map<String, Long> figures = store.figures();
+        assertThat(figures).containsEntry("unflushed_entries", 0L).containsEntry("merges", 0L);
+        assertThat(figures.get("level_6_files")).isEqualTo(1);
+        assertThat(figures.get("level_6_bytes")).isPositive();
+        assertThat(figures.get("index_and_filter_bytes")).isNotNegative();
+        // Read from a text, where a name that is not there would look like none.
+        assertThat(store.database().db.getMapProperty(store.database().data, "rocksdb.cfstats"))
+                .containsKeys("total-delays", "total-stops");
+        store.close();
+        assertThatThrownBy(store::figures).isInstanceOf(IllegalStateException.class);
     }
 
     @Test

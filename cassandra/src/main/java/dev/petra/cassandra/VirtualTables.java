@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.EngineStatistics;
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.util.Date;
+import java.util.List;
+import java.util.function.Consumer;
+import org.apache.cassandra.db.marshal.BooleanType;
+import org.apache.cassandra.db.marshal.CompositeType;
+import org.apache.cassandra.db.marshal.DoubleType;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.marshal.TimestampType;
+import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.virtual.AbstractVirtualTable;
+import org.apache.cassandra.db.virtual.SimpleDataSet;
+import org.apache.cassandra.db.virtual.VirtualKeyspace;
+import org.apache.cassandra.db.virtual.VirtualKeyspaceRegistry;
+import org.apache.cassandra.db.virtual.VirtualTable;
+import org.apache.cassandra.dht.LocalPartitioner;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableMetadata;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The virtual keyspace {@code petra}: what this node's engines and their tables hold and do.
+ *
+ * <p>Each query reads the figures anew. A table that cannot be used, or has no store yet, has a row
+ * that says so, and no figures.
+ */
+final class VirtualTables {
+    static final String KEYSPACE = "petra";
+
+    private static final Logger logger = LoggerFactory.getLogger(VirtualTables.class);
+
+    private VirtualTables() {}
+
+    /** Shows them, unless somebody has a keyspace of that name. Once. */
+    static void register() {
+        if (Schema.instance.getKeyspaceMetadata(KEYSPACE) != null) {
+            logger.warn(
+                    "There is a keyspace '{}', so the engines' virtual tables cannot be seen",
+                    KEYSPACE);
+            return;
+        }
+        VirtualKeyspaceRegistry.instance.register(
+                new VirtualKeyspace(KEYSPACE, List.of(engines(), settings(), tables(), figures())));
+    }
+
+    private static TableMetadata.Builder table(String name, String comment) {
+        return TableMetadata.builder(KEYSPACE, name)
+                .comment(comment)
+                .kind(TableMetadata.Kind.VIRTUAL);
+    }
+
+    private static final class Table extends AbstractVirtualTable {
+        private final Consumer<SimpleDataSet> rows;
+
+        Table(TableMetadata metadata, Consumer<SimpleDataSet> rows) {
+            super(metadata);
+            this.rows = rows;
+        }
+
+        @Override
+        public DataSet data() {
+            SimpleDataSet result = new SimpleDataSet(metadata());
+            rows.accept(result);
+            return result;
+        }
+    }
+
+    private static VirtualTable engines() {
+        return new Table(
+                table("engines", "storage engines of this node")
+                        .partitioner(new LocalPartitioner(UTF8Type.instance))
+                        .addPartitionKeyColumn("engine", UTF8Type.instance)
+                        .addRegularColumn("version", UTF8Type.instance)
+                        .addRegularColumn("open_tables", Int32Type.instance)
+                        .addRegularColumn("memory_bytes", LongType.instance)
+                        .addRegularColumn("cache_bytes", LongType.instance)
+                        .addRegularColumn("write_buffer_bytes", LongType.instance)
+                        .build(),
+                result ->
+                        Engines.forEach(
+                                (key, engine) -> {
+                                    EngineStatistics now = engine.statistics();
+                                    result.row(key.toString())
+                                            .column("version", engine.version())
+                                            .column("open_tables", now.openStores())
+                                            .column("memory_bytes", now.memoryBudgetBytes())
+                                            .column("cache_bytes", now.cacheBytes())
+                                            .column("write_buffer_bytes", now.writeBufferBytes());
+                                }));
+    }
+
+    private static VirtualTable settings() {
+        return new Table(
+                table("settings", "settings in force of this node's storage engines")
+                        .partitioner(new LocalPartitioner(UTF8Type.instance))
+                        .addPartitionKeyColumn("engine", UTF8Type.instance)
+                        .addClusteringColumn("name", UTF8Type.instance)
+                        .addRegularColumn("value", UTF8Type.instance)
+                        .build(),
+                result ->
+                        Engines.forEach(
+                                (key, engine) ->
+                                        engine.settingsInForce()
+                                                .forEach(
+                                                        (name, value) ->
+                                                                result.row(key.toString(), name)
+                                                                        .column("value", value))));
+    }
+
+    private static VirtualTable tables() {
+        return new Table(
+                table("tables", "tables in storage engines, on this node")
+                        .partitioner(new LocalPartitioner(UTF8Type.instance))
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addRegularColumn("generation", LongType.instance)
+                        .addRegularColumn("usable", BooleanType.instance)
+                        .addRegularColumn("failure", UTF8Type.instance)
+                        .addRegularColumn("rows_estimate", LongType.instance)
+                        .addRegularColumn("live_bytes", LongType.instance)
+                        .addRegularColumn("disk_bytes", LongType.instance)
+                        .addRegularColumn("write_buffer_bytes", LongType.instance)
+                        .addRegularColumn("pending_compaction_bytes", LongType.instance)
+                        .addRegularColumn("writes", LongType.instance)
+                        .addRegularColumn("reads", LongType.instance)
+                        .addRegularColumn("purge_phase", UTF8Type.instance)
+                        .addRegularColumn("purge_done", DoubleType.instance)
+                        .addRegularColumn("purge_waits_since", TimestampType.instance)
+                        .addRegularColumn("purged", LongType.instance)
+                        .build(),
+                result ->
+                        TableRegistry.forEach((table, stores) -> addTable(result, table, stores)));
+    }
+
+    @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
+    private static void addTable(SimpleDataSet result, String table, TableStores stores) {
+        Generation generation = stores.current();
+        Throwable failure = generation.failure();
+        result.row(stores.keyspace(), table)
+                .column("generation", generation.number())
+                .column("usable", failure == null);
+        if (failure != null) {
+            result.column("failure", String.valueOf(failure.getMessage()));
+            return;
+        }
+        withStore(
+                generation,
+                store -> {
+                    StoreStatistics now = store.statistics();
+                    PurgeProgress purge = store.purgeProgress();
+                    result.column("rows_estimate", now.estimatedKeys())
+                            .column("live_bytes", now.liveDataBytes())
+                            .column("disk_bytes", now.diskBytes())
+                            .column("write_buffer_bytes", now.memoryBytes())
+                            .column("pending_compaction_bytes", now.pendingCompactionBytes())
+                            .column("writes", now.writes())
+                            .column("reads", now.reads())
+                            .column("purge_phase", purge.phase().name())
+                            .column("purge_done", purge.done())
+                            .column("purged", purge.removed());
+                    if (purge.waitsSinceSeconds() > 0)
+                        result.column(
+                                "purge_waits_since", new Date(purge.waitsSinceSeconds() * 1_000));
+                });
+    }
+
+    private static VirtualTable figures() {
+        return new Table(
+                table("figures", "the engines' own figures of each table, on this node")
+                        .partitioner(
+                                new LocalPartitioner(
+                                        CompositeType.getInstance(
+                                                UTF8Type.instance, UTF8Type.instance)))
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addPartitionKeyColumn("table_name", UTF8Type.instance)
+                        .addClusteringColumn("figure", UTF8Type.instance)
+                        .addRegularColumn("value", LongType.instance)
+                        .build(),
+                result ->
+                        TableRegistry.forEach(
+                                (table, stores) -> addFigures(result, table, stores)));
+    }
+
+    private static void addFigures(SimpleDataSet result, String table, TableStores stores) {
+        withStore(
+                stores.current(),
+                store ->
+                        store.figures()
+                                .forEach(
+                                        (figure, value) ->
+                                                result.row(stores.keyspace(), table, figure)
+                                                        .column("value", value)));
+    }
+
+    private static void withStore(Generation generation, Consumer<TableStore> use) {
+        try {
+            if (generation.failure() != null) return;
+            TableStore store = generation.existing();
+            if (store != null) use.accept(store);
+        } catch (IllegalStateException e) {
+            logger.debug("{} was closed or dropped while its figures were read", generation, e);
+        }
+    }
+}
