@@ -2,12 +2,10 @@
 package dev.petra.nodetests.fuzz;
 
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.Set;
 
 /**
  * A random table and random statements for it: few keys, few clusterings, few values and few
@@ -18,9 +16,10 @@ import java.util.Set;
  * {@code {{what*times}}}.
  *
  * <p>Left out, because Cassandra's own answer depends on what was merged with what: deletions of
- * ranges and partitions at one timestamp with different local times; writes older than what may
- * have been purged; drops of columns that have cells newer than the drop; drops at fractions of a
- * millisecond (Cassandra forgets them when it restarts); deleting counters and counting on.
+ * ranges and partitions whose timestamps and local times are not in the same order; writes older
+ * than what may have been purged; drops of columns that have cells newer than the drop; drops at
+ * fractions of a millisecond (Cassandra forgets them when it restarts); deleting counters and
+ * counting on.
  */
 final class History {
     private static final Map<String, List<String>> VALUES = new LinkedHashMap<>();
@@ -85,12 +84,16 @@ final class History {
     private final int large;
     private final String create;
 
-    /** Timestamps of covering deletions: of this second, which may tie, and of those before. */
-    private final Set<Long> deletionTimes = new HashSet<>();
+    /** Highest timestamps of covering deletions: up to now, and before this second. */
+    private long lastDeletion = Long.MIN_VALUE;
 
-    private final Set<Long> olderDeletionTimes = new HashSet<>();
+    private long lastOlderDeletion = Long.MIN_VALUE;
     private long base;
     private boolean mayPurge;
+
+    /** In an earlier process, too. */
+    private boolean everPurged;
+
     private int added;
     private int renamed;
     private int fields;
@@ -145,8 +148,7 @@ final class History {
     void restarted(int life) {
         base = 1_000_000L * life;
         mayPurge = false;
-        olderDeletionTimes.addAll(deletionTimes);
-        deletionTimes.clear();
+        lastOlderDeletion = lastDeletion;
     }
 
     private String createStatement() {
@@ -161,7 +163,8 @@ final class History {
         cql.append("))");
         List<String> options = new ArrayList<>();
         if (!clusterings.isEmpty()) options.add("CLUSTERING ORDER BY (" + orderBy(false) + ")");
-        options.add("gc_grace_seconds = " + pick(5, 864000));
+        // What is hidden from far away must not be purged from over what comes later.
+        options.add("gc_grace_seconds = " + (faraway ? 864000 : pick(5, 864000)));
         if (!counter && random.nextInt(6) == 0) options.add("default_time_to_live = 20");
         options.add("compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}");
         return cql.append(" WITH ").append(String.join(" AND ", options)).toString();
@@ -187,6 +190,7 @@ final class History {
      * @param purgesUnasked the engine may purge whenever it likes, not only when told to compact
      */
     String next(boolean purgesUnasked) {
+        everPurged |= purgesUnasked || mayPurge;
         int kind = random.nextInt(100);
         if (kind < 4) return "flush";
         if (kind < 7) {
@@ -204,6 +208,8 @@ final class History {
             List<String> statements = new ArrayList<>();
             for (int i = 1 + random.nextInt(wide ? 25 : 4); i > 0; i--)
                 statements.add(modification(false));
+            if (!transactions && !regulars.isEmpty() && random.nextInt(3) == 0)
+                statements.add(deletedAndWritten());
             return "BEGIN "
                     + pick("UNLOGGED ", "")
                     + "BATCH "
@@ -215,8 +221,7 @@ final class History {
 
     private String clock(int millis, boolean purgesUnasked) {
         if (mayPurge || purgesUnasked) base += 1_000;
-        olderDeletionTimes.addAll(deletionTimes);
-        deletionTimes.clear();
+        lastOlderDeletion = lastDeletion;
         return "clock " + millis;
     }
 
@@ -226,6 +231,19 @@ final class History {
         return "UPDATE @t SET "
                 + assign(
                         columns, column -> column.name + " = " + column.name + pick(" + 1", " - 2"))
+                + where;
+    }
+
+    /** Both of one row, which are one row of the mutation. */
+    private String deletedAndWritten() {
+        String where = whereRow();
+        return "DELETE FROM @t USING TIMESTAMP "
+                + timestamp()
+                + where
+                + "; UPDATE @t"
+                + using(true)
+                + " SET "
+                + assign(regulars, this::set)
                 + where;
     }
 
@@ -305,11 +323,10 @@ final class History {
         return base + random.nextInt(16) - 3;
     }
 
-    /** Of ranges and partitions, among those of cells: at one timestamp at one time. */
+    /** Of ranges and partitions, among those of cells, in the order of their local times. */
     private long deletionTime() {
-        long time = base + random.nextInt(16) - 3;
-        while (olderDeletionTimes.contains(time)) time++;
-        deletionTimes.add(time);
+        long time = Math.max(base + random.nextInt(16) - 3, lastOlderDeletion + 1);
+        lastDeletion = Math.max(lastDeletion, time);
         return time;
     }
 
@@ -472,8 +489,11 @@ final class History {
                 return "ALTER TYPE @u ADD f" + fields++ + " text";
             }
             default -> {
-                if (mayPurge) base += 1_000;
-                return "ALTER TABLE @t WITH gc_grace_seconds = " + pick(5, 864000);
+                if (faraway) return "flush";
+                if (everPurged) base += 1_000;
+                int grace = pick(5, 864000);
+                // Never raised where something may be gone that would then have to be there.
+                return "ALTER TABLE @t WITH gc_grace_seconds = " + (everPurged ? 5 : grace);
             }
         }
     }

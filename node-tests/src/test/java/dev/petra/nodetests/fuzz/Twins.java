@@ -72,8 +72,10 @@ import org.apache.cassandra.utils.FBUtilities;
  *       unless one mutation went to both;
  *   <li>the deletion of a collection that is as old as that of its row, range or partition, or as
  *       its column's drop, is left out: Cassandra shows it from a memtable, not from SSTables;
- *   <li>columns that are fetched but not selected are left out, of which Cassandra shows more where
- *       they come from several sources;
+ *   <li>columns and elements that are fetched but not selected are left out, of which Cassandra
+ *       shows more where they come from several sources;
+ *   <li>of queries with a limit, which therefore end at one row or another, only the results are
+ *       compared;
  *   <li>of queries by names, for the same reason, the live rows are compared, not the iterators;
  *   <li>where any of these occurs, and where an empty static row comes out of an SSTable, digests
  *       are not compared;
@@ -94,6 +96,7 @@ final class Twins {
         static final AtomicLong QUERIES_REFUSED = new AtomicLong();
         static final AtomicLong ITERATORS = new AtomicLong();
         static final AtomicLong DIGESTS = new AtomicLong();
+        static final AtomicLong UNDECIDED = new AtomicLong();
 
         private Figures() {}
     }
@@ -129,8 +132,21 @@ final class Twins {
                 .replace("@u", type());
     }
 
+    /**
+     * Something of another table, between the end of a flush and the next write. Without it
+     * Cassandra takes the segment of its commit log that has that write for clean, and may delete
+     * it: it marks what is dirty by where a record begins, and what is clean up to there, included.
+     */
+    private static void space() {
+        QueryProcessor.process(
+                "INSERT INTO " + KEYSPACE + ".spacer (k) VALUES (0)", ConsistencyLevel.ONE);
+    }
+
     /** A statement, executed for both tables, must do the same: results or errors. */
     void execute(String cql) {
+        space();
+        // Changes of the schema have timestamps too.
+        if (cql.startsWith("ALTER")) FuzzClock.move(1);
         if (!cql.contains("@t")) {
             count(run(cql, ""));
             return;
@@ -232,13 +248,19 @@ final class Twins {
     }
 
     void flush() {
-        for (String table : List.of(rocks(), stock()))
-            wrap(() -> StorageService.instance.forceKeyspaceFlush(KEYSPACE, table));
+        for (String table : List.of(rocks(), stock())) flush(table);
+    }
+
+    private static void flush(String table) {
+        wrap(() -> StorageService.instance.forceKeyspaceFlush(KEYSPACE, table));
     }
 
     void compact() {
-        for (String table : List.of(rocks(), stock()))
-            wrap(() -> StorageService.instance.forceKeyspaceCompaction(false, KEYSPACE, table));
+        for (String table : List.of(rocks(), stock())) compact(table);
+    }
+
+    private static void compact(String table) {
+        wrap(() -> StorageService.instance.forceKeyspaceCompaction(false, KEYSPACE, table));
     }
 
     private interface Work {
@@ -267,8 +289,44 @@ final class Twins {
         }
     }
 
-    /** Compares a query's results, whole and by pages, and the iterators behind it. */
+    /**
+     * Cassandra gives now one answer and now the other, by where it finds the same data: what it
+     * gives when all of it is in one SSTable is what the engine gives.
+     */
+    static final class Undecided extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Undecided(Difference difference) {
+            super(difference);
+        }
+    }
+
+    /**
+     * Compares a query's results, whole and by pages, and the iterators behind it.
+     *
+     * @throws Difference if they differ
+     * @throws Undecided if both are right: Cassandra leaves out cells that are fetched but not
+     *     selected where they are older than their row's liveness, also one that has expired, but
+     *     only where it finds the two together
+     */
     void compare(String select, int page) {
+        try {
+            compareOnce(select, page);
+        } catch (Difference difference) {
+            if (select.startsWith("SELECT * ") || select.startsWith("SELECT JSON *"))
+                throw difference;
+            flush(stock());
+            compact(stock());
+            try {
+                compareOnce(select, page);
+            } catch (Difference still) {
+                throw difference;
+            }
+            throw new Undecided(difference);
+        }
+    }
+
+    private void compareOnce(String select, int page) {
         String result = run(select, rocks());
         same(select, result, run(select, stock()));
         Figures.QUERIES.incrementAndGet();
@@ -334,6 +392,10 @@ final class Twins {
                         QueryProcessor.parseStatement(
                                 of(table, select), ClientState.forInternalCalls());
         ReadQuery query = statement.getQuery(QueryOptions.DEFAULT, FBUtilities.nowInSeconds());
+        if (!query.limits().isUnlimited() && !query.columnFilter().allFetchedColumnsAreQueried()) {
+            content.isExact = false;
+            return content;
+        }
         Printer printer =
                 new Printer(
                         query.metadata(), query.columnFilter(), hasOwnTimestamps, isOneMutation);
@@ -523,13 +585,18 @@ final class Twins {
             DroppedColumn dropped = table.droppedColumns.get(complex.column().name.bytes);
             if (dropped != null) stands &= deletion.markedForDeleteAt() > dropped.droppedTime;
             if (!deletion.isLive() && !stands) isExact = false;
-            if (!stands && complex.cellsCount() == 0) return;
+            ColumnFilter.Tester tester = filter.newTester(complex.column());
+            if (tester != null) isExact = false;
+            List<Cell<?>> cells = new ArrayList<>();
+            for (Cell<?> cell : complex)
+                if (tester == null || tester.fetchedCellIsQueried(cell.path())) cells.add(cell);
+            if (!stands && cells.isEmpty()) return;
             text.append(' ').append(complex.column().name).append(':');
             if (stands) deletion(deletion);
             boolean list = complex.column().type instanceof ListType && !withPaths;
             if (list) isExact = false;
             int at = 0;
-            for (Cell<?> cell : complex) {
+            for (Cell<?> cell : cells) {
                 text.append(' ');
                 cell(cell, list ? "#" + at++ : hex(cell.path().get(0)));
             }
