@@ -90,6 +90,7 @@ final class History {
     private long lastOlderDeletion = Long.MIN_VALUE;
     private long base;
     private boolean mayPurge;
+    private boolean expires;
 
     /** In an earlier process, too. */
     private boolean everPurged;
@@ -165,7 +166,10 @@ final class History {
         if (!clusterings.isEmpty()) options.add("CLUSTERING ORDER BY (" + orderBy(false) + ")");
         // What is hidden from far away must not be purged from over what comes later.
         options.add("gc_grace_seconds = " + (faraway ? 864000 : pick(5, 864000)));
-        if (!counter && random.nextInt(6) == 0) options.add("default_time_to_live = 20");
+        if (!counter && random.nextInt(6) == 0) {
+            options.add("default_time_to_live = 20");
+            expires = true;
+        }
         options.add("compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}");
         return cql.append(" WITH ").append(String.join(" AND ", options)).toString();
     }
@@ -311,10 +315,11 @@ final class History {
     }
 
     private String using(boolean ttl) {
-        if (transactions)
-            return ttl && random.nextInt(6) == 0 ? " USING TTL " + pick(1, 5, 30) : "";
+        boolean expiring = ttl && random.nextInt(transactions ? 6 : 4) == 0;
+        expires |= expiring;
+        if (transactions) return expiring ? " USING TTL " + pick(1, 5, 30) : "";
         String using = " USING TIMESTAMP " + timestamp();
-        return ttl && random.nextInt(4) == 0 ? using + " AND TTL " + pick(0, 1, 5, 30, 600) : using;
+        return expiring ? using + " AND TTL " + pick(0, 1, 5, 30, 600) : using;
     }
 
     private long timestamp() {
@@ -514,15 +519,16 @@ final class History {
                     case 4 -> parts();
                     default -> "*";
                 };
-        if (columns.isEmpty()) columns = "*";
+        boolean whole = isOfExpiringCollections();
+        if (columns.isEmpty() || whole) columns = "*";
         StringBuilder select = new StringBuilder("SELECT ").append(columns).append(" FROM @t");
         switch (random.nextInt(10)) {
             case 0 -> {
-                return "SELECT DISTINCT " + distinct() + " FROM @t";
+                if (!whole) return "SELECT DISTINCT " + distinct() + " FROM @t";
             }
             case 1 -> select.append(token());
             case 2 -> {
-                if (!clusterings.isEmpty()) return grouped();
+                if (!clusterings.isEmpty() && !whole) return grouped();
             }
             case 3 -> {
                 if (!clusterings.isEmpty()) {
@@ -584,6 +590,17 @@ final class History {
         if (random.nextInt(5) == 0) select.append(" PER PARTITION LIMIT ").append(pick(1, 2));
         if (random.nextInt(5) == 0) select.append(" LIMIT ").append(pick(1, 2, 3));
         return select.append(" ALLOW FILTERING").toString();
+    }
+
+    /**
+     * Whether a row may live by elements of a collection alone that are older than its liveness,
+     * which has expired. To whoever does not select the collection Cassandra shows such a row from
+     * SSTables and not from a memtable.
+     */
+    private boolean isOfExpiringCollections() {
+        return expires
+                && (regulars.stream().anyMatch(Column::isCollection)
+                        || statics.stream().anyMatch(Column::isCollection));
     }
 
     private String grouped() {
