@@ -8,6 +8,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
@@ -44,6 +46,9 @@ public final class Hooks {
     /** How long DROP waits for the last readers of the table before it leaves the rest to them. */
     private static final Duration DROP_PATIENCE = Duration.ofSeconds(30);
 
+    /** How often Cassandra's metrics are told how large the tables are, besides after each verb. */
+    private static final int DISK_SPACE_SECONDS = 10;
+
     private Hooks() {}
 
     private static @Nullable PetraMemtable current(ColumnFamilyStore cfs) {
@@ -69,6 +74,9 @@ public final class Hooks {
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
+        var unused =
+                ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
+                        TableRegistry::countDiskSpace, 0, DISK_SPACE_SECONDS, TimeUnit.SECONDS);
         List<Path> directories = new ArrayList<>();
         for (String directory : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
             directories.add(Path.of(directory));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.engine.StoreStatistics;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,7 +23,7 @@ final class TableRegistry {
     /** Index tables share their base's id, so the name belongs to it. */
     private record Key(TableId id, String columnFamily) {}
 
-    private record Entry(ColumnFamilyStore owner, TableStores stores) {}
+    private record Entry(ColumnFamilyStore owner, TableStores stores, DiskSpace space) {}
 
     private static final Map<Key, Entry> tables = new HashMap<>();
 
@@ -40,9 +42,12 @@ final class TableRegistry {
         if (entry == null || entry.owner() != cfs) {
             // A table object that failed half-way through its construction may have left its stores
             // open; the data is whatever they hold, so they must not count as a predecessor.
-            if (entry != null) entry.stores().close();
+            if (entry != null) {
+                entry.stores().close();
+                entry.space().end();
+            }
             TableStores stores = open(cfs, engine);
-            tables.put(key, new Entry(cfs, stores));
+            tables.put(key, new Entry(cfs, stores, new DiskSpace(cfs)));
             return stores.current();
         }
         if (!Truncation.isRunning())
@@ -63,7 +68,9 @@ final class TableRegistry {
     /** Forgets a table that was dropped. */
     static synchronized void remove(ColumnFamilyStore cfs) {
         Entry entry = tables.get(key(cfs));
-        if (entry != null && entry.owner() == cfs) tables.remove(key(cfs));
+        if (entry == null || entry.owner() != cfs) return;
+        tables.remove(key(cfs));
+        entry.space().end();
     }
 
     /** The tables there are now, by column family name. */
@@ -73,6 +80,16 @@ final class TableRegistry {
             now = new HashMap<>(tables);
         }
         now.forEach((key, entry) -> use.accept(key.columnFamily(), entry.stores()));
+    }
+
+    /** Tells Cassandra's metrics how large the tables are now. */
+    static void countDiskSpace() {
+        List<Entry> now;
+        synchronized (TableRegistry.class) {
+            now = new ArrayList<>(tables.values());
+        }
+        for (Entry entry : now)
+            entry.space().count(entry.stores().current().statistic(StoreStatistics::diskBytes));
     }
 
     private static Key key(ColumnFamilyStore cfs) {

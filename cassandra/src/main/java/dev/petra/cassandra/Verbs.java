@@ -147,6 +147,7 @@ final class Verbs {
             TableStore store = table.generation().existing();
             // Nothing was ever written, so there is nothing to do.
             if (store != null) work.accept(store);
+            TableRegistry.countDiskSpace();
         } catch (UnsupportedOperationException e) {
             throw refused(table, verb, String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {

@@ -14,6 +14,8 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -368,6 +370,18 @@ class LifecycleIT {
         nodetool("flush", "ks", "counted");
         String stats = node.process().nodetool("tablestats", "ks.counted").output();
         assertThat(stats).contains("Number of partitions (estimate): ").contains("Memtable");
+        assertThat(spaceUsed("counted")).isPositive();
+        session.execute("TRUNCATE ks.counted");
+        nodetool("flush", "ks", "counted");
+        assertThat(spaceUsed("counted")).isZero();
+    }
+
+    private static long spaceUsed(String table) {
+        String stats = node.process().nodetool("tablestats", "ks." + table).output();
+        Matcher live = Pattern.compile("Space used \\(live\\): (\\d+)").matcher(stats);
+        assertThat(live.find()).describedAs(stats).isTrue();
+        assertThat(stats).contains("Space used (total): " + live.group(1));
+        return Long.parseLong(live.group(1));
     }
 
     @Test
