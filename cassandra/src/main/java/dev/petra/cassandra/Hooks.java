@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
@@ -31,6 +32,7 @@ import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.utils.Clock;
 import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.Pair;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -191,6 +193,16 @@ public final class Hooks {
             ColumnFamilyStore cfs, TableRepairManager stock) {
         PetraMemtable table = current(cfs);
         return table == null ? stock : new RefusingRepairManager(table, stock);
+    }
+
+    /**
+     * How many partitions there are in each of some ranges, and how large they are on average; for
+     * Spark and others, which split their work by that. Null if that is Cassandra's to say.
+     */
+    public static @Nullable Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
+            ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
+        PetraMemtable table = current(cfs);
+        return table == null ? null : Verbs.sizeEstimates(table, ranges);
     }
 
     // Life cycle

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.TableStore;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
@@ -16,6 +19,7 @@ import org.apache.cassandra.locator.RangesAtEndpoint;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.JVMStabilityInspector;
+import org.apache.cassandra.utils.Pair;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -126,6 +130,30 @@ final class Verbs {
         run(table, "cleanup", store -> store.retainRanges(owned));
         cfs.cleanupCache();
         return AllSSTableOpStatus.SUCCESSFUL;
+    }
+
+    /** By unwrapped range: how many partitions, and bytes of one; none where it cannot be read. */
+    static Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
+            PetraMemtable table, Collection<Range<Token>> ranges) {
+        Map<Range<Token>, Pair<Long, Long>> estimates = new HashMap<>();
+        try {
+            TableStore store = table.generation().existing();
+            for (Range<Token> wrapped : ranges)
+                for (Range<Token> range : wrapped.unwrap()) {
+                    RangeEstimate estimate =
+                            store == null ? new RangeEstimate(0, 0) : store.estimate(range);
+                    estimates.put(
+                            range,
+                            Pair.create(estimate.partitions(), estimate.meanPartitionBytes()));
+                }
+        } catch (RuntimeException e) {
+            // Every few minutes, in the background; the other tables' must go on.
+            logger.warn(
+                    "The size of {} could not be estimated",
+                    table.generation().stores().displayName(),
+                    e);
+        }
+        return estimates;
     }
 
     /** Whatever has no meaning for an engine, or none yet. */

@@ -166,6 +166,18 @@ public interface TableStore extends AutoCloseable {
     StoreStatistics statistics();
 
     /**
+     * Estimates what lies in a range, for whoever splits a table into pieces of work.
+     *
+     * @param range does not wrap around the ring
+     */
+    default RangeEstimate estimate(Range<Token> range) {
+        StoreStatistics all = statistics();
+        long partitions = all.estimatedPartitions();
+        return new RangeEstimate(
+                partitions, partitions == 0 ? 0 : all.liveDataBytes() / partitions);
+    }
+
+    /**
      * The engine's own figures, for operators: by name, in an order that makes sense. The names
      * stay from release to release; {@code docs/operations.md} says what they mean. Never blocks
      * for long.

@@ -376,6 +376,22 @@ class LifecycleIT {
         assertThat(spaceUsed("counted")).isZero();
     }
 
+    /** What Spark splits its work by. */
+    @Test
+    void sizeEstimatesAreTheTables() {
+        create("estimated", "");
+        for (int p = 0; p < 500; p++)
+            session.execute("INSERT INTO ks.estimated (p, c, v) VALUES (" + p + ", 1, 'v')");
+        nodetool("refreshsizeestimates");
+        long partitions = 0;
+        for (Row row :
+                session.execute(
+                        "SELECT partitions_count, mean_partition_size FROM system.size_estimates"
+                                + " WHERE keyspace_name = 'ks' AND table_name = 'estimated'"))
+            partitions += row.getLong("partitions_count");
+        assertThat(partitions).isEqualTo(500);
+    }
+
     private static long spaceUsed(String table) {
         String stats = node.process().nodetool("tablestats", "ks." + table).output();
         Matcher live = Pattern.compile("Space used \\(live\\): (\\d+)").matcher(stats);

@@ -52,6 +52,15 @@ final class JoinPoints {
                             STRING,
                             STRINGS),
 
+                    // first lines: var done = Hooks.sizeEstimates(table, ranges); if (done != null)
+                    // return done;
+                    at(
+                            CASSANDRA + "db.SizeEstimatesRecorder",
+                            "computeSizeEstimates",
+                            NODE_ADVICE + "SizeEstimates",
+                            CFS,
+                            "java.util.Collection"),
+
                     // Hooks.replayPlanBegins(); try { ... } finally { Hooks.replayPlanEnds(); }
                     at(
                             CASSANDRA + "db.commitlog.CommitLogReplayer",

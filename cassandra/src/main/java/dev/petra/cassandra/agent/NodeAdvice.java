@@ -2,10 +2,17 @@
 package dev.petra.cassandra.agent;
 
 import dev.petra.cassandra.Hooks;
+import java.util.Collection;
+import java.util.Map;
 import net.bytebuddy.asm.Advice;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.StartupException;
 import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.utils.Pair;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Code that is copied into the methods of the node, its schema and its writes. Never called here.
@@ -61,6 +68,27 @@ final class NodeAdvice {
         @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit() {
             Hooks.replayPlanEnds();
+        }
+    }
+
+    static final class SizeEstimates {
+        private SizeEstimates() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable Map<Range<Token>, Pair<Long, Long>> enter(
+                @Advice.Argument(0) ColumnFamilyStore cfs,
+                @Advice.Argument(1) Collection<Range<Token>> ranges) {
+            return Hooks.sizeEstimates(cfs, ranges);
+        }
+
+        // An assignment to a parameter is how an advice changes what the method around it returns.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable Map<Range<Token>, Pair<Long, Long>> done,
+                @Advice.Return(readOnly = false)
+                        @Nullable Map<Range<Token>, Pair<Long, Long>> estimates) {
+            if (done != null) estimates = done;
         }
     }
 

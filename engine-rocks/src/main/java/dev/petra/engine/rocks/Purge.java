@@ -390,13 +390,17 @@ final class Purge {
         } catch (MalformedFragment e) {
             throw store.malformed(e, cursor.key());
         }
-        return extent.lowest <= timestamp && extent.deletedAt < timestamp;
+        // A deletion too, although what it hides is hidden anyway: it goes with the one above it.
+        return extent.deletedAt < timestamp
+                && (extent.lowest <= timestamp || extent.deletedAt != NO_DELETION);
     }
+
+    private static final long NO_DELETION = Long.MIN_VALUE;
 
     /** The lowest timestamp in a row, and its deletion's. */
     private static final class Extent implements FragmentReader.Visitor {
         long lowest = Long.MAX_VALUE;
-        long deletedAt = Long.MIN_VALUE;
+        long deletedAt = NO_DELETION;
 
         @Override
         public void timestamp(long micros) {

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -768,6 +769,11 @@ final class RocksStore implements TableStore {
                             writes.sum(),
                             reads.sum());
                 });
+    }
+
+    @Override
+    public RangeEstimate estimate(Range<Token> range) {
+        return RangeSample.estimate(this, TokenRanges.of(List.of(range), partitionKeys).get(0));
     }
 
     @Override

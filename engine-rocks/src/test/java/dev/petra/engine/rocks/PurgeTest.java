@@ -469,6 +469,21 @@ class PurgeTest {
         }
     }
 
+    /** As in Cassandra's compaction, which never writes what a purged deletion had hidden. */
+    @Test
+    void aYoungerDeletionOfALowerTimestampGoesWithTheOneAboveIt() {
+        open();
+        store.write(update("x").at(8).now(LONG_AGO).deletePartition().build());
+        store.write(update("x").at(6).row(1).deletion().build());
+        store.write(update("x").at(9).row(2).deletion().build());
+        compact();
+        compact();
+        assertThat(read("x"))
+                .contains("deletedAt=9,")
+                .doesNotContain("deletedAt=6,")
+                .hasLineCount(2);
+    }
+
     /** Cassandra takes 1.0 and 1.00 for one element; native code, which knows no types, for two. */
     @Test
     void anElementRemovedByAnotherFormOfItsKeyDoesNotComeBack() {

@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.WalSync;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -19,12 +20,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -76,6 +81,39 @@ class RocksStoreTest {
         assertThat(before).contains("value 93");
         store.close();
         assertThat(read(open(engine, store(), TABLE), "k3")).isEqualTo(before);
+    }
+
+    @Test
+    void estimatesOfRanges() {
+        RocksStore store = open(engine, store(), TABLE);
+        Token least = TABLE.partitioner.getMinimumToken();
+        Range<Token> all = new Range<>(least, least);
+        assertThat(store.estimate(all)).isEqualTo(new RangeEstimate(0, 0));
+        for (int partition = 0; partition < 5_000; partition++)
+            for (int row = 0; row < 3; row++) {
+                var update = update(TABLE, "k" + partition);
+                update.row(row).add("v", "value ".repeat(30) + partition);
+                store.write(update.build());
+            }
+        Token middle = new Murmur3Partitioner.LongToken(0);
+        for (boolean flushed : new boolean[] {false, true}) {
+            if (flushed) store.compact(List.of());
+            for (Range<Token> half :
+                    List.of(new Range<>(least, middle), new Range<>(middle, least)))
+                assertThat(store.estimate(half).partitions()).isBetween(1_500L, 4_000L);
+            assertThat(store.estimate(all).partitions()).isBetween(3_500L, 7_000L);
+        }
+        assertThat(store.estimate(all).meanPartitionBytes()).isBetween(20L, 600L);
+        // So few that all of them are counted.
+        Range<Token> few =
+                new Range<>(
+                        new Murmur3Partitioner.LongToken(0),
+                        new Murmur3Partitioner.LongToken(1L << 58));
+        long exact =
+                IntStream.range(0, 5_000)
+                        .filter(i -> few.contains(key(TABLE, "k" + i).getToken()))
+                        .count();
+        assertThat(store.estimate(few).partitions()).isEqualTo(exact);
     }
 
     @Test
