@@ -26,6 +26,25 @@ interface Disk {
     /** Makes the entries of a directory durable: created, renamed and deleted files. */
     void syncDirectory(Path directory) throws IOException;
 
+    /**
+     * Replaces a small file by way of {@code <name>.next}, durably: after a crash at any point the
+     * content is the old one or the new one, and the new one once this has returned. Creates the
+     * directory; its parent exists.
+     */
+    static void replace(Disk disk, Path file, byte[] content) throws IOException {
+        Path directory = file.getParent();
+        if (directory == null) throw new IOException(file + " is in no directory");
+        Path parent = directory.getParent();
+        if (parent != null && !Files.isDirectory(directory)) {
+            disk.createDirectory(directory);
+            disk.syncDirectory(parent);
+        }
+        Path next = directory.resolve(file.getFileName() + ".next");
+        disk.write(next, content);
+        disk.rename(next, file);
+        disk.syncDirectory(directory);
+    }
+
     /** Through java.nio. */
     final class Real implements Disk {
         @Override

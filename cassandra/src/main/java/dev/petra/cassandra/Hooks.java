@@ -6,14 +6,18 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.commitlog.CommitLog;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.commitlog.CommitLogSegment;
 import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
 import org.apache.cassandra.db.memtable.Memtable;
@@ -27,6 +31,7 @@ import org.apache.cassandra.net.MessagingService;
 import org.apache.cassandra.repair.TableRepairManager;
 import org.apache.cassandra.schema.Keyspaces;
 import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.streaming.TableStreamManager;
@@ -59,6 +64,14 @@ public final class Hooks {
         return cfs.getCurrentMemtable() instanceof PetraMemtable memtable ? memtable : null;
     }
 
+    /** As {@link #current}, also if only a part of the data is still in the engine. */
+    private static @Nullable PetraMemtable any(ColumnFamilyStore cfs) {
+        PetraMemtable table = current(cfs);
+        return table != null || !DatabaseDescriptor.isDaemonInitialized()
+                ? table
+                : Moves.departing(cfs);
+    }
+
     // The node
 
     /**
@@ -76,6 +89,7 @@ public final class Hooks {
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
+        Moves.start();
         var unused =
                 ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
                         TableRegistry::countDiskSpace, 0, DISK_SPACE_SECONDS, TimeUnit.SECONDS);
@@ -115,7 +129,8 @@ public final class Hooks {
      * @param stock what its memtable says
      */
     public static boolean writesAreDurable(ColumnFamilyStore cfs, boolean stock) {
-        return stock && !(ReplayPlan.isMade() && current(cfs) != null);
+        if (!stock || current(cfs) == null) return stock;
+        return !ReplayPlan.isMade() && Moves.areWritesOurs(cfs);
     }
 
     // Schema
@@ -132,8 +147,8 @@ public final class Hooks {
     /**
      * Before a table gets a memtable, its first one included.
      *
-     * @throws IllegalStateException while the node starts, if the table's data is in an engine but
-     *     its schema names another memtable: it would look empty
+     * @throws IllegalStateException while the node starts, if the table's data is in an engine and
+     *     it is not known whether it belongs there: it would look empty
      */
     public static void beforeMemtable(ColumnFamilyStore cfs) {
         TableMetadata table = cfs.metadata.get();
@@ -142,7 +157,7 @@ public final class Hooks {
                 || table.params.memtable.factory() instanceof AgentMissing) return;
         for (Path directory : TableRegistry.directories(cfs)) {
             StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
-            if (!store.holdsData()) continue;
+            if (!store.holdsData() || departsBy(table, store) != null) continue;
             String message =
                     "Table "
                             + table
@@ -150,12 +165,10 @@ public final class Hooks {
                             + store
                             + ", but its memtable configuration '"
                             + table.params.memtable.configurationKey()
-                            + "' is "
-                            + table.params.memtable.factory()
-                            + " on this node, which would show an empty table. Give that"
-                            + " configuration the class "
+                            + "' is not in cassandra.yaml of this node, which would show an"
+                            + " empty table. Add that configuration, with the class "
                             + PetraMemtable.class.getName()
-                            + " in cassandra.yaml, or move the directory away.";
+                            + ", or move the directory away.";
             if (!StorageService.instance.isDaemonSetupCompleted())
                 throw new IllegalStateException(message);
             // Throwing here would leave the schema half applied on this node.
@@ -163,7 +176,75 @@ public final class Hooks {
         }
     }
 
+    /**
+     * By which configuration a store is read whose table belongs elsewhere now, by its schema or by
+     * {@code cassandra.yaml}. Null if there is nothing in it, or if what the schema names is
+     * missing in {@code cassandra.yaml}: then the table may well belong to an engine.
+     */
+    private static @Nullable PetraMemtableFactory departsBy(
+            TableMetadata table, StoreDirectory store) {
+        MoveMark mark = store.moveMark();
+        if (mark == null && !store.holdsData()) return null;
+        if (!PetraMemtableFactory.isConfigured(table.params.memtable.configurationKey()))
+            return null;
+        PetraMemtableFactory marked =
+                mark == null ? null : PetraMemtableFactory.named(mark.configuration());
+        return marked != null ? marked : PetraMemtableFactory.any();
+    }
+
+    /**
+     * When a table was opened. One that was on its way out of its engine goes on.
+     *
+     * @throws IllegalStateException if what is left in the engine cannot be read
+     */
+    public static void afterOpen(ColumnFamilyStore cfs) {
+        TableMetadata table = cfs.metadata.get();
+        if (!DatabaseDescriptor.isDaemonInitialized()
+                || table.isIndex()
+                || PetraMemtableFactory.owns(table)) return;
+        for (Path directory : TableRegistry.directories(cfs)) {
+            PetraMemtableFactory factory =
+                    departsBy(table, new StoreDirectory(directory, Disk.REAL));
+            if (factory != null) TableRegistry.resumeDeparture(cfs, factory);
+        }
+    }
+
+    /**
+     * When a memtable is to be flushed to SSTables, and no write goes to it any more.
+     *
+     * @return whether that is done otherwise: what is in an engine goes by {@link MoveOut}, which
+     *     neither keeps the flushes of other tables waiting nor begins anew after a crash
+     */
+    public static boolean flushMemtable(ColumnFamilyStore cfs, Memtable memtable) {
+        if (!(memtable instanceof PetraMemtable table) || table.departure() == 0) return false;
+        Moves.begin(new MoveOut(cfs, table.generation().stores(), table.departure(), table));
+        return true;
+    }
+
     // Data
+
+    /**
+     * Before a mutation is appended to the commit log, in the write's group of {@code
+     * Keyspace.writeOrder}. While a memtable of Cassandra's is alive beside the engine's, the write
+     * may go to either, so it goes to the log as well.
+     *
+     * @return its position, or null if Cassandra is to append what the tables' configurations say
+     */
+    public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
+        Set<TableId> skipping = null;
+        boolean moving = false;
+        for (PartitionUpdate update : mutation.getPartitionUpdates()) {
+            if (!PetraMemtableFactory.owns(update.metadata())) continue;
+            ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
+            if (cfs != null && !Moves.areWritesOurs(cfs)) moving = true;
+            else {
+                if (skipping == null) skipping = new HashSet<>();
+                skipping.add(update.metadata().id);
+            }
+        }
+        if (!moving) return null;
+        return CommitLog.instance.add(skipping == null ? mutation : mutation.without(skipping));
+    }
 
     /**
      * Before a mutation is applied. Checks what the commit log would have checked, if it skips it.
@@ -184,14 +265,14 @@ public final class Hooks {
     /** Instead of Cassandra's streams. */
     public static TableStreamManager streamManager(
             ColumnFamilyStore cfs, TableStreamManager stock) {
-        PetraMemtable table = current(cfs);
+        PetraMemtable table = any(cfs);
         return table == null ? stock : new RefusingStreamManager(table);
     }
 
     /** Instead of Cassandra's repairs. */
     public static TableRepairManager repairManager(
             ColumnFamilyStore cfs, TableRepairManager stock) {
-        PetraMemtable table = current(cfs);
+        PetraMemtable table = any(cfs);
         return table == null ? stock : new RefusingRepairManager(table, stock);
     }
 
@@ -228,8 +309,20 @@ public final class Hooks {
         FBUtilities.waitOnFuture(cfs.dumpMemtable());
     }
 
-    /** When TRUNCATE begins; what it returns is for {@link #afterTruncate}. */
+    /**
+     * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
+     *
+     * @throws IllegalStateException while the table is being moved: a crash between the end of the
+     *     SSTables and that of the store would leave one without the other
+     */
     public static @Nullable Memtable beforeTruncate(ColumnFamilyStore cfs) {
+        TableStores stores = TableRegistry.find(cfs);
+        if (stores != null && stores.isMoving())
+            throw new IllegalStateException(
+                    "TRUNCATE of "
+                            + stores.displayName()
+                            + " cannot be done while the table is being moved into a storage engine"
+                            + " or out of it: see petra.moves, and try again when that is over.");
         return current(cfs);
     }
 
@@ -251,13 +344,16 @@ public final class Hooks {
 
     /** When DROP has unloaded a table: its files are gone on return, readers permitting. */
     public static void afterUnload(ColumnFamilyStore cfs) {
-        PetraMemtable table = current(cfs);
-        if (table == null) return;
-        TableStores stores = TableRegistry.of(cfs);
-        if (table.generation().isLive()) {
-            // Its schema names another memtable, for which Cassandra asked for a flush instead.
-            logger.error("{} was not dropped with its table; it is now", table);
-            FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        TableStores stores = TableRegistry.find(cfs);
+        if (stores == null) return;
+        PetraMemtable departing = Moves.departing(cfs);
+        if (current(cfs) != null) {
+            // While the table is being moved Cassandra asks for a flush instead.
+            if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        } else if (departing != null) {
+            stores.drop();
+            cfs.getTracker().replaceFlushed(departing, List.of());
+            departing.generation().discard();
         }
         TableRegistry.remove(cfs);
         try {
@@ -312,6 +408,31 @@ public final class Hooks {
         return skip && current(cfs) == null;
     }
 
+    /**
+     * Before a snapshot. What is on its way out of an engine goes with it, and nothing is moved
+     * until {@link #snapshotEnds}.
+     *
+     * @return what to give that method
+     */
+    public static @Nullable Object snapshotBegins(ColumnFamilyStore cfs, String tag) {
+        TableStores stores = TableRegistry.find(cfs);
+        if (stores == null) return null;
+        stores.lockContent();
+        try {
+            PetraMemtable departing = current(cfs) == null ? Moves.departing(cfs) : null;
+            if (departing != null) departing.performSnapshot(tag);
+            return stores;
+        } catch (RuntimeException | Error e) {
+            stores.unlockContent();
+            throw e;
+        }
+    }
+
+    /** The end of {@link #snapshotBegins}, also after an exception in between. */
+    public static void snapshotEnds(@Nullable Object begun) {
+        if (begun instanceof TableStores stores) stores.unlockContent();
+    }
+
     // nodetool
 
     /** Compacts the whole table. True if that was done. */
@@ -324,7 +445,7 @@ public final class Hooks {
         PetraMemtable table = current(cfs);
         if (table == null) return false;
         Verbs.compact(table, ranges);
-        return true;
+        return isWhole(cfs);
     }
 
     /** Compacts some ranges, given as text. True if that was done. */
@@ -332,14 +453,24 @@ public final class Hooks {
         PetraMemtable table = current(cfs);
         if (table == null) return false;
         Verbs.compact(table, cfs, ranges);
-        return true;
+        return isWhole(cfs);
+    }
+
+    /** Whether the engine has all of the table's data; else Cassandra does its part as well. */
+    private static boolean isWhole(ColumnFamilyStore cfs) {
+        return cfs.getLiveSSTables().isEmpty();
+    }
+
+    private static @Nullable AllSSTableOpStatus result(
+            ColumnFamilyStore cfs, AllSSTableOpStatus engines) {
+        return engines == AllSSTableOpStatus.SUCCESSFUL && !isWhole(cfs) ? null : engines;
     }
 
     /** Verifies the table. Null if that is Cassandra's to do. */
     public static @Nullable AllSSTableOpStatus verify(
             ColumnFamilyStore cfs, IVerifier.Options options) {
         PetraMemtable table = current(cfs);
-        return table == null ? null : Verbs.verify(table, options);
+        return table == null ? null : result(cfs, Verbs.verify(table, options));
     }
 
     /**
@@ -353,7 +484,7 @@ public final class Hooks {
         PetraMemtable table = current(cfs);
         if (table == null) return null;
         try {
-            return Verbs.rewrite(table, onlyOldFormat, newest);
+            return result(cfs, Verbs.rewrite(table, onlyOldFormat, newest));
         } catch (RuntimeException e) {
             throw new ExecutionException(e.getMessage(), e);
         }
@@ -367,7 +498,7 @@ public final class Hooks {
     /** Removes what the node does not own. Null if that is Cassandra's to do. */
     public static @Nullable AllSSTableOpStatus cleanup(ColumnFamilyStore cfs) {
         PetraMemtable table = current(cfs);
-        return table == null ? null : Verbs.cleanup(table, cfs);
+        return table == null ? null : result(cfs, Verbs.cleanup(table, cfs));
     }
 
     /**

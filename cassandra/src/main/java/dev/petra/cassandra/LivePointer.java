@@ -20,8 +20,6 @@ final class LivePointer {
     /** The file's name. */
     static final String NAME = "LIVE";
 
-    private static final String NEXT = NAME + ".next";
-
     private final Path directory;
     private final Disk disk;
 
@@ -67,15 +65,7 @@ final class LivePointer {
     void write(long generation) {
         Path file = directory.resolve(NAME);
         try {
-            Path parent = directory.getParent();
-            if (parent != null && !Files.isDirectory(directory)) {
-                disk.createDirectory(directory);
-                disk.syncDirectory(parent);
-            }
-            Path next = directory.resolve(NEXT);
-            disk.write(next, (generation + "\n").getBytes(US_ASCII));
-            disk.rename(next, file);
-            disk.syncDirectory(directory);
+            Disk.replace(disk, file, (generation + "\n").getBytes(US_ASCII));
         } catch (IOException e) {
             throw new FSWriteError(e, file.toString());
         }

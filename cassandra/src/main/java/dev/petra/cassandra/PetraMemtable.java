@@ -24,6 +24,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.index.transactions.UpdateTransaction;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.SSTableReadsListener;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -35,7 +36,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A memtable that is the whole storage of its table: one generation in a storage engine. It is
- * never flushed to SSTables.
+ * never flushed to SSTables; {@link MoveIn} and {@link MoveOut} take a table into the engine and
+ * out of it.
  *
  * <p>Cassandra finds this class by its name in {@code cassandra.yaml}:
  *
@@ -53,6 +55,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     private final PetraMemtableFactory factory;
     private final ColumnFamilyStore owner;
     private final Generation generation;
+    private volatile long departure;
 
     PetraMemtable(
             AtomicReference<CommitLogPosition> commitLogLowerBound,
@@ -91,6 +94,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     /** Which engine it is in. */
     EngineKey engine() {
         return factory.engine();
+    }
+
+    /** Whether the table holds nothing, here or in SSTables on their way here. */
+    boolean isWholeAndEmpty() {
+        return generation.isEmpty() && !generation.stores().isMoving();
     }
 
     // Data
@@ -230,32 +238,50 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     // Life cycle
 
     /**
-     * Never: what a reason asks for is done where the reason arises. SNAPSHOT is followed by {@link
-     * #performSnapshot}, SCHEMA_CHANGE by {@link #metadataUpdated}, a flush by {@link
+     * Only when the schema takes the table out of its engine. What another reason asks for is done
+     * where the reason arises: SNAPSHOT is followed by {@link #performSnapshot}, a flush by {@link
      * Hooks#afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
      */
     @Override
     public boolean shouldSwitch(ColumnFamilyStore.FlushReason reason) {
-        return false;
+        if (reason != ColumnFamilyStore.FlushReason.SCHEMA_CHANGE
+                || PetraMemtableFactory.owns(metadata())) return false;
+        try {
+            // Durable before anything can be written elsewhere.
+            departure = generation.stores().beginMove(factory.configuration());
+            return true;
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "Table {} cannot be moved out of {} now. It stays there until the node is"
+                            + " restarted or the table altered again.",
+                    name(),
+                    factory.engine(),
+                    e);
+            return false;
+        }
+    }
+
+    /** The number of the move by which this memtable's data leaves the engine; 0 for none. */
+    long departure() {
+        return departure;
     }
 
     /**
-     * The engine reads the table's metadata at each call. An ALTER TABLE that takes the table out
-     * of the engine is refused as a statement; this is for one that came from a node which does not
-     * refuse it.
+     * The engine reads the table's metadata at each call. A move to an engine with other settings
+     * is refused as a statement; this is for one that came from a node which does not refuse it.
      */
     @Override
     public void metadataUpdated() {
         Memtable.Factory wanted = metadata().params.memtable.factory();
-        if (!factory.equals(wanted))
+        if (wanted instanceof PetraMemtableFactory && !factory.equals(wanted))
             NoSpamLogger.log(
                     logger,
                     NoSpamLogger.Level.ERROR,
                     1,
                     TimeUnit.HOURS,
-                    "Table {} stays in {} although its schema now says memtable '{}', which another"
-                        + " node set. Moving a table out of an engine is not supported yet: alter"
-                        + " it back, or this node will refuse to start.",
+                    "Table {} stays in {} although its schema now says memtable '{}', which is an"
+                        + " engine with other settings and was set by another node. Alter it back,"
+                        + " or to a memtable of Cassandra's first.",
                     name(),
                     factory.engine(),
                     metadata().params.memtable.configurationKey());
@@ -283,7 +309,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
-        generation.stores().retire(generation);
+        // The store is dead, unless its data only goes elsewhere.
+        if (Truncation.isRunning()) generation.stores().retire(generation);
         super.switchOut(writeBarrier, upperBound);
     }
 
@@ -296,11 +323,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public FlushablePartitionSet<?> getFlushSet(PartitionPosition from, PartitionPosition to) {
         throw new UnsupportedOperationException(
-                "Table "
-                        + name()
-                        + " is in "
-                        + factory.engine()
-                        + ": moving its data out to SSTables is not supported yet.");
+                "Table " + name() + " leaves " + factory.engine() + " by MoveOut, not by a flush.");
     }
 
     private String name() {

@@ -2,14 +2,20 @@
 package dev.petra.cassandra;
 
 import dev.petra.engine.StorageEngine;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.InheritingClass;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Makes the memtables of one configuration. Equal for equal engines, so that an ALTER TABLE that
@@ -28,6 +34,42 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
     /** Opens the engine, so that errors show where the configuration is read. */
     StorageEngine open() {
         return Engines.get(engine);
+    }
+
+    /** A memtable configuration of {@code cassandra.yaml} for this engine. */
+    String configuration() {
+        for (String name : configurations().keySet()) if (equals(named(name))) return name;
+        throw new IllegalStateException("No memtable configuration is for " + engine);
+    }
+
+    /** What a memtable configuration makes, or null if that is not an engine's. */
+    static @Nullable PetraMemtableFactory named(String configuration) {
+        return configurations().containsKey(configuration)
+                        && MemtableParams.get(configuration).factory()
+                                instanceof PetraMemtableFactory factory
+                ? factory
+                : null;
+    }
+
+    /** The first engine that {@code cassandra.yaml} configures, or null. */
+    static @Nullable PetraMemtableFactory any() {
+        for (String name : configurations().keySet()) {
+            PetraMemtableFactory factory = named(name);
+            if (factory != null) return factory;
+        }
+        return null;
+    }
+
+    /**
+     * Whether a memtable configuration is known, of whatever class; Cassandra's default always is.
+     */
+    static boolean isConfigured(String configuration) {
+        return configuration.equals("default") || configurations().containsKey(configuration);
+    }
+
+    private static Map<String, InheritingClass> configurations() {
+        Map<String, InheritingClass> all = DatabaseDescriptor.getMemtableConfigurations();
+        return all == null ? Map.of() : all;
     }
 
     /**
@@ -56,6 +98,20 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
                 commitLogLowerBound, metadata, this, cfs, TableRegistry.next(cfs, engine));
     }
 
+    /** The memtable of a table that is not the current one, for what is left in its store. */
+    PetraMemtable memtable(ColumnFamilyStore cfs, Generation generation) {
+        return new PetraMemtable(
+                new AtomicReference<>(CommitLog.instance.getCurrentPosition()),
+                cfs.metadata,
+                this,
+                cfs,
+                generation);
+    }
+
+    /**
+     * Where nothing else is alive. While a table is on its way into the engine its writes go to the
+     * commit log as well: {@link Hooks#logInstead}.
+     */
     @Override
     public boolean writesShouldSkipCommitLog() {
         return true;

@@ -35,7 +35,7 @@ record RefusingStreamManager(PetraMemtable table) implements TableStreamManager 
             RangesAtEndpoint replicas,
             TimeUUID pendingRepair,
             PreviewKind previewKind) {
-        if (table.generation().isEmpty()) return List.of();
+        if (table.isWholeAndEmpty()) return List.of();
         throw refused(session);
     }
 

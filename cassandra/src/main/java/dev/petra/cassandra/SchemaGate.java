@@ -53,6 +53,7 @@ final class SchemaGate {
             if (old == null) checkCreated(table);
             else checkAltered(old, table);
             checkIndexes(old, table);
+            checkViews(old, table, after);
             warn(old, table);
             // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
             if (PetraMemtableFactory.owns(table) && table.params.cdc)
@@ -105,28 +106,28 @@ final class SchemaGate {
     }
 
     private static void checkAltered(TableMetadata before, TableMetadata after) {
-        boolean was = PetraMemtableFactory.owns(before);
-        boolean is = PetraMemtableFactory.owns(after);
-        if (was == is && before.params.memtable.factory().equals(after.params.memtable.factory()))
-            return;
-        if (!was && !is) return;
-        String how =
-                was && is
-                        ? "moving it to an engine with other settings"
-                        : was
-                                ? "moving an existing table out of it"
-                                : "moving an existing table into it";
-        throw refused(
-                after,
-                how
-                        + " is not supported yet. Create a new table and copy the data, for"
-                        + " instance with COPY.");
+        if (!PetraMemtableFactory.owns(after)
+                || before.params.memtable.factory().equals(after.params.memtable.factory())) return;
+        if (PetraMemtableFactory.owns(before))
+            throw refused(
+                    after,
+                    "it cannot be moved to an engine with other settings directly. Alter it to a"
+                            + " memtable of Cassandra's, wait until petra.moves no longer shows it"
+                            + " on any node, and alter it again.");
+        if (SchemaConstants.isSystemKeyspace(after.keyspace))
+            throw refused(after, "system tables cannot be.");
+        if (after.isCompactTable())
+            throw refused(
+                    after,
+                    "a table WITH COMPACT STORAGE cannot be. ALTER TABLE … DROP COMPACT STORAGE"
+                            + " first.");
     }
 
     private static void checkIndexes(@Nullable TableMetadata before, TableMetadata after) {
         if (!PetraMemtableFactory.owns(after)) return;
+        boolean enters = before != null && !PetraMemtableFactory.owns(before);
         for (IndexMetadata index : after.indexes)
-            if (before == null || !before.indexes.has(index.name))
+            if (enters || before == null || !before.indexes.has(index.name))
                 throw refused(
                         after,
                         "secondary indexes (index '"
@@ -135,11 +136,25 @@ final class SchemaGate {
                                 + " second table.");
     }
 
+    /** A table with views that would enter an engine. */
+    private static void checkViews(
+            @Nullable TableMetadata before, TableMetadata after, KeyspaceMetadata keyspace) {
+        if (before == null
+                || PetraMemtableFactory.owns(before)
+                || !PetraMemtableFactory.owns(after)) return;
+        for (ViewMetadata view : keyspace.views)
+            if (view.baseTableId.equals(after.id))
+                throw refused(
+                        after,
+                        "materialized views on it ('" + view.name() + "') are not supported yet.");
+    }
+
     /** Of options that the engine does not honour, and that the statement sets. */
     private static void warn(@Nullable TableMetadata before, TableMetadata after) {
         if (!(after.params.memtable.factory() instanceof PetraMemtableFactory factory)) return;
         List<String> reservations = new ArrayList<>(factory.open().reservations(after.params));
-        if (before != null) reservations.removeAll(factory.open().reservations(before.params));
+        if (before != null && PetraMemtableFactory.owns(before))
+            reservations.removeAll(factory.open().reservations(before.params));
         for (String reservation : reservations) {
             String warning =
                     "Table "

@@ -24,6 +24,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  *   &lt;table directory&gt;/rocksdb/LIVE                       the generation that is alive
  *   &lt;table directory&gt;/rocksdb/3/                         that generation: the engine's directory
+ *   &lt;table directory&gt;/rocksdb/MOVING                     into or out of the engine: {@link MoveMark}
  *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
  *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
  * </pre>
@@ -43,8 +44,10 @@ final class StoreDirectory {
     private final Path tableDirectory;
     private final Path root;
     private final LivePointer pointer;
+    private final Disk disk;
 
     StoreDirectory(Path tableDirectory, Disk disk) {
+        this.disk = disk;
         this.tableDirectory = tableDirectory;
         this.root = tableDirectory.resolve(NAME);
         this.pointer = new LivePointer(root, disk);
@@ -102,6 +105,21 @@ final class StoreDirectory {
     /** Moves {@link LivePointer}, durably. */
     void makeLive(long generation) {
         pointer.write(generation);
+    }
+
+    /** What {@link MoveMark} says, or null if the table is whole where it is. */
+    @Nullable MoveMark moveMark() {
+        return MoveMark.read(root);
+    }
+
+    /** Says that the table is on its way, durably. */
+    void markMove(MoveMark mark) {
+        mark.write(root, disk);
+    }
+
+    /** Says that it is not any more, durably. */
+    void unmarkMove() {
+        MoveMark.remove(root, disk);
     }
 
     /** The generations that have a directory. */

@@ -11,9 +11,10 @@ import java.util.Objects;
 import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
-import org.apache.cassandra.service.StorageService;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Knows the {@link TableStores} of each table, and which generation a new memtable stands for.
@@ -39,6 +40,14 @@ final class TableRegistry {
     static synchronized Generation next(ColumnFamilyStore cfs, EngineKey engine) {
         Key key = key(cfs);
         Entry entry = tables.get(key);
+        if (entry != null
+                && entry.owner() == cfs
+                && entry.stores().isMoving()
+                && !Truncation.isRunning()) {
+            // It was on its way out, and is altered back.
+            arrive(cfs, entry.stores());
+            return entry.stores().current();
+        }
         if (entry == null || entry.owner() != cfs) {
             // A table object that failed half-way through its construction may have left its stores
             // open; the data is whatever they hold, so they must not count as a predecessor.
@@ -106,30 +115,94 @@ final class TableRegistry {
                             + table
                             + " is on a table in a storage engine, which is not supported"
                             + " yet. Drop it.");
-        if (cfs.getTracker() != null)
+        TableStores stores =
+                TableStores.open(
+                        cfs.name,
+                        cfs.metadata,
+                        () -> Engines.get(engine),
+                        directories(cfs),
+                        Disk.REAL);
+        boolean altered = cfs.getTracker() != null;
+        if (stores.current().failure() != null
+                || !(altered || stores.isMoving() || hasSSTables(cfs))) return stores;
+        if (altered && !stores.isMoving() && !stores.current().isEmpty()) {
+            stores.close();
             return unusable(
                     cfs,
                     engine,
                     "Table "
                             + table
-                            + " was moved into a storage engine by another node's ALTER"
-                            + " TABLE, which is not supported yet. Alter it back.");
-        if (hasSSTables(cfs)) {
-            String message =
-                    "Table "
-                            + table
-                            + " is configured for a storage engine but has SSTables in "
+                            + " was moved into a storage engine, but there was data already in "
                             + directories(cfs)
-                            + ". Moving a table into an engine is not supported yet: give its"
-                            + " memtable configuration its former class in cassandra.yaml, or, if"
-                            + " the files were put there by hand, move them away.";
-            // Before the commit log is replayed, whose records belong to those SSTables.
-            if (!StorageService.instance.isDaemonSetupCompleted())
-                throw new IllegalStateException(message);
-            return unusable(cfs, engine, message);
+                            + ". Move what does not belong there away and restart the node.");
         }
-        return TableStores.open(
-                cfs.name, cfs.metadata, () -> Engines.get(engine), directories(cfs), Disk.REAL);
+        try {
+            arrive(cfs, stores);
+            return stores;
+        } catch (RuntimeException | FSError e) {
+            stores.close();
+            return TableStores.unusable(cfs.name, cfs.metadata, () -> Engines.get(engine), e);
+        }
+    }
+
+    private static void arrive(ColumnFamilyStore cfs, TableStores stores) {
+        long move = stores.beginMove(cfs.metadata.get().params.memtable.configurationKey());
+        Moves.begin(new MoveIn(cfs, stores, move));
+    }
+
+    /**
+     * Moves a table out of its engine that belongs elsewhere by now, or was on its way when the
+     * node stopped.
+     *
+     * @throws IllegalStateException if that cannot be: the table would show only a part of its data
+     */
+    static synchronized void resumeDeparture(ColumnFamilyStore cfs, PetraMemtableFactory factory) {
+        TableStores stores =
+                TableStores.open(
+                        cfs.name,
+                        cfs.metadata,
+                        () -> Engines.get(factory.engine()),
+                        directories(cfs),
+                        Disk.REAL);
+        Throwable failure = stores.current().failure();
+        if (failure != null)
+            throw new IllegalStateException(
+                    "Table "
+                            + stores.displayName()
+                            + " is being moved out of a storage engine, and what is left there"
+                            + " cannot be read: "
+                            + failure.getMessage(),
+                    failure);
+        if (stores.current().isEmpty()) {
+            // All had been moved.
+            stores.deleteDirectory();
+            return;
+        }
+        tables.put(key(cfs), new Entry(cfs, stores, new DiskSpace(cfs)));
+        PetraMemtable memtable = factory.memtable(cfs, stores.current());
+        cfs.getTracker().switchMemtable(false, memtable);
+        cfs.getTracker().markFlushing(memtable);
+        long move =
+                stores.isMoving() ? stores.resumeMove() : stores.beginMove(factory.configuration());
+        Moves.begin(new MoveOut(cfs, stores, move, memtable));
+    }
+
+    /** Ends a move out of an engine: {@link TableStores#departed}. */
+    static synchronized boolean departed(ColumnFamilyStore cfs, TableStores stores, long move) {
+        if (!stores.departed(move)) return false;
+        remove(cfs);
+        return true;
+    }
+
+    /** Deletes the folder of a table that left, unless it came back. */
+    static synchronized void deleteIfGone(ColumnFamilyStore cfs, TableStores stores) {
+        if (!tables.containsKey(key(cfs))) stores.deleteDirectory();
+    }
+
+    /** The stores of a table, or null if it has none. */
+    static synchronized @Nullable TableStores find(ColumnFamilyStore cfs) {
+        Entry entry = tables.get(key(cfs));
+        return entry == null || entry.owner() != cfs ? null : entry.stores();
     }
 
     private static TableStores unusable(ColumnFamilyStore cfs, EngineKey engine, String reason) {

@@ -6,6 +6,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.SortedSet;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
@@ -49,10 +51,14 @@ final class TableStores {
     private final TableMetadataRef metadata;
     private final Supplier<StorageEngine> engine;
     private final @Nullable StoreDirectory directory;
+    private final ReentrantLock content = new ReentrantLock();
     private final List<Generation> retired = new ArrayList<>();
 
     private Generation current;
     private boolean dropped;
+    private @Nullable MoveMark moveMark;
+    private long moveNumber;
+    private volatile boolean moving;
     private @Nullable Generation kept;
     private String keepAs = "";
     private boolean mayDelete = true;
@@ -90,6 +96,13 @@ final class TableStores {
             return unusable(columnFamily, metadata, engine, e);
         }
         TableStores stores = new TableStores(columnFamily, metadata, engine, directory);
+        try {
+            stores.moveMark = directory.moveMark();
+            stores.moving = stores.moveMark != null;
+        } catch (RuntimeException | FSError e) {
+            stores.current = stores.fail(0, e);
+            return stores;
+        }
         stores.current = stores.openLive(directory);
         return stores;
     }
@@ -157,7 +170,7 @@ final class TableStores {
                                 columnFamily,
                                 generation,
                                 metadata,
-                                () -> PurgeGate.isOpen(metadata)));
+                                () -> !moving && PurgeGate.isOpen(metadata)));
     }
 
     /** Creates the store of a generation without one, for its first write. */
@@ -285,6 +298,106 @@ final class TableStores {
         kill(generation, usableDirectory());
     }
 
+    // Moving into the engine and out of it
+
+    /**
+     * Whether the table's data is on its way into the engine or out of it: then what is in the
+     * store and what is in SSTables belongs together, and no deletion may be purged.
+     */
+    boolean isMoving() {
+        return moving;
+    }
+
+    /**
+     * Says, durably, that the data is on its way to where the schema now says. Ends the move that
+     * is under way, if there is one.
+     *
+     * @param configuration the memtable configuration of the table's engine
+     * @return the number of this move
+     * @throws FSWriteError if it cannot be made durable; nothing has changed then
+     */
+    synchronized long beginMove(String configuration) {
+        MoveMark mark = new MoveMark(configuration, null);
+        usableDirectory().markMove(mark);
+        moveMark = mark;
+        moving = true;
+        return ++moveNumber;
+    }
+
+    /** The number of the move that was under way when the table was opened. */
+    synchronized long resumeMove() {
+        if (!moving) throw new IllegalStateException(displayName + " is not being moved");
+        return ++moveNumber;
+    }
+
+    /** Whether this move is still the one under way. */
+    synchronized boolean isMove(long number) {
+        return moving && number == moveNumber && !dropped;
+    }
+
+    /** Takes a step, unless the move is over or another began. False if it did not. */
+    synchronized boolean stepOf(long number, Runnable step) {
+        if (!isMove(number)) return false;
+        step.run();
+        return true;
+    }
+
+    /** Up to which partition key the data was moved out before; null if none was. */
+    synchronized @Nullable ByteBuffer movedUpTo() {
+        MoveMark mark = moveMark;
+        return mark == null ? null : mark.after();
+    }
+
+    /** Says, durably, up to where the data was moved out. */
+    synchronized void movedUpTo(long number, ByteBuffer key) {
+        MoveMark mark = moveMark;
+        if (mark == null || !isMove(number)) return;
+        moveMark = new MoveMark(mark.configuration(), key);
+        usableDirectory().markMove(moveMark);
+    }
+
+    /** Ends a move into the engine, durably. False if it is not the one under way. */
+    synchronized boolean arrived(long number) {
+        return stepOf(
+                number,
+                () -> {
+                    usableDirectory().unmarkMove();
+                    moveMark = null;
+                    moving = false;
+                });
+    }
+
+    /**
+     * Ends a move out of the engine: the store is dead on disk once this has returned. False if it
+     * is not the one under way.
+     */
+    synchronized boolean departed(long number) {
+        return stepOf(
+                number,
+                () -> {
+                    kill(current, usableDirectory());
+                    moving = false;
+                });
+    }
+
+    /**
+     * Holds the table's data where it is, until {@link #unlockContent}: nothing leaves an SSTable
+     * for the store while a snapshot is taken first of the one and then of the other. Reentrant.
+     */
+    void lockContent() {
+        content.lock();
+    }
+
+    /** The end of {@link #lockContent}. */
+    void unlockContent() {
+        content.unlock();
+    }
+
+    /** Deletes the folder of all generations, after {@link #departed}. */
+    void deleteDirectory() {
+        usableDirectory().delete();
+    }
+
     private StoreDirectory usableDirectory() {
         if (directory == null) {
             Throwable reason = current().failure();
@@ -316,6 +429,8 @@ final class TableStores {
             target.delete();
             Files.createDirectories(target.root());
             store.checkpoint(target.generation(generation.number()));
+            MoveMark mark = moving();
+            if (mark != null) target.markMove(new MoveMark(mark.configuration(), null));
             // Last: a snapshot is whole once it says which generation it holds.
             target.makeLive(generation.number());
         } catch (IOException | FSError e) {
@@ -328,6 +443,10 @@ final class TableStores {
             removeHalf(target);
             throw new IllegalStateException(failed + e.getMessage());
         }
+    }
+
+    private synchronized @Nullable MoveMark moving() {
+        return moving ? moveMark : null;
     }
 
     private static void removeHalf(StoreDirectory snapshot) {

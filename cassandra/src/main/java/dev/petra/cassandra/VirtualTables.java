@@ -48,7 +48,8 @@ final class VirtualTables {
             return;
         }
         VirtualKeyspaceRegistry.instance.register(
-                new VirtualKeyspace(KEYSPACE, List.of(engines(), settings(), tables(), figures())));
+                new VirtualKeyspace(
+                        KEYSPACE, List.of(engines(), settings(), tables(), figures(), moves())));
     }
 
     private static TableMetadata.Builder table(String name, String comment) {
@@ -198,6 +199,29 @@ final class VirtualTables {
                                         (figure, value) ->
                                                 result.row(stores.keyspace(), table, figure)
                                                         .column("value", value)));
+    }
+
+    private static VirtualTable moves() {
+        return new Table(
+                table("moves", "tables on their way into an engine or out of it, on this node")
+                        .partitioner(new LocalPartitioner(UTF8Type.instance))
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addClusteringColumn("direction", UTF8Type.instance)
+                        .addRegularColumn("done_bytes", LongType.instance)
+                        .addRegularColumn("left_bytes", LongType.instance)
+                        .addRegularColumn("state", UTF8Type.instance)
+                        .build(),
+                result -> {
+                    for (Move move : Moves.now())
+                        result.row(
+                                        move.cfs.getKeyspaceName(),
+                                        move.cfs.getTableName(),
+                                        move.direction())
+                                .column("done_bytes", move.doneBytes())
+                                .column("left_bytes", move.bytesLeft())
+                                .column("state", move.state());
+                });
     }
 
     private static void withStore(Generation generation, Consumer<TableStore> use) {

@@ -5,10 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 
 import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.net.URISyntaxException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -16,10 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
-import java.util.jar.Attributes;
-import java.util.jar.JarEntry;
-import java.util.jar.JarOutputStream;
-import java.util.jar.Manifest;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -73,42 +68,15 @@ class DifferentialIT {
     @BeforeAll
     static void packFuzzer() throws IOException, URISyntaxException {
         jar = directory.resolve("fuzz.jar");
-        Manifest manifest = new Manifest();
-        manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
-        manifest.getMainAttributes()
-                .putValue("Premain-Class", "dev.petra.nodetests.fuzz.FuzzAgent");
-        try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(jar), manifest)) {
-            add(out, DifferentialIT.class, "dev/petra/nodetests/fuzz/");
-            add(out, NamedMutations.class, "dev/petra/engine/");
-            out.putNextEntry(
-                    new JarEntry("META-INF/services/dev.petra.engine.StorageEngineProvider"));
-            out.write(
-                    "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"
-                            .getBytes(StandardCharsets.UTF_8));
-        }
-    }
-
-    /** Classes from where a class of theirs came from, a directory or a jar. */
-    private static void add(JarOutputStream out, Class<?> of, String prefix)
-            throws IOException, URISyntaxException {
-        Path source = Path.of(of.getProtectionDomain().getCodeSource().getLocation().toURI());
-        if (Files.isDirectory(source)) {
-            try (var files = Files.walk(source.resolve(prefix))) {
-                for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator)
-                    entry(out, source.relativize(file).toString(), Files.readAllBytes(file));
-            }
-            return;
-        }
-        try (var in = new java.util.jar.JarFile(source.toFile())) {
-            for (JarEntry entry : (Iterable<JarEntry>) in.stream()::iterator)
-                if (entry.getName().startsWith(prefix) && !entry.isDirectory())
-                    entry(out, entry.getName(), in.getInputStream(entry).readAllBytes());
-        }
-    }
-
-    private static void entry(OutputStream out, String name, byte[] bytes) throws IOException {
-        ((JarOutputStream) out).putNextEntry(new JarEntry(name));
-        out.write(bytes);
+        AgentJar.pack(
+                jar,
+                FuzzAgent.class,
+                Map.of(
+                        DifferentialIT.class, "dev/petra/nodetests/fuzz/",
+                        NamedMutations.class, "dev/petra/engine/"),
+                Map.of(
+                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
+                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
     }
 
     private static TestNode node(

@@ -88,8 +88,36 @@ final class JoinPoints {
                             CASSANDRA + "db.Mutation",
                             "boolean"),
 
+                    // first lines: var done = Hooks.logInstead(mutation); if (done != null) return
+                    // done;
+                    at(
+                            CASSANDRA + "db.CassandraKeyspaceWriteHandler",
+                            "addToCommitLog",
+                            NODE_ADVICE + "AddToCommitLog",
+                            CASSANDRA + "db.Mutation"),
+
                     // A table's life
 
+                    // before the return: Hooks.afterOpen(cfs);
+                    at(
+                            CFS,
+                            "createColumnFamilyStore",
+                            TABLE_ADVICE + "AfterOpen",
+                            CASSANDRA + "db.Keyspace",
+                            STRING,
+                            CASSANDRA + "schema.TableMetadataRef",
+                            CASSANDRA + "db.Directories",
+                            "boolean",
+                            "boolean",
+                            "boolean"),
+                    // first line: if (Hooks.flushMemtable(cfs, memtable)) return List.of();
+                    at(
+                            CFS + "$Flush",
+                            "flushMemtable",
+                            TABLE_ADVICE + "FlushMemtable",
+                            CFS,
+                            CASSANDRA + "db.memtable.Memtable",
+                            "boolean"),
                     // first line: Hooks.beforeMemtable(this);
                     at(
                             CFS,
@@ -107,7 +135,10 @@ final class JoinPoints {
                     at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
                     // before the return: Hooks.afterForceFlush(this, reason);
                     at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
-                    // first line: skipMemtable = Hooks.snapshotSkipsMemtable(this, skipMemtable);
+                    // skipMemtable = Hooks.snapshotSkipsMemtable(this, skipMemtable); Object begun
+                    // =
+                    // Hooks.snapshotBegins(this, snapshotName); try { ... } finally {
+                    // Hooks.snapshotEnds(begun); }
                     at(
                             CFS,
                             "snapshot",

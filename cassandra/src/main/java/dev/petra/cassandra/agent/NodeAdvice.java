@@ -7,6 +7,7 @@ import java.util.Map;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.StartupException;
@@ -108,6 +109,24 @@ final class NodeAdvice {
         static void enter(
                 @Advice.Argument(0) Mutation mutation, @Advice.Argument(1) boolean durable) {
             Hooks.beforeWrite(mutation, durable);
+        }
+    }
+
+    static final class AddToCommitLog {
+        private AddToCommitLog() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable CommitLogPosition enter(@Advice.Argument(0) Mutation mutation) {
+            return Hooks.logInstead(mutation);
+        }
+
+        // An assignment to a parameter is how an advice changes what the method around it returns.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable CommitLogPosition done,
+                @Advice.Return(readOnly = false) @Nullable CommitLogPosition position) {
+            if (done != null) position = done;
         }
     }
 }

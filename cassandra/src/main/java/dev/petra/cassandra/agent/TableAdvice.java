@@ -2,9 +2,12 @@
 package dev.petra.cassandra.agent;
 
 import dev.petra.cassandra.Hooks;
+import java.util.Collection;
+import java.util.Collections;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.repair.TableRepairManager;
 import org.apache.cassandra.streaming.TableStreamManager;
 import org.jspecify.annotations.Nullable;
@@ -97,10 +100,43 @@ final class TableAdvice {
         private Snapshot() {}
 
         @Advice.OnMethodEnter
-        static void enter(
+        static @Nullable Object enter(
                 @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) String tag,
                 @Advice.Argument(value = 3, readOnly = false) boolean skipMemtable) {
             skipMemtable = Hooks.snapshotSkipsMemtable(cfs, skipMemtable);
+            return Hooks.snapshotBegins(cfs, tag);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.Enter @Nullable Object begun) {
+            Hooks.snapshotEnds(begun);
+        }
+    }
+
+    static final class AfterOpen {
+        private AfterOpen() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return ColumnFamilyStore cfs) {
+            Hooks.afterOpen(cfs);
+        }
+    }
+
+    static final class FlushMemtable {
+        private FlushMemtable() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter(
+                @Advice.Argument(0) ColumnFamilyStore cfs, @Advice.Argument(1) Memtable memtable) {
+            return Hooks.flushMemtable(cfs, memtable);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter boolean done,
+                @Advice.Return(readOnly = false) Collection<SSTableReader> flushed) {
+            if (done) flushed = Collections.emptyList();
         }
     }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.io.sstable.SSTableTxnWriter;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.service.ActiveRepairService;
+import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Moves a table out of its store into SSTables, in the order of its partitions, one SSTable a step.
+ * The store takes no writes any more; it is read beside the SSTables until all is in them. After a
+ * crash the step that was under way is taken again, which changes nothing.
+ */
+final class MoveOut extends Move {
+    /** How large an SSTable becomes, whole partitions permitting. */
+    private static final long SSTABLE_BYTES = Long.getLong("petra.move.sstable_bytes", 256L << 20);
+
+    private final PetraMemtable memtable;
+
+    MoveOut(ColumnFamilyStore cfs, TableStores stores, long number, PetraMemtable memtable) {
+        super(cfs, stores, number);
+        this.memtable = memtable;
+    }
+
+    @Override
+    String direction() {
+        return "out";
+    }
+
+    @Override
+    long bytesLeft() {
+        return Math.max(
+                0, memtable.generation().statistic(StoreStatistics::liveDataBytes) - doneBytes());
+    }
+
+    @Override
+    @Nullable Duration step() {
+        if (Moves.areStopped()) return null;
+        if (isOver()) {
+            // Altered back: the store goes on under another memtable. Or dropped.
+            if (memtable.generation().isLive()) forget();
+            return null;
+        }
+        if (isStopRequested()) {
+            state("stopped for a while by nodetool stop");
+            return LATER;
+        }
+        TableStore store = memtable.generation().existing();
+        if (store != null && !write(store)) return isHalted() ? SOON : Duration.ZERO;
+        return finish() ? null : Duration.ZERO;
+    }
+
+    /** Writes the next SSTable. True if there is nothing left. */
+    private boolean write(TableStore store) {
+        state("writing SSTables");
+        DataRange range = rest();
+        try (UnfilteredPartitionIterator rest =
+                store.scan(range, ColumnFilter.all(cfs.metadata()))) {
+            if (!rest.hasNext()) return true;
+            DecoratedKey last = null;
+            Collection<SSTableReader> written;
+            try (SSTableTxnWriter writer =
+                    SSTableTxnWriter.create(
+                            cfs,
+                            cfs.newSSTableDescriptor(
+                                    cfs.getDirectories()
+                                            .getWriteableLocationAsFile(
+                                                    Math.min(bytesLeft(), 2 * SSTABLE_BYTES))),
+                            partitionsOfAnSSTable(),
+                            ActiveRepairService.UNREPAIRED_SSTABLE,
+                            ActiveRepairService.NO_PENDING_REPAIR,
+                            false,
+                            SerializationHeader.makeWithoutStats(cfs.metadata()))) {
+                while (rest.hasNext() && writer.getFilePointer() < SSTABLE_BYTES) {
+                    long before = writer.getFilePointer();
+                    try (UnfilteredRowIterator partition = rest.next()) {
+                        last = partition.partitionKey();
+                        writer.append(partition);
+                    }
+                    moved(writer.getFilePointer() - before);
+                    if (isHalted()) return false;
+                }
+                written = writer.finish(true);
+            }
+            // Live before it is noted: the other way round a crash would lose it.
+            cfs.addSSTables(written);
+            if (last != null) stores.movedUpTo(number, last.getKey());
+            return false;
+        }
+    }
+
+    private DataRange rest() {
+        ByteBuffer after = stores.movedUpTo();
+        if (after == null) return DataRange.allData(cfs.getPartitioner());
+        PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
+        return DataRange.forKeyRange(new Range<>(cfs.decorateKey(after), end));
+    }
+
+    /** About how many partitions an SSTable gets; its bloom filter is as large as that. */
+    private long partitionsOfAnSSTable() {
+        long bytes = memtable.generation().statistic(StoreStatistics::liveDataBytes);
+        double part = bytes <= SSTABLE_BYTES ? 1 : (double) SSTABLE_BYTES / bytes;
+        return 1 + (long) (memtable.partitionCount() * part);
+    }
+
+    private boolean finish() {
+        if (!TableRegistry.departed(cfs, stores, number)) return false;
+        forget();
+        // Reads that have the memtable end first.
+        OpOrder.Barrier readers = cfs.readOrdering.newBarrier();
+        readers.issue();
+        readers.await();
+        memtable.generation().discard();
+        TableRegistry.deleteIfGone(cfs, stores);
+        state("all data is in SSTables");
+        return true;
+    }
+
+    private void forget() {
+        cfs.getTracker().replaceFlushed(memtable, List.of());
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Moves tables into engines and out of them, in the background, a step of one after a step of
+ * another, on one thread. Thread-safe.
+ */
+final class Moves {
+    private static final Logger logger = LoggerFactory.getLogger(Moves.class);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(30);
+
+    private static final Set<Move> all = new LinkedHashSet<>();
+    private static @Nullable ScheduledExecutorService thread;
+    private static volatile boolean stopped;
+
+    private Moves() {}
+
+    /** Adds one. It is begun when the node is up. */
+    static synchronized void begin(Move move) {
+        all.add(move);
+        logger.info("{} begins", move);
+        ScheduledExecutorService running = thread;
+        if (running != null) schedule(running, move, Duration.ZERO);
+    }
+
+    /** When the commit log is replayed. */
+    static synchronized void start() {
+        if (stopped || thread != null) return;
+        ScheduledExecutorService started =
+                Executors.newSingleThreadScheduledExecutor(
+                        work -> {
+                            Thread made = new Thread(work, "PetraMoves");
+                            made.setDaemon(true);
+                            return made;
+                        });
+        thread = started;
+        all.forEach(move -> schedule(started, move, Duration.ZERO));
+    }
+
+    /** Before the engines are closed. They go on when the node starts again. */
+    static void stop() throws InterruptedException {
+        ScheduledExecutorService running;
+        synchronized (Moves.class) {
+            stopped = true;
+            running = thread;
+        }
+        if (running == null) return;
+        running.shutdown();
+        if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS))
+            logger.warn("A move of a table still runs while the node shuts down");
+    }
+
+    /** Whether {@link #stop} was called. */
+    static boolean areStopped() {
+        return stopped;
+    }
+
+    /** Those that are under way. */
+    static synchronized List<Move> now() {
+        return new ArrayList<>(all);
+    }
+
+    private static synchronized void schedule(
+            ScheduledExecutorService running, Move move, Duration when) {
+        if (stopped) return;
+        var unused =
+                running.schedule(() -> step(running, move), when.toMillis(), TimeUnit.MILLISECONDS);
+    }
+
+    private static void step(ScheduledExecutorService running, Move move) {
+        Duration next;
+        CompactionManager.instance.active.beginCompaction(move);
+        try {
+            next = move.step();
+        } catch (RuntimeException | Error e) {
+            // Whatever it is, what was moved is moved; the rest is where it was.
+            move.state("failed, to be tried again: " + e.getMessage());
+            if (!stopped) logger.error("{} failed and is tried again", move, e);
+            next = Move.LATER;
+        } finally {
+            CompactionManager.instance.active.finishCompaction(move);
+        }
+        if (next != null) {
+            schedule(running, move, next);
+            return;
+        }
+        logger.info("{} is over: {}", move, move.state());
+        synchronized (Moves.class) {
+            all.remove(move);
+        }
+    }
+
+    /**
+     * Whether all writes to a table go to its engine. While a memtable of Cassandra's is alive, or
+     * being flushed, some still go there.
+     */
+    static boolean areWritesOurs(ColumnFamilyStore cfs) {
+        View view = cfs.getTracker().getView();
+        for (Memtable live : view.liveMemtables) if (!(live instanceof PetraMemtable)) return false;
+        for (Memtable flushing : view.flushingMemtables)
+            if (!(flushing instanceof PetraMemtable)) return false;
+        return true;
+    }
+
+    /** The memtable of ours that is moved out of its engine, or null. */
+    static @Nullable PetraMemtable departing(ColumnFamilyStore cfs) {
+        if (cfs.getTracker() == null) return null;
+        View view = cfs.getTracker().getView();
+        for (Memtable flushing : view.flushingMemtables)
+            if (flushing instanceof PetraMemtable ours) return ours;
+        for (Memtable live : view.liveMemtables)
+            if (live instanceof PetraMemtable ours && ours.departure() != 0) return ours;
+        return null;
+    }
+}

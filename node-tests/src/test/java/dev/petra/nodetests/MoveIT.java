@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.crash.CrashAgent;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import net.bytebuddy.ByteBuddy;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
+class MoveIT {
+    private static final String OURS = "dev.petra.cassandra.";
+    private static final String CFS = "org.apache.cassandra.db.ColumnFamilyStore";
+
+    /** Where a crash may fall, on the way in and on the way out. */
+    private static final List<String> POINTS =
+            List.of(
+                    CFS + "#reload",
+                    CFS + "#addSSTables",
+                    CFS + "$Flush#flushMemtable",
+                    OURS + "TableStores#beginMove",
+                    OURS + "TableStores#lockContent",
+                    OURS + "TableStores#unlockContent",
+                    OURS + "TableStores#arrived",
+                    OURS + "TableStores#departed",
+                    OURS + "TableRegistry#deleteIfGone",
+                    OURS + "MoveIn#move",
+                    OURS + "MoveIn#finish",
+                    OURS + "MoveOut#write",
+                    OURS + "MoveOut#finish");
+
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+    private static final int WRITERS = 4;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static TestNode node;
+    private static CqlSession session;
+    private static int tables;
+
+    @BeforeAll
+    static void start() throws IOException, URISyntaxException {
+        Path jar = directory.resolve("crash.jar");
+        AgentJar.pack(
+                jar,
+                CrashAgent.class,
+                Map.of(CrashAgent.class, "dev/petra/nodetests/crash/", ByteBuddy.class, "net/"),
+                Map.of());
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        config ->
+                                config.yaml(Map.of("commitlog_sync", "batch"))
+                                        .jvmOptions(
+                                                "-javaagent:"
+                                                        + jar
+                                                        + "="
+                                                        + String.join(" ", POINTS),
+                                                "-Dcrash.at=" + directory.resolve("crash.at"),
+                                                "-Dpetra.move.sstable_bytes=32768"));
+        session = node.session();
+        session.execute(
+                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    private static void killAndRestart() {
+        session.close();
+        if (node.process().isAlive()) node.process().kill();
+        node.restart();
+        session = node.session();
+    }
+
+    private static NodeTool.Result nodetool(String... arguments) {
+        return node.process().nodetool(arguments);
+    }
+
+    private static void flush(String table) {
+        assertThat(nodetool("flush", "ks", table).exitCode()).isZero();
+    }
+
+    private static void alter(String table, String memtable) {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
+    }
+
+    private static void awaitMoved(String table) throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
+        List<Row> moves;
+        do {
+            TimeUnit.MILLISECONDS.sleep(100);
+            moves =
+                    session
+                            .execute("SELECT * FROM petra.moves WHERE keyspace_name = 'ks'")
+                            .all()
+                            .stream()
+                            .filter(row -> table.equals(row.getString("table_name")))
+                            .toList();
+        } while (!moves.isEmpty() && System.nanoTime() < deadline);
+        assertThat(moves.stream().map(Row::getFormattedContents)).isEmpty();
+    }
+
+    private static long sstables(String table) throws IOException {
+        try (var files = Files.list(TableFiles.of(node, "ks", table).directory())) {
+            return files.filter(file -> file.toString().endsWith("-Data.db")).count();
+        }
+    }
+
+    /** Cassandra deletes them in the background. */
+    private static void assertNoSSTables(String table) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        while (sstables(table) > 0 && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(sstables(table)).isZero();
+    }
+
+    private static boolean hasStore(String table) throws IOException {
+        return Files.exists(TableFiles.of(node, "ks", table).directory().resolve("rocksdb"));
+    }
+
+    private static String content(String select) {
+        return session.execute(select).all().stream()
+                .map(Row::getFormattedContents)
+                .collect(Collectors.joining("\n"));
+    }
+
+    /** Every kind of data and of deletion, over two SSTables and a memtable. */
+    private static void fillWithEverything(String table) {
+        String name = "ks." + table;
+        session.execute(
+                "CREATE TABLE "
+                        + name
+                        + " (p int, c int, s text static, v text, l list<int>, m map<int, text>,"
+                        + " x frozen<set<int>>, PRIMARY KEY (p, c))");
+        for (int part = 0; part < 3; part++) {
+            for (int p = 0; p < 40; p++) {
+                session.execute(
+                        "INSERT INTO " + name + " (p, s) VALUES (?, ?)", p, "s" + part + "-" + p);
+                for (int c = part; c < 30; c += part + 1)
+                    session.execute(
+                            "INSERT INTO "
+                                    + name
+                                    + " (p, c, v, l, m, x) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?",
+                            p,
+                            c,
+                            "v" + part + "-" + c,
+                            List.of(part, c),
+                            Map.of(part, "m" + c),
+                            java.util.Set.of(c),
+                            c % 7 == 0 ? 864_000 : 0);
+                session.execute("DELETE FROM " + name + " WHERE p = ? AND c = ?", p, 4 + part);
+                session.execute("DELETE v FROM " + name + " WHERE p = ? AND c = ?", p, 8 + part);
+                session.execute("DELETE m[?] FROM " + name + " WHERE p = ? AND c = ?", part, p, 16);
+                session.execute(
+                        "UPDATE " + name + " SET l = l + ? WHERE p = ? AND c = ?",
+                        List.of(part),
+                        p,
+                        17);
+                session.execute(
+                        "DELETE FROM " + name + " WHERE p = ? AND c >= ? AND c < ?",
+                        p,
+                        20 + part,
+                        23 + part);
+            }
+            session.execute("DELETE FROM " + name + " WHERE p = ?", 30 + part);
+            session.execute("DELETE s FROM " + name + " WHERE p = ?", 20 + part);
+            if (part < 2) flush(table);
+        }
+    }
+
+    private static String everything(String table) {
+        return content(
+                "SELECT p, c, s, v, l, m, x, writetime(v), ttl(v), writetime(s), maxwritetime(m)"
+                        + " FROM ks."
+                        + table);
+    }
+
+    /** Without what runs while the test does. */
+    private static String withoutTtl(String content) {
+        return content.replaceAll("\"ttl\\(v\\)\":\\d+", "ttl");
+    }
+
+    @Test
+    void allDataGoesInAndOutAgain() throws Exception {
+        fillWithEverything("every");
+        String before = withoutTtl(everything("every"));
+        assertThat(before).isNotEmpty();
+
+        alter("every", "rocks");
+        assertThat(withoutTtl(everything("every"))).isEqualTo(before);
+        awaitMoved("every");
+        assertNoSSTables("every");
+        assertThat(hasStore("every")).isTrue();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(before);
+        killAndRestart();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(before);
+        session.execute("INSERT INTO ks.every (p, c, v) VALUES (100, 1, 'in the engine')");
+        String inEngine = withoutTtl(everything("every"));
+        assertThat(nodetool("compact", "ks", "every").exitCode()).isZero();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+
+        alter("every", "default");
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        awaitMoved("every");
+        assertThat(hasStore("every")).isFalse();
+        assertThat(sstables("every")).isPositive();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        killAndRestart();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        assertThat(nodetool("compact", "ks", "every").exitCode()).isZero();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+    }
+
+    @Test
+    void countersGoInAndOutAgain() throws Exception {
+        session.execute("CREATE TABLE ks.counters (p int, c int, n counter, PRIMARY KEY (p, c))");
+        for (int round = 0; round < 3; round++) {
+            for (int c = 0; c < 10; c++)
+                session.execute("UPDATE ks.counters SET n = n + 5 WHERE p = 1 AND c = ?", c);
+            if (round < 2) flush("counters");
+        }
+        session.execute("DELETE FROM ks.counters WHERE p = 1 AND c = 3");
+        String before = content("SELECT * FROM ks.counters");
+        alter("counters", "rocks");
+        awaitMoved("counters");
+        assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
+        session.execute("UPDATE ks.counters SET n = n - 1 WHERE p = 1 AND c = 0");
+        killAndRestart();
+        String after = content("SELECT * FROM ks.counters");
+        assertThat(after).contains("n:14").isNotEqualTo(before);
+        alter("counters", "default");
+        awaitMoved("counters");
+        session.execute("UPDATE ks.counters SET n = n + 1 WHERE p = 1 AND c = 0");
+        killAndRestart();
+        assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
+    }
+
+    @Test
+    void whatIsDeletedOnTheWayStaysDeleted() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.deleted (p int, c int, v text, PRIMARY KEY (p, c))"
+                        + " WITH gc_grace_seconds = 0");
+        for (int c = 0; c < 1_000; c++)
+            session.execute("INSERT INTO ks.deleted (p, c, v) VALUES (1, ?, 'v')", c);
+        flush("deleted");
+        alter("deleted", "rocks");
+        session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 500");
+        nodetool("compact", "ks", "deleted");
+        awaitMoved("deleted");
+        nodetool("compact", "ks", "deleted");
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
+        killAndRestart();
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
+        alter("deleted", "default");
+        session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 700");
+        flush("deleted");
+        nodetool("compact", "ks", "deleted");
+        awaitMoved("deleted");
+        nodetool("compact", "ks", "deleted");
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+        killAndRestart();
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+    }
+
+    @Test
+    void backAndForthUnderLoad() throws Exception {
+        String table = "forth";
+        List<Writer> writers = startWriters(table, "default");
+        for (int round = 0; round < 6; round++) {
+            alter(table, round % 2 == 0 ? "rocks" : "default");
+            // Some rounds turn back before the move is over.
+            if (round >= 3) awaitMoved(table);
+        }
+        awaitMoved(table);
+        for (Writer writer : writers) {
+            writer.halt();
+            writer.join();
+            assertThat(writer.failure()).isNull();
+            writer.check(session);
+        }
+        assertThat(hasStore(table)).isFalse();
+        killAndRestart();
+        for (Writer writer : writers) writer.check(session);
+    }
+
+    @Test
+    void snapshotsOfATableOnItsWayHoldAllOfIt() throws Exception {
+        for (String way : List.of("in", "out")) {
+            String table = "snapshot" + way;
+            session.execute(
+                    "CREATE TABLE ks." + table + " (p int, c int, v text, PRIMARY KEY (p, c))");
+            for (int p = 0; p < 300; p++)
+                session.execute(
+                        "INSERT INTO ks." + table + " (p, c, v) VALUES (?, 1, ?)",
+                        p,
+                        "x".repeat(1_000));
+            flush(table);
+            if (way.equals("out")) {
+                alter(table, "rocks");
+                awaitMoved(table);
+            }
+            // So that it takes a while.
+            assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+            alter(table, way.equals("in") ? "rocks" : "default");
+            assertThat(nodetool("snapshot", "-t", "way", "-cf", table, "ks").exitCode()).isZero();
+            assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+            awaitMoved(table);
+            Path files = TableFiles.of(node, "ks", table).directory();
+            session.execute("DELETE FROM ks." + table + " WHERE p = 7");
+            session.close();
+            node.process().stop();
+            restore(files, files.resolve("snapshots/way"));
+            node.restart();
+            session = node.session();
+            assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
+            awaitMoved(table);
+            assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
+            assertThat(hasStore(table)).isEqualTo(way.equals("in"));
+        }
+    }
+
+    private static void restore(Path table, Path snapshot) throws IOException {
+        try (var old = Files.walk(table)) {
+            for (Path file : old.filter(f -> !f.startsWith(table.resolve("snapshots"))).toList())
+                if (Files.isRegularFile(file)) Files.delete(file);
+        }
+        try (var kept = Files.walk(snapshot)) {
+            for (Path file : kept.filter(Files::isRegularFile).toList()) {
+                Path target = table.resolve(snapshot.relativize(file).toString());
+                Files.createDirectories(target.getParent());
+                Files.copy(file, target);
+            }
+        }
+    }
+
+    @Test
+    void whatCannotBeDoneOnTheWayIsRefused() throws Exception {
+        session.execute("CREATE TABLE ks.refused (p int PRIMARY KEY, v text)");
+        for (int p = 0; p < 300; p++)
+            session.execute("INSERT INTO ks.refused (p, v) VALUES (?, ?)", p, "x".repeat(1_000));
+        flush("refused");
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter("refused", "rocks");
+        assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
+        assertThat(Files.readString(node.process().logFile()))
+                .contains("TRUNCATE of ks.refused cannot be done while the table is being moved");
+        assertThat(nodetool("compactionstats").output()).contains("refused");
+        assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+        awaitMoved("refused");
+        session.execute("TRUNCATE ks.refused");
+        assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rocks", "default"})
+    void aTableIsDroppedOnTheWay(String to) throws Exception {
+        String table = "dropped_" + to;
+        session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY, v text)");
+        for (int p = 0; p < 300; p++)
+            session.execute(
+                    "INSERT INTO ks." + table + " (p, v) VALUES (?, ?)", p, "x".repeat(1_000));
+        flush(table);
+        if (to.equals("default")) {
+            alter(table, "rocks");
+            awaitMoved(table);
+        }
+        Path files = TableFiles.of(node, "ks", table).directory();
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter(table, to);
+        session.execute("DROP TABLE ks." + table);
+        assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+        awaitMoved(table);
+        assertThat(files.resolve("rocksdb")).doesNotExist();
+        try (var left = Files.list(files)) {
+            assertThat(left.filter(Files::isRegularFile)).isEmpty();
+        }
+        assertThat(files.resolve("snapshots")).isNotEmptyDirectory();
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "in,enter,reload",
+        "in,leave,beginMove",
+        "in,leave,reload",
+        "in,enter,flushMemtable",
+        "in,leave,flushMemtable",
+        "in,enter,lockContent",
+        "in,leave,unlockContent",
+        "in,leave,move",
+        "in,enter,finish",
+        "in,enter,arrived",
+        "in,leave,arrived",
+        "out,enter,reload",
+        "out,leave,beginMove",
+        "out,leave,reload",
+        "out,enter,flushMemtable",
+        "out,leave,flushMemtable",
+        "out,enter,addSSTables",
+        "out,leave,addSSTables",
+        "out,leave,write",
+        "out,enter,finish",
+        "out,leave,departed",
+        "out,enter,deleteIfGone",
+        "out,leave,deleteIfGone"
+    })
+    void aCrashOnTheWayLosesNothing(String direction, String when, String name) throws Exception {
+        String table = "crash" + tables++;
+        List<Writer> writers = startWriters(table, direction.equals("in") ? "default" : "rocks");
+        if (direction.equals("in")) {
+            flush(table);
+            TimeUnit.MILLISECONDS.sleep(300);
+        }
+        String method =
+                POINTS.stream()
+                        .filter(candidate -> candidate.endsWith("#" + name))
+                        .filter(
+                                candidate ->
+                                        !name.equals("finish")
+                                                || candidate.contains(
+                                                        direction.equals("in")
+                                                                ? "MoveIn"
+                                                                : "MoveOut"))
+                        .findFirst()
+                        .orElseThrow();
+        Path armed = directory.resolve("crash.at");
+        Files.writeString(armed, when + " " + method);
+        try {
+            alter(table, direction.equals("in") ? "rocks" : "default");
+        } catch (RuntimeException e) {
+            // The node ended while it answered.
+        }
+        awaitDead();
+        assertThat(armed).doesNotExist();
+        for (Writer writer : writers) writer.join();
+        killAndRestart();
+        for (Writer writer : writers) writer.check(session);
+        String memtable =
+                session.execute(
+                                "SELECT memtable FROM system_schema.tables WHERE keyspace_name ="
+                                        + " 'ks' AND table_name = ?",
+                                table)
+                        .one()
+                        .getString("memtable");
+        awaitMoved(table);
+        for (Writer writer : writers) writer.check(session);
+        if ("rocks".equals(memtable)) assertNoSSTables(table);
+        else assertThat(hasStore(table)).isFalse();
+        killAndRestart();
+        for (Writer writer : writers) writer.check(session);
+    }
+
+    private static void awaitDead() throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        while (node.process().isAlive() && System.nanoTime() < deadline)
+            TimeUnit.MILLISECONDS.sleep(20);
+        assertThat(node.process().isAlive()).isFalse();
+    }
+
+    private static List<Writer> startWriters(String table, String memtable) throws Exception {
+        System.out.println("MoveIT " + table + ": -Dpetra.seed=" + SEED);
+        session.execute(Writer.table("ks." + table) + " WITH memtable = '" + memtable + "'");
+        List<Writer> writers = new ArrayList<>();
+        for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, "ks." + table, 0, w));
+        writers.forEach(Thread::start);
+        for (Writer writer : writers)
+            assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
+        TimeUnit.MILLISECONDS.sleep(300 + new SplittableRandom(SEED).nextInt(500));
+        return writers;
+    }
+}
