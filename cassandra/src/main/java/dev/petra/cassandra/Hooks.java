@@ -266,14 +266,14 @@ public final class Hooks {
     public static TableStreamManager streamManager(
             ColumnFamilyStore cfs, TableStreamManager stock) {
         PetraMemtable table = any(cfs);
-        return table == null ? stock : new RefusingStreamManager(table);
+        return table == null ? stock : new PetraStreamManager(cfs, table, stock);
     }
 
     /** Instead of Cassandra's repairs. */
     public static TableRepairManager repairManager(
             ColumnFamilyStore cfs, TableRepairManager stock) {
         PetraMemtable table = any(cfs);
-        return table == null ? stock : new RefusingRepairManager(table, stock);
+        return table == null ? stock : new PetraRepairManager(cfs, table, stock);
     }
 
     /**
@@ -284,6 +284,14 @@ public final class Hooks {
             ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
         PetraMemtable table = current(cfs);
         return table == null ? null : Verbs.sizeEstimates(table, ranges);
+    }
+
+    /**
+     * Around {@code nodetool import} and {@code refresh}: what comes is live at once, and moved
+     * into the store. Called before and after.
+     */
+    public static void importing(ColumnFamilyStore cfs) {
+        if (current(cfs) != null) TableRegistry.moveIn(cfs);
     }
 
     // Life cycle

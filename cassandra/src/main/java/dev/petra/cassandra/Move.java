@@ -16,18 +16,18 @@ import org.jspecify.annotations.Nullable;
  * after a crash. {@link Moves} takes them one after the other. The table is read and written all
  * the while: what is in both places merges to the same as what is in one.
  */
-abstract class Move extends CompactionInfo.Holder {
+abstract class Move {
     /** How long a move rests that has to wait for something. */
     static final Duration SOON = Duration.ofSeconds(1);
 
     /** How long after {@code nodetool stop}, or after a failure. */
-    static final Duration LATER = Duration.ofSeconds(20);
+    static final Duration LATER = Duration.ofSeconds(10);
 
     final ColumnFamilyStore cfs;
     final TableStores stores;
     final long number;
 
-    private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
+    private volatile Progress progress = new Progress();
     private final AtomicLong doneBytes = new AtomicLong();
     private volatile String state = "waiting to begin";
 
@@ -57,7 +57,14 @@ abstract class Move extends CompactionInfo.Holder {
 
     /** Whether to stop for now. */
     final boolean isHalted() {
-        return isStopRequested() || isOver();
+        return progress.isStopRequested() || isOver();
+    }
+
+    /** What {@code nodetool compactionstats} shows and {@code nodetool stop} ends; one for a step. */
+    final CompactionInfo.Holder newProgress() {
+        Progress next = new Progress();
+        progress = next;
+        return next;
     }
 
     /** What it does or waits for. */
@@ -82,23 +89,27 @@ abstract class Move extends CompactionInfo.Holder {
             limiter.acquire((int) Math.min(left, Integer.MAX_VALUE));
     }
 
-    @Override
-    public CompactionInfo getCompactionInfo() {
-        long done = doneBytes();
-        long total = done + bytesLeft();
-        return CompactionInfo.withoutSSTables(
-                cfs.metadata(),
-                OperationType.RELOCATE,
-                done,
-                total,
-                total,
-                CompactionInfo.Unit.BYTES,
-                id);
-    }
+    private final class Progress extends CompactionInfo.Holder {
+        private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
 
-    @Override
-    public boolean isGlobal() {
-        return false;
+        @Override
+        public CompactionInfo getCompactionInfo() {
+            long done = doneBytes();
+            long total = done + bytesLeft();
+            return CompactionInfo.withoutSSTables(
+                    cfs.metadata(),
+                    OperationType.RELOCATE,
+                    done,
+                    total,
+                    total,
+                    CompactionInfo.Unit.BYTES,
+                    id);
+        }
+
+        @Override
+        public boolean isGlobal() {
+            return false;
+        }
     }
 
     @Override

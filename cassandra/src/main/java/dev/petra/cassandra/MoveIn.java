@@ -27,9 +27,10 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Moves a table's SSTables into its store, one after the other: what is in one is written to the
- * store as it is, deletions included, made durable, and only then the SSTable goes. After a crash
- * an SSTable that was half moved is moved again, which changes nothing.
+ * Moves a table's SSTables into its store, one after the other, whether they are from before an
+ * ALTER or were streamed or imported: what is in one is written to the store as it is, deletions
+ * included, made durable, and only then the SSTable goes. After a crash an SSTable that was half
+ * moved is moved again, which changes nothing.
  *
  * <p>The end is the point where no SSTable and no memtable of Cassandra's is left. What the commit
  * log holds of the table is then in the store; its position is noted as a truncation's would be, so
@@ -63,10 +64,6 @@ final class MoveIn extends Move {
     @Override
     @Nullable Duration step() {
         if (isOver()) return null;
-        if (isStopRequested()) {
-            state("stopped for a while by nodetool stop");
-            return LATER;
-        }
         Set<SSTableReader> left = cfs.getLiveSSTables();
         for (SSTableReader sstable : left) {
             try (LifecycleTransaction transaction =
@@ -182,6 +179,8 @@ final class MoveIn extends Move {
         SystemKeyspace.saveTruncationRecord(
                 cfs, SystemKeyspace.getTruncatedAt(cfs.metadata.id), position);
         if (!stores.arrived(number)) return false;
+        // Some came while it ended.
+        if (!cfs.getLiveSSTables().isEmpty()) TableRegistry.moveIn(cfs);
         state("all data is in the engine");
         TableRegistry.countDiskSpace();
         return true;

@@ -5,20 +5,14 @@ import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.time.Duration;
-import java.util.Collection;
 import java.util.List;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
-import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
-import org.apache.cassandra.io.sstable.SSTableTxnWriter;
-import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.service.ActiveRepairService;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 
@@ -28,9 +22,6 @@ import org.jspecify.annotations.Nullable;
  * crash the step that was under way is taken again, which changes nothing.
  */
 final class MoveOut extends Move {
-    /** How large an SSTable becomes, whole partitions permitting. */
-    private static final long SSTABLE_BYTES = Long.getLong("petra.move.sstable_bytes", 256L << 20);
-
     private final PetraMemtable memtable;
 
     MoveOut(ColumnFamilyStore cfs, TableStores stores, long number, PetraMemtable memtable) {
@@ -57,10 +48,6 @@ final class MoveOut extends Move {
             if (memtable.generation().isLive()) forget();
             return null;
         }
-        if (isStopRequested()) {
-            state("stopped for a while by nodetool stop");
-            return LATER;
-        }
         TableStore store = memtable.generation().existing();
         if (store != null && !write(store)) return isHalted() ? SOON : Duration.ZERO;
         return finish() ? null : Duration.ZERO;
@@ -69,38 +56,24 @@ final class MoveOut extends Move {
     /** Writes the next SSTable. True if there is nothing left. */
     private boolean write(TableStore store) {
         state("writing SSTables");
-        DataRange range = rest();
         try (UnfilteredPartitionIterator rest =
-                store.scan(range, ColumnFilter.all(cfs.metadata()))) {
-            if (!rest.hasNext()) return true;
-            DecoratedKey last = null;
-            Collection<SSTableReader> written;
-            try (SSTableTxnWriter writer =
-                    SSTableTxnWriter.create(
+                store.scan(rest(), ColumnFilter.all(cfs.metadata()))) {
+            SSTableExport.Step step =
+                    SSTableExport.writeNext(
                             cfs,
-                            cfs.newSSTableDescriptor(
-                                    cfs.getDirectories()
-                                            .getWriteableLocationAsFile(
-                                                    Math.min(bytesLeft(), 2 * SSTABLE_BYTES))),
+                            rest,
+                            cfs.getDirectories()
+                                    .getWriteableLocationAsFile(
+                                            Math.min(bytesLeft(), 2 * SSTableExport.SSTABLE_BYTES)),
                             partitionsOfAnSSTable(),
-                            ActiveRepairService.UNREPAIRED_SSTABLE,
-                            ActiveRepairService.NO_PENDING_REPAIR,
-                            false,
-                            SerializationHeader.makeWithoutStats(cfs.metadata()))) {
-                while (rest.hasNext() && writer.getFilePointer() < SSTABLE_BYTES) {
-                    long before = writer.getFilePointer();
-                    try (UnfilteredRowIterator partition = rest.next()) {
-                        last = partition.partitionKey();
-                        writer.append(partition);
-                    }
-                    moved(writer.getFilePointer() - before);
-                    if (isHalted()) return false;
-                }
-                written = writer.finish(true);
-            }
+                            this::moved,
+                            this::isHalted);
+            if (step == null) return false;
+            DecoratedKey last = step.last();
+            if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
-            cfs.addSSTables(written);
-            if (last != null) stores.movedUpTo(number, last.getKey());
+            cfs.addSSTables(step.sstables());
+            stores.movedUpTo(number, last.getKey());
             return false;
         }
     }
@@ -115,7 +88,10 @@ final class MoveOut extends Move {
     /** About how many partitions an SSTable gets; its bloom filter is as large as that. */
     private long partitionsOfAnSSTable() {
         long bytes = memtable.generation().statistic(StoreStatistics::liveDataBytes);
-        double part = bytes <= SSTABLE_BYTES ? 1 : (double) SSTABLE_BYTES / bytes;
+        double part =
+                bytes <= SSTableExport.SSTABLE_BYTES
+                        ? 1
+                        : (double) SSTableExport.SSTABLE_BYTES / bytes;
         return 1 + (long) (memtable.partitionCount() * part);
     }
 

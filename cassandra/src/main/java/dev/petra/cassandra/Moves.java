@@ -10,6 +10,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.memtable.Memtable;
@@ -85,7 +86,8 @@ final class Moves {
 
     private static void step(ScheduledExecutorService running, Move move) {
         Duration next;
-        CompactionManager.instance.active.beginCompaction(move);
+        CompactionInfo.Holder progress = move.newProgress();
+        CompactionManager.instance.active.beginCompaction(progress);
         try {
             next = move.step();
         } catch (RuntimeException | Error e) {
@@ -94,9 +96,13 @@ final class Moves {
             if (!stopped) logger.error("{} failed and is tried again", move, e);
             next = Move.LATER;
         } finally {
-            CompactionManager.instance.active.finishCompaction(move);
+            CompactionManager.instance.active.finishCompaction(progress);
         }
         if (next != null) {
+            if (progress.isStopRequested()) {
+                move.state("stopped for a while, by nodetool stop or what needs its SSTables");
+                next = Move.LATER;
+            }
             schedule(running, move, next);
             return;
         }

@@ -96,11 +96,6 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         return factory.engine();
     }
 
-    /** Whether the table holds nothing, here or in SSTables on their way here. */
-    boolean isWholeAndEmpty() {
-        return generation.isEmpty() && !generation.stores().isMoving();
-    }
-
     // Data
 
     /**

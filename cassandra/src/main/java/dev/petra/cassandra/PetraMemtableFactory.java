@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Neither kind of streaming through memtables is asked for: received SSTables would be replayed
  * as mutations, and sent data written to temporary SSTables in the live directory. Streams of these
- * tables go through {@link RefusingStreamManager}.
+ * tables go through {@link PetraStreamManager}.
  */
 record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
     /** Whether a table's schema gives it to an engine of ours. */

@@ -12,8 +12,6 @@ enum Refusal {
             "compact --partition", "single partitions cannot be compacted; compact a token range"),
     forceCompactionKeysIgnoringGcGrace(
             "forcecompact", "purging before gc_grace_seconds is not supported"),
-    loadNewSSTables("refresh", "loading SSTables is not supported yet"),
-    importNewSSTables("import", "loading SSTables is not supported yet"),
     setNeverPurgeTombstones("NeverPurgeTombstones", "it cannot be told to keep tombstones forever"),
     disableAutoCompaction("disableautocompaction", "its compaction cannot be disabled");
 

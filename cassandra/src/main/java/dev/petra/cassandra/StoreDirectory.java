@@ -25,6 +25,7 @@ import org.jspecify.annotations.Nullable;
  *   &lt;table directory&gt;/rocksdb/LIVE                       the generation that is alive
  *   &lt;table directory&gt;/rocksdb/3/                         that generation: the engine's directory
  *   &lt;table directory&gt;/rocksdb/MOVING                     into or out of the engine: {@link MoveMark}
+ *   &lt;table directory&gt;/rocksdb/streams/                   SSTables that are being sent
  *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
  *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
  * </pre>
@@ -138,6 +139,11 @@ final class StoreDirectory {
         return found;
     }
 
+    /** Where SSTables lie that are being sent; of no worth after a restart. */
+    Path streams() {
+        return root.resolve("streams");
+    }
+
     /** Whether a generation that is alive is here. Without LIVE, any generation counts. */
     boolean holdsData() {
         SortedSet<Long> found = generations();
@@ -187,7 +193,8 @@ final class StoreDirectory {
         deleteTree(root);
     }
 
-    private static void deleteTree(Path root) {
+    /** Deletes a directory with all that is in it. Idempotent. */
+    static void deleteTree(Path root) {
         if (!Files.exists(root)) return;
         try {
             Files.walkFileTree(

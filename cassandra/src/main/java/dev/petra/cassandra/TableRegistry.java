@@ -151,6 +151,15 @@ final class TableRegistry {
     }
 
     /**
+     * Has SSTables moved into the store of a table that got some, or is about to. Does nothing if
+     * it is on its way already.
+     */
+    static synchronized void moveIn(ColumnFamilyStore cfs) {
+        TableStores stores = find(cfs);
+        if (stores != null && !stores.isMoving()) arrive(cfs, stores);
+    }
+
+    /**
      * Moves a table out of its engine that belongs elsewhere by now, or was on its way when the
      * node stopped.
      *

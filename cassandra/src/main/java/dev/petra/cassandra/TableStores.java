@@ -58,6 +58,7 @@ final class TableStores {
     private boolean dropped;
     private @Nullable MoveMark moveMark;
     private long moveNumber;
+    private long streamDirectories;
     private volatile boolean moving;
     private @Nullable Generation kept;
     private String keepAs = "";
@@ -97,6 +98,7 @@ final class TableStores {
         }
         TableStores stores = new TableStores(columnFamily, metadata, engine, directory);
         try {
+            StoreDirectory.deleteTree(directory.streams());
             stores.moveMark = directory.moveMark();
             stores.moving = stores.moveMark != null;
         } catch (RuntimeException | FSError e) {
@@ -378,6 +380,11 @@ final class TableStores {
                     kill(current, usableDirectory());
                     moving = false;
                 });
+    }
+
+    /** A directory of its own for SSTables that are to be sent; does not exist yet. */
+    synchronized Path streamDirectory() {
+        return usableDirectory().streams().resolve(Long.toString(++streamDirectories));
     }
 
     /**

@@ -3,6 +3,7 @@ package dev.petra.cassandra;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.fail;
 
 import dev.petra.cassandra.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
@@ -13,6 +14,7 @@ import java.time.Duration;
 import java.util.List;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -435,5 +437,82 @@ class TableStoresTest {
         assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
         write(stores.current(), "b");
         assertThat(read(reopen())).containsExactly("a", "b");
+    }
+
+    // Moves into the engine and out of it
+
+    @Test
+    void aMoveLastsOverRestartsUntilItIsOver() {
+        TableStores stores = open();
+        assertThat(stores.isMoving()).isFalse();
+        long in = stores.beginMove("rocks");
+        write(stores.current(), "a");
+        stores = reopen();
+        assertThat(stores.isMoving()).isTrue();
+        assertThat(stores.isMove(in)).isFalse();
+        in = stores.resumeMove();
+        assertThat(stores.arrived(in)).isTrue();
+        assertThat(stores.arrived(in)).isFalse();
+        assertThat(stores.isMoving()).isFalse();
+        assertThat(reopen().isMoving()).isFalse();
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void aTableThatLeftIsDeadAndOneHalfWayIsNot() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        long out = stores.beginMove("rocks");
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        stores = reopen();
+        assertThat(stores.movedUpTo()).isEqualTo(ByteBufferUtil.hexToBytes("01"));
+        assertThat(read(stores)).containsExactly("a");
+        out = stores.resumeMove();
+        Generation left = stores.current();
+        assertThat(stores.departed(out)).isTrue();
+        assertThat(read(left)).containsExactly("a");
+        assertThat(reopen().current().isEmpty()).isTrue();
+        left.discard();
+        stores.deleteDirectory();
+        assertThat(stores()).doesNotExist();
+    }
+
+    @Test
+    void onlyTheLatestMoveTakesSteps() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        long out = stores.beginMove("rocks");
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        long in = stores.beginMove("rocks");
+        assertThat(stores.movedUpTo()).describedAs("begins anew").isNull();
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("02"));
+        assertThat(stores.movedUpTo()).isNull();
+        assertThat(stores.departed(out)).isFalse();
+        assertThat(stores.stepOf(out, () -> fail("the move is over"))).isFalse();
+        assertThat(stores.isMove(in)).isTrue();
+        stores.drop();
+        assertThat(stores.arrived(in)).isFalse();
+    }
+
+    @Test
+    void aMoveThatCannotBeNotedDoesNotBegin() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        for (int step = 0; step < 3; step++) {
+            TableStores failing = open(CrashingDisk.at(step));
+            assertThatThrownBy(() -> failing.beginMove("rocks")).isInstanceOf(FSWriteError.class);
+            assertThat(failing.isMoving()).isFalse();
+        }
+    }
+
+    @Test
+    void aSnapshotTakenOnTheWaySaysSo() {
+        TableStores stores = open();
+        write(stores.current(), "a");
+        long out = stores.beginMove("rocks");
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        stores.snapshot(stores.current(), "tag");
+        assertThat(table.resolve("snapshots/tag/rocksdb/MOVING"))
+                .hasContent("configuration=rocks\nafter=\n");
     }
 }

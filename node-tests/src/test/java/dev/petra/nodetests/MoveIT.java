@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests;
 
+import static dev.petra.nodetests.CrashPoints.CFS;
+import static dev.petra.nodetests.CrashPoints.OURS;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeTool;
-import dev.petra.nodetests.crash.CrashAgent;
 import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
@@ -18,7 +19,6 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import net.bytebuddy.ByteBuddy;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -30,9 +30,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
 class MoveIT {
-    private static final String OURS = "dev.petra.cassandra.";
-    private static final String CFS = "org.apache.cassandra.db.ColumnFamilyStore";
-
     /** Where a crash may fall, on the way in and on the way out. */
     private static final List<String> POINTS =
             List.of(
@@ -56,30 +53,21 @@ class MoveIT {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     static Path directory;
 
+    private static CrashPoints crashes;
     private static TestNode node;
     private static CqlSession session;
     private static int tables;
 
     @BeforeAll
     static void start() throws IOException, URISyntaxException {
-        Path jar = directory.resolve("crash.jar");
-        AgentJar.pack(
-                jar,
-                CrashAgent.class,
-                Map.of(CrashAgent.class, "dev/petra/nodetests/crash/", ByteBuddy.class, "net/"),
-                Map.of());
+        crashes = new CrashPoints(directory, POINTS);
         node =
                 TestNode.start(
                         directory.resolve("node"),
                         config ->
-                                config.yaml(Map.of("commitlog_sync", "batch"))
-                                        .jvmOptions(
-                                                "-javaagent:"
-                                                        + jar
-                                                        + "="
-                                                        + String.join(" ", POINTS),
-                                                "-Dcrash.at=" + directory.resolve("crash.at"),
-                                                "-Dpetra.move.sstable_bytes=32768"));
+                                crashes.in(
+                                        config.yaml(Map.of("commitlog_sync", "batch")),
+                                        "-Dpetra.move.sstable_bytes=32768"));
         session = node.session();
         session.execute(
                 "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
@@ -371,6 +359,9 @@ class MoveIT {
         assertThat(Files.readString(node.process().logFile()))
                 .contains("TRUNCATE of ks.refused cannot be done while the table is being moved");
         assertThat(nodetool("compactionstats").output()).contains("refused");
+        assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
+        TimeUnit.SECONDS.sleep(1);
+        assertThat(content("SELECT state FROM petra.moves")).contains("stopped for a while");
         assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
         awaitMoved("refused");
         session.execute("TRUNCATE ks.refused");
@@ -405,29 +396,29 @@ class MoveIT {
 
     @ParameterizedTest
     @CsvSource({
-        "in,enter,reload",
-        "in,leave,beginMove",
-        "in,leave,reload",
-        "in,enter,flushMemtable",
-        "in,leave,flushMemtable",
-        "in,enter,lockContent",
-        "in,leave,unlockContent",
-        "in,leave,move",
-        "in,enter,finish",
-        "in,enter,arrived",
-        "in,leave,arrived",
-        "out,enter,reload",
-        "out,leave,beginMove",
-        "out,leave,reload",
-        "out,enter,flushMemtable",
-        "out,leave,flushMemtable",
-        "out,enter,addSSTables",
-        "out,leave,addSSTables",
-        "out,leave,write",
-        "out,enter,finish",
-        "out,leave,departed",
-        "out,enter,deleteIfGone",
-        "out,leave,deleteIfGone"
+        "in,enter,#reload",
+        "in,leave,#beginMove",
+        "in,leave,#reload",
+        "in,enter,#flushMemtable",
+        "in,leave,#flushMemtable",
+        "in,enter,#lockContent",
+        "in,leave,#unlockContent",
+        "in,leave,MoveIn#move",
+        "in,enter,MoveIn#finish",
+        "in,enter,#arrived",
+        "in,leave,#arrived",
+        "out,enter,#reload",
+        "out,leave,#beginMove",
+        "out,leave,#reload",
+        "out,enter,#flushMemtable",
+        "out,leave,#flushMemtable",
+        "out,enter,#addSSTables",
+        "out,leave,#addSSTables",
+        "out,leave,MoveOut#write",
+        "out,enter,MoveOut#finish",
+        "out,leave,#departed",
+        "out,enter,#deleteIfGone",
+        "out,leave,#deleteIfGone"
     })
     void aCrashOnTheWayLosesNothing(String direction, String when, String name) throws Exception {
         String table = "crash" + tables++;
@@ -436,27 +427,13 @@ class MoveIT {
             flush(table);
             TimeUnit.MILLISECONDS.sleep(300);
         }
-        String method =
-                POINTS.stream()
-                        .filter(candidate -> candidate.endsWith("#" + name))
-                        .filter(
-                                candidate ->
-                                        !name.equals("finish")
-                                                || candidate.contains(
-                                                        direction.equals("in")
-                                                                ? "MoveIn"
-                                                                : "MoveOut"))
-                        .findFirst()
-                        .orElseThrow();
-        Path armed = directory.resolve("crash.at");
-        Files.writeString(armed, when + " " + method);
+        crashes.arm(when, name);
         try {
             alter(table, direction.equals("in") ? "rocks" : "default");
         } catch (RuntimeException e) {
             // The node ended while it answered.
         }
-        awaitDead();
-        assertThat(armed).doesNotExist();
+        crashes.awaitCrash(node);
         for (Writer writer : writers) writer.join();
         killAndRestart();
         for (Writer writer : writers) writer.check(session);
@@ -473,13 +450,6 @@ class MoveIT {
         else assertThat(hasStore(table)).isFalse();
         killAndRestart();
         for (Writer writer : writers) writer.check(session);
-    }
-
-    private static void awaitDead() throws InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-        while (node.process().isAlive() && System.nanoTime() < deadline)
-            TimeUnit.MILLISECONDS.sleep(20);
-        assertThat(node.process().isAlive()).isFalse();
     }
 
     private static List<Writer> startWriters(String table, String memtable) throws Exception {

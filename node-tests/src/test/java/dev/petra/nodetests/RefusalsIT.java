@@ -36,7 +36,20 @@ class RefusalsIT {
                                                 "materialized_views_enabled",
                                                 true,
                                                 "sasi_indexes_enabled",
-                                                true)));
+                                                true,
+                                                "memtable",
+                                                Map.of(
+                                                        "configurations",
+                                                        Map.of(
+                                                                "other",
+                                                                Map.of(
+                                                                        "inherits",
+                                                                        "rocks",
+                                                                        "parameters",
+                                                                        Map.of(
+                                                                                "engine", "rocks",
+                                                                                "memory",
+                                                                                "64MiB")))))));
         session = node.session();
         session.execute(
                 "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
@@ -49,6 +62,16 @@ class RefusalsIT {
         session.execute(
                 "CREATE MATERIALIZED VIEW ks.plain_by_v AS SELECT * FROM ks.plain WHERE p IS NOT"
                         + " NULL AND v IS NOT NULL PRIMARY KEY (v, p)");
+        createWhatCannotEnter();
+    }
+
+    private static void createWhatCannotEnter() {
+        session.execute(
+                "CREATE KEYSPACE indexed WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1}");
+        session.execute("CREATE TABLE indexed.t (p int PRIMARY KEY, v text)");
+        session.execute("CREATE INDEX ON indexed.t (v)");
+        session.execute("CREATE TABLE indexed.logged (p int PRIMARY KEY) WITH cdc = true");
     }
 
     @AfterAll
@@ -85,9 +108,10 @@ class RefusalsIT {
                 "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.plain WHERE p IS NOT NULL AND"
                         + " v IS NOT NULL PRIMARY KEY (v, p) WITH memtable = 'rocks'",
                 "ALTER MATERIALIZED VIEW ks.plain_by_v WITH memtable = 'rocks'",
-                "ALTER TABLE ks.t WITH memtable = 'default'",
-                "ALTER TABLE ks.t WITH memtable = 'skiplist'",
+                "ALTER TABLE ks.t WITH memtable = 'other'",
                 "ALTER TABLE ks.plain WITH memtable = 'rocks'",
+                "ALTER TABLE indexed.t WITH memtable = 'rocks'",
+                "ALTER TABLE indexed.logged WITH memtable = 'rocks'",
                 "ALTER TABLE ks.t WITH cdc = true"
             })
     void statements(String cql) {

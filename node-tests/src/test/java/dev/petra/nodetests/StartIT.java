@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -133,22 +134,18 @@ class StartIT {
     }
 
     @Test
-    void withTheTablesConfigurationMadeAnotherMemtable() throws IOException {
-        assertThat(
-                        refused(
-                                options ->
-                                        options.yaml(
-                                                        configuration(
-                                                                "rocks",
-                                                                Map.of(
-                                                                        "class_name",
-                                                                        "SkipListMemtable")))
-                                                .yaml(
-                                                        configuration(
-                                                                "other",
-                                                                Map.of("class_name", OURS)))))
-                .contains("has its data in a storage engine")
-                .contains("would show an empty table");
+    void withoutTheTablesConfiguration() throws IOException {
+        Path yaml = directory.resolve("conf/cassandra.yaml");
+        String was = Files.readString(yaml);
+        try {
+            Files.writeString(yaml, was.replaceFirst("(?m)^( +)rocks:$", "$1other:"));
+            assertThat(refused(options -> options.overwriteConf(false)))
+                    .contains("has its data in a storage engine")
+                    .contains("its memtable configuration 'rocks' is not in cassandra.yaml")
+                    .contains("would show an empty table");
+        } finally {
+            Files.writeString(yaml, was);
+        }
         startsAgain();
     }
 
@@ -199,19 +196,36 @@ class StartIT {
     }
 
     @Test
-    void overATableWithSSTables(@TempDir Path other) throws IOException {
+    void anotherClassOfAConfigurationMovesItsTables(@TempDir Path other) throws Exception {
+        TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
         try (TestNode node = start(other, options -> options);
                 CqlSession session = node.session()) {
             createInTrie(session);
             assertThat(node.process().nodetool("flush", "ks").exitCode()).isZero();
             node.process().stop();
         }
-        assertThat(refused(other, options -> options.yaml(TRIE_IS_OURS)))
-                .contains("Table ks.t is configured for a storage engine but has SSTables");
-        try (TestNode node = start(other, options -> options);
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
                 CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            awaitMoves(session);
+            session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
+            assertThat(files.generations()).containsExactly("1");
+            node.process().kill();
         }
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+            awaitMoves(session);
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+            assertThat(files.stores()).doesNotExist();
+        }
+    }
+
+    private static void awaitMoves(CqlSession session) throws InterruptedException {
+        for (int i = 0;
+                i < 600 && !session.execute("SELECT * FROM petra.moves").all().isEmpty();
+                i++) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(session.execute("SELECT * FROM petra.moves").all()).isEmpty();
     }
 
     @Test

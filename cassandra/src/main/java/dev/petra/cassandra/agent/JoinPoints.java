@@ -19,7 +19,6 @@ final class JoinPoints {
     private static final String NODE_ADVICE = "dev.petra.cassandra.agent.NodeAdvice$";
     private static final String STRING = "java.lang.String";
     private static final String STRINGS = "[Ljava.lang.String;";
-    private static final String SET = "java.util.Set";
 
     /** All of them. */
     static final List<JoinPoint> ALL =
@@ -150,6 +149,12 @@ final class JoinPoints {
                             CASSANDRA + "config.DurationSpec$IntSecondsBound",
                             "com.google.common.util.concurrent.RateLimiter",
                             "java.time.Instant"),
+                    // Hooks.importing(cfs); try { ... } finally { Hooks.importing(cfs); }
+                    at(
+                            CASSANDRA + "db.SSTableImporter",
+                            "importNewSSTables",
+                            TABLE_ADVICE + "Import",
+                            CASSANDRA + "db.SSTableImporter$Options"),
                     // return Hooks.streamManager(this, streamManager);
                     at(CFS, "getStreamManager", TABLE_ADVICE + "StreamManager"),
                     // return Hooks.repairManager(this, repairManager);
@@ -211,38 +216,6 @@ final class JoinPoints {
                     refused("relocateSSTables", "int"),
                     refused("forceCompactionForKey", CASSANDRA + "db.DecoratedKey"),
                     refused("forceCompactionKeysIgnoringGcGrace", STRINGS),
-                    refused("loadNewSSTables"),
-                    refused(
-                            "importNewSSTables",
-                            SET,
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean"),
-                    refused(
-                            "importNewSSTables",
-                            SET,
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean"),
-                    refused(
-                            "importNewSSTables",
-                            SET,
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean",
-                            "boolean"),
                     // first line: if (value) Hooks.refuse(this, "setNeverPurgeTombstones");
                     at(CFS, "setNeverPurgeTombstones", VERB_ADVICE + "NeverPurge", "boolean"));
 

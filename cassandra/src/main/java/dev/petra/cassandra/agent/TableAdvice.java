@@ -123,6 +123,20 @@ final class TableAdvice {
         }
     }
 
+    static final class Import {
+        private Import() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
+            Hooks.importing(cfs);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
+            Hooks.importing(cfs);
+        }
+    }
+
     static final class FlushMemtable {
         private FlushMemtable() {}
 

@@ -290,8 +290,8 @@ final class Twins {
     }
 
     /**
-     * Cassandra gives now one answer and now the other, by where it finds the same data: both tables
-     * hold the same, and both give the same when all of it is in one file, purged.
+     * Cassandra gives now one answer and now the other, by where it finds the same data: both
+     * tables hold the same, and both give the same when all of it is in one file, purged.
      */
     static final class Undecided extends RuntimeException {
         private static final long serialVersionUID = 1;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.launcher.NodeConfig;
+import dev.petra.nodetests.crash.CrashAgent;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import net.bytebuddy.ByteBuddy;
+
+/** Methods of a node at which it can be ended as by kill -9. */
+final class CrashPoints {
+    static final String OURS = "dev.petra.cassandra.";
+    static final String CFS = "org.apache.cassandra.db.ColumnFamilyStore";
+
+    private final List<String> points;
+    private final Path jar;
+    private final Path armed;
+
+    /**
+     * @param directory for the agent and what it is told
+     * @param points {@code <class>#<method>}
+     */
+    CrashPoints(Path directory, List<String> points) throws IOException, URISyntaxException {
+        this.points = points;
+        this.jar = directory.resolve("crash.jar");
+        this.armed = directory.resolve("crash.at");
+        AgentJar.pack(
+                jar,
+                CrashAgent.class,
+                Map.of(CrashAgent.class, "dev/petra/nodetests/crash/", ByteBuddy.class, "net/"),
+                Map.of());
+    }
+
+    /** A node that can be ended at them. */
+    NodeConfig.Builder in(NodeConfig.Builder options, String... jvm) {
+        String[] all = new String[jvm.length + 2];
+        System.arraycopy(jvm, 0, all, 2, jvm.length);
+        all[0] = "-javaagent:" + jar + "=" + String.join(" ", points);
+        all[1] = "-Dcrash.at=" + armed;
+        return options.jvmOptions(all);
+    }
+
+    /**
+     * From now on the node ends where it enters or leaves a method, once.
+     *
+     * @param when {@code enter} or {@code leave}
+     * @param method the end of one of the points
+     */
+    void arm(String when, String method) throws IOException {
+        List<String> found = points.stream().filter(point -> point.endsWith(method)).toList();
+        assertThat(found).describedAs(method).hasSize(1);
+        Files.writeString(armed, when + " " + found.get(0));
+    }
+
+    /** Waits until the node has ended there. */
+    void awaitCrash(TestNode node) throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        while (node.process().isAlive() && System.nanoTime() < deadline)
+            TimeUnit.MILLISECONDS.sleep(20);
+        assertThat(armed).describedAs("where the node should have ended").doesNotExist();
+        assertThat(node.process().isAlive()).isFalse();
+    }
+}
