@@ -60,7 +60,9 @@ abstract class Move {
         return progress.isStopRequested() || isOver();
     }
 
-    /** What {@code nodetool compactionstats} shows and {@code nodetool stop} ends; one for a step. */
+    /**
+     * What {@code nodetool compactionstats} shows and {@code nodetool stop} ends; one for a step.
+     */
     final CompactionInfo.Holder newProgress() {
         Progress next = new Progress();
         progress = next;

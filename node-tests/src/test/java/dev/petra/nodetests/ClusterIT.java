@@ -8,9 +8,9 @@ import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -44,11 +44,15 @@ class ClusterIT {
 
     /** A configuration {@code rocks} on this node that is Cassandra's own storage. */
     private static NodeConfig.Builder stock(NodeConfig.Builder options) {
-        Map<String, Object> skipList = new LinkedHashMap<>();
-        skipList.put("class_name", "SkipListMemtable");
-        skipList.put("parameters", Map.of());
-        return options.yaml(
-                Map.of("memtable", Map.of("configurations", Map.of("rocks", skipList))));
+        return options.engineParameters(Map.of())
+                .yaml(
+                        Map.of(
+                                "memtable",
+                                Map.of(
+                                        "configurations",
+                                        Map.of(
+                                                "rocks",
+                                                Map.of("class_name", "SkipListMemtable")))));
     }
 
     private static void createKeyspace(CqlSession session, int replicas) {
@@ -82,8 +86,8 @@ class ClusterIT {
         }
     }
 
-    private static TreeSet<String> content(CqlSession session) {
-        TreeSet<String> rows = new TreeSet<>();
+    private static Set<String> content(CqlSession session) {
+        Set<String> rows = new TreeSet<>();
         session.execute("SELECT p, c, v, s, m, writetime(v) FROM ks.t")
                 .forEach(row -> rows.add(row.getFormattedContents()));
         return rows;
@@ -104,7 +108,7 @@ class ClusterIT {
     }
 
     /** What one node has by itself. */
-    private static TreeSet<String> alone(TestNode node, TestNode other) throws Exception {
+    private static Set<String> alone(TestNode node, TestNode other) throws Exception {
         other.process().stop();
         try (CqlSession session = node.session()) {
             return content(session);
@@ -122,7 +126,7 @@ class ClusterIT {
             session.execute(Writer.table("ks.load") + " WITH memtable = 'rocks'");
             write(session, 0, ROWS);
             delete(session, 0, ROWS / 2);
-            TreeSet<String> expected = content(session);
+            Set<String> expected = content(session);
             List<Writer> writers = new ArrayList<>();
             for (int w = 0; w < 4; w++) writers.add(new Writer(session, "ks.load", 0, w));
             writers.forEach(Thread::start);
@@ -177,7 +181,7 @@ class ClusterIT {
                 write(session, ROWS, ROWS + 200);
                 other.restart();
             }
-            TreeSet<String> expected = alone(seed, other);
+            Set<String> expected = alone(seed, other);
             assertThat(alone(other, seed)).isNotEqualTo(expected);
             awaitBoth(seed);
             NodeTool.Result preview =

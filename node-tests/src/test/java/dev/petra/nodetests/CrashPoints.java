@@ -9,8 +9,11 @@ import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import net.bytebuddy.ByteBuddy;
 
@@ -18,6 +21,11 @@ import net.bytebuddy.ByteBuddy;
 final class CrashPoints {
     static final String OURS = "dev.petra.cassandra.";
     static final String CFS = "org.apache.cassandra.db.ColumnFamilyStore";
+
+    /** How many are tried in a run, of each list; all with a large number. */
+    private static final int TRIED = Integer.getInteger("petra.crash.points", 6);
+
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
 
     private final List<String> points;
     private final Path jar;
@@ -36,6 +44,16 @@ final class CrashPoints {
                 CrashAgent.class,
                 Map.of(CrashAgent.class, "dev/petra/nodetests/crash/", ByteBuddy.class, "net/"),
                 Map.of());
+    }
+
+    /** Some of them, others in each run, with the seed printed. */
+    static List<String> sample(List<String> all) {
+        System.out.println("Crashes: -Dpetra.seed=" + SEED + " -Dpetra.crash.points=" + TRIED);
+        List<String> mixed = new ArrayList<>(all);
+        Collections.shuffle(mixed, new Random(SEED));
+        List<String> tried = mixed.subList(0, Math.min(TRIED, mixed.size()));
+        System.out.println("Crashes: " + tried);
+        return tried;
     }
 
     /** A node that can be ended at them. */

@@ -16,7 +16,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
@@ -25,7 +24,6 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
@@ -47,7 +45,32 @@ class MoveIT {
                     OURS + "MoveOut#write",
                     OURS + "MoveOut#finish");
 
-    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+    private static final List<String> CRASHES =
+            List.of(
+                    "in enter #reload",
+                    "in leave #beginMove",
+                    "in leave #reload",
+                    "in enter #flushMemtable",
+                    "in leave #flushMemtable",
+                    "in enter #lockContent",
+                    "in leave #unlockContent",
+                    "in leave MoveIn#move",
+                    "in enter MoveIn#finish",
+                    "in enter #arrived",
+                    "in leave #arrived",
+                    "out enter #reload",
+                    "out leave #beginMove",
+                    "out leave #reload",
+                    "out enter #flushMemtable",
+                    "out leave #flushMemtable",
+                    "out enter #addSSTables",
+                    "out leave #addSSTables",
+                    "out leave MoveOut#write",
+                    "out enter MoveOut#finish",
+                    "out leave #departed",
+                    "out enter #deleteIfGone",
+                    "out leave #deleteIfGone");
+
     private static final int WRITERS = 4;
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -56,7 +79,6 @@ class MoveIT {
     private static CrashPoints crashes;
     private static TestNode node;
     private static CqlSession session;
-    private static int tables;
 
     @BeforeAll
     static void start() throws IOException, URISyntaxException {
@@ -307,7 +329,7 @@ class MoveIT {
                 session.execute(
                         "INSERT INTO ks." + table + " (p, c, v) VALUES (?, 1, ?)",
                         p,
-                        "x".repeat(1_000));
+                        "x".repeat(20_000));
             flush(table);
             if (way.equals("out")) {
                 alter(table, "rocks");
@@ -394,73 +416,55 @@ class MoveIT {
         assertThat(files.resolve("snapshots")).isNotEmptyDirectory();
     }
 
-    @ParameterizedTest
-    @CsvSource({
-        "in,enter,#reload",
-        "in,leave,#beginMove",
-        "in,leave,#reload",
-        "in,enter,#flushMemtable",
-        "in,leave,#flushMemtable",
-        "in,enter,#lockContent",
-        "in,leave,#unlockContent",
-        "in,leave,MoveIn#move",
-        "in,enter,MoveIn#finish",
-        "in,enter,#arrived",
-        "in,leave,#arrived",
-        "out,enter,#reload",
-        "out,leave,#beginMove",
-        "out,leave,#reload",
-        "out,enter,#flushMemtable",
-        "out,leave,#flushMemtable",
-        "out,enter,#addSSTables",
-        "out,leave,#addSSTables",
-        "out,leave,MoveOut#write",
-        "out,enter,MoveOut#finish",
-        "out,leave,#departed",
-        "out,enter,#deleteIfGone",
-        "out,leave,#deleteIfGone"
-    })
-    void aCrashOnTheWayLosesNothing(String direction, String when, String name) throws Exception {
-        String table = "crash" + tables++;
-        List<Writer> writers = startWriters(table, direction.equals("in") ? "default" : "rocks");
-        if (direction.equals("in")) {
-            flush(table);
-            TimeUnit.MILLISECONDS.sleep(300);
+    @Test
+    void aCrashOnTheWayLosesNothing() throws Exception {
+        List<Writer> earlier = List.of();
+        int number = 0;
+        for (String crash : CrashPoints.sample(CRASHES)) {
+            String[] parts = crash.split(" ", -1);
+            boolean in = parts[0].equals("in");
+            String table = "crash" + number++;
+            List<Writer> writers = startWriters(table, in ? "default" : "rocks");
+            if (in) flush(table);
+            crashes.arm(parts[1], parts[2]);
+            try {
+                alter(table, in ? "rocks" : "default");
+            } catch (RuntimeException e) {
+                // The node ended while it answered.
+            }
+            crashes.awaitCrash(node);
+            for (Writer writer : writers) writer.join();
+            killAndRestart();
+            for (Writer writer : writers) writer.check(session);
+            // Moved to its end before the last crash but one.
+            for (Writer writer : earlier) writer.check(session);
+            awaitMoved(table);
+            for (Writer writer : writers) writer.check(session);
+            if ("rocks".equals(memtable(table))) assertNoSSTables(table);
+            else assertThat(hasStore(table)).describedAs(crash).isFalse();
+            earlier = writers;
         }
-        crashes.arm(when, name);
-        try {
-            alter(table, direction.equals("in") ? "rocks" : "default");
-        } catch (RuntimeException e) {
-            // The node ended while it answered.
-        }
-        crashes.awaitCrash(node);
-        for (Writer writer : writers) writer.join();
         killAndRestart();
-        for (Writer writer : writers) writer.check(session);
-        String memtable =
-                session.execute(
-                                "SELECT memtable FROM system_schema.tables WHERE keyspace_name ="
-                                        + " 'ks' AND table_name = ?",
-                                table)
-                        .one()
-                        .getString("memtable");
-        awaitMoved(table);
-        for (Writer writer : writers) writer.check(session);
-        if ("rocks".equals(memtable)) assertNoSSTables(table);
-        else assertThat(hasStore(table)).isFalse();
-        killAndRestart();
-        for (Writer writer : writers) writer.check(session);
+        for (Writer writer : earlier) writer.check(session);
+    }
+
+    private static String memtable(String table) {
+        return session.execute(
+                        "SELECT memtable FROM system_schema.tables WHERE keyspace_name = 'ks' AND"
+                                + " table_name = ?",
+                        table)
+                .one()
+                .getString("memtable");
     }
 
     private static List<Writer> startWriters(String table, String memtable) throws Exception {
-        System.out.println("MoveIT " + table + ": -Dpetra.seed=" + SEED);
         session.execute(Writer.table("ks." + table) + " WITH memtable = '" + memtable + "'");
         List<Writer> writers = new ArrayList<>();
         for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, "ks." + table, 0, w));
         writers.forEach(Thread::start);
         for (Writer writer : writers)
             assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
-        TimeUnit.MILLISECONDS.sleep(300 + new SplittableRandom(SEED).nextInt(500));
+        TimeUnit.MILLISECONDS.sleep(500);
         return writers;
     }
 }

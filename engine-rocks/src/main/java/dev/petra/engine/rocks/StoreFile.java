@@ -35,6 +35,8 @@ final class StoreFile {
     /** The oldest format that is read, and made into the newest when it is opened. */
     private static final int OLDEST_FORMAT = 1;
 
+    private static final String TEMPORARY = NAME + ".tmp";
+
     private static final String CREATING = "creating";
     private static final String READY = "ready";
 
@@ -94,9 +96,10 @@ final class StoreFile {
         writeAtomically(target, Files.readString(directory.resolve(NAME)));
     }
 
+    /** Also if all that is there is the first step of a creation that a crash ended. */
     private boolean isEmpty() throws IOException {
         try (var files = Files.list(directory)) {
-            return files.findAny().isEmpty();
+            return files.allMatch(file -> file.endsWith(TEMPORARY));
         }
     }
 
@@ -174,7 +177,7 @@ final class StoreFile {
     }
 
     private static void writeAtomically(Path directory, String text) throws IOException {
-        Path temporary = directory.resolve(NAME + ".tmp");
+        Path temporary = directory.resolve(TEMPORARY);
         try (FileChannel channel =
                 FileChannel.open(
                         temporary,

@@ -196,6 +196,16 @@ class RocksStoreTest {
     }
 
     @Test
+    void aCrashBeforeTheDirectorySaysWhoseItIsIsCleanedUp() throws IOException {
+        Files.createDirectories(store());
+        Files.writeString(store().resolve(StoreFile.NAME + ".tmp"), "format=");
+        RocksStore store = open(engine, store(), TABLE);
+        assertThat(store.isEmpty()).isTrue();
+        fill(store, 10);
+        assertThat(files()).contains(StoreFile.NAME).doesNotContain(StoreFile.NAME + ".tmp");
+    }
+
+    @Test
     void aFlippedByteInAnSstIsReportedAndDoesNotEndTheProcess() throws IOException {
         RocksStore store = open(engine, store(), TABLE);
         fill(store, 1_000);
