@@ -436,4 +436,43 @@ class LifecycleIT {
         assertThat(row).isNotNull();
         assertThat(row.getLong("n")).isEqualTo(10);
     }
+
+    @Test
+    void importedSSTablesAreMovedIntoTheStore() throws Exception {
+        TableFiles target = create("target", "");
+        insert("target", 1, 2);
+        session.execute("CREATE TABLE ks.source (p int, c int, v text, PRIMARY KEY (p, c))");
+        for (String verb : List.of("import", "refresh")) {
+            int row = verb.equals("import") ? 10 : 20;
+            insert("source", row, row + 1);
+            session.execute("DELETE FROM ks.source WHERE p = 1 AND c = 1");
+            assertThat(node.process().nodetool("flush", "ks", "source").exitCode()).isZero();
+            Path from = TableFiles.of(node, "ks", "source").directory();
+            Path inbox = directory.resolve("inbox");
+            Path into = verb.equals("import") ? inbox : target.directory();
+            Files.createDirectories(into);
+            try (var files = Files.list(from)) {
+                for (Path file : files.filter(Files::isRegularFile).toList())
+                    Files.copy(file, into.resolve(file.getFileName()));
+            }
+            NodeTool.Result result =
+                    verb.equals("import")
+                            ? node.process().nodetool("import", "ks", "target", inbox.toString())
+                            : node.process().nodetool("refresh", "ks", "target");
+            assertThat(result.exitCode()).describedAs(result.output()).isZero();
+            assertThat(rows("target")).contains(2, row, row + 1).doesNotContain(1);
+            for (int i = 0; i < 200 && moving("target"); i++) Thread.sleep(50);
+            assertThat(moving("target")).isFalse();
+            assertThat(rows("target")).contains(2, row, row + 1).doesNotContain(1);
+            TableFiles.delete(inbox);
+            session.execute("TRUNCATE ks.source");
+        }
+        killAndRestart();
+        assertThat(rows("target")).containsExactly(2, 10, 11, 20, 21);
+    }
+
+    private static boolean moving(String table) {
+        return session.execute("SELECT table_name FROM petra.moves").all().stream()
+                .anyMatch(row -> table.equals(row.getString("table_name")));
+    }
 }

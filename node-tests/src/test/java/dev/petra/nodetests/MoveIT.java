@@ -355,6 +355,13 @@ class MoveIT {
         }
     }
 
+    /** The log is written in the background. */
+    private static void awaitLog(String text) throws Exception {
+        for (int i = 0; i < 50 && !node.process().log().contains(text); i++)
+            TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(node.process().log()).contains(text);
+    }
+
     private static void restore(Path table, Path snapshot) throws IOException {
         try (var old = Files.walk(table)) {
             for (Path file : old.filter(f -> !f.startsWith(table.resolve("snapshots"))).toList())
@@ -373,13 +380,12 @@ class MoveIT {
     void whatCannotBeDoneOnTheWayIsRefused() throws Exception {
         session.execute("CREATE TABLE ks.refused (p int PRIMARY KEY, v text)");
         for (int p = 0; p < 300; p++)
-            session.execute("INSERT INTO ks.refused (p, v) VALUES (?, ?)", p, "x".repeat(1_000));
+            session.execute("INSERT INTO ks.refused (p, v) VALUES (?, ?)", p, "x".repeat(40_000));
         flush("refused");
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         alter("refused", "rocks");
         assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
-        assertThat(Files.readString(node.process().logFile()))
-                .contains("TRUNCATE of ks.refused cannot be done while the table is being moved");
+        awaitLog("TRUNCATE of ks.refused cannot be done while the table is being moved");
         assertThat(nodetool("compactionstats").output()).contains("refused");
         assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
         TimeUnit.SECONDS.sleep(1);
@@ -397,7 +403,7 @@ class MoveIT {
         session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY, v text)");
         for (int p = 0; p < 300; p++)
             session.execute(
-                    "INSERT INTO ks." + table + " (p, v) VALUES (?, ?)", p, "x".repeat(1_000));
+                    "INSERT INTO ks." + table + " (p, v) VALUES (?, ?)", p, "x".repeat(40_000));
         flush(table);
         if (to.equals("default")) {
             alter(table, "rocks");

@@ -135,8 +135,6 @@ class RefusalsIT {
         "scrub ks t",
         "upgradesstables -a -t 1 ks t",
         "relocatesstables ks t",
-        "refresh ks t",
-        "import ks t /tmp",
         "compact --partition 1 ks t",
         "forcecompact ks t 1",
         "disableautocompaction ks t",

@@ -134,19 +134,25 @@ class StartIT {
     }
 
     @Test
-    void withoutTheTablesConfiguration() throws IOException {
-        Path yaml = directory.resolve("conf/cassandra.yaml");
-        String was = Files.readString(yaml);
-        try {
-            Files.writeString(yaml, was.replaceFirst("(?m)^( +)rocks:$", "$1other:"));
-            assertThat(refused(options -> options.overwriteConf(false)))
-                    .contains("has its data in a storage engine")
-                    .contains("its memtable configuration 'rocks' is not in cassandra.yaml")
-                    .contains("would show an empty table");
-        } finally {
-            Files.writeString(yaml, was);
+    void withoutTheTablesConfiguration(@TempDir Path other) throws IOException {
+        Map<String, Object> extra = configuration("extra", Map.of("inherits", "rocks"));
+        try (TestNode node = start(other, options -> options.yaml(extra));
+                CqlSession session = node.session()) {
+            session.execute(
+                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 1}");
+            session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'extra'");
+            session.execute("INSERT INTO ks.t (p) VALUES (1)");
+            node.process().stop();
         }
-        startsAgain();
+        assertThat(refused(other, options -> options))
+                .contains("has its data in a storage engine")
+                .contains("its memtable configuration 'extra' is not in cassandra.yaml")
+                .contains("would show an empty table");
+        try (TestNode node = start(other, options -> options.yaml(extra));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
     }
 
     @Test
