@@ -312,9 +312,10 @@ public final class Hooks {
      */
     public static void truncate(ColumnFamilyStore cfs) {
         PetraMemtable table = current(cfs);
+        if (table == null) return;
+        table.generation().stores().countTruncation();
         // With auto_snapshot off Cassandra has already dropped it, before it came here.
-        if (table == null || table.isClean()) return;
-        FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        if (!table.isClean()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
     }
 
     /**
@@ -323,7 +324,7 @@ public final class Hooks {
      * @throws IllegalStateException while the table is being moved: a crash between the end of the
      *     SSTables and that of the store would leave one without the other
      */
-    public static @Nullable Memtable beforeTruncate(ColumnFamilyStore cfs) {
+    public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableStores stores = TableRegistry.find(cfs);
         if (stores != null && stores.isMoving())
             throw new IllegalStateException(
@@ -331,7 +332,7 @@ public final class Hooks {
                             + stores.displayName()
                             + " cannot be done while the table is being moved into a storage engine"
                             + " or out of it: see petra.moves, and try again when that is over.");
-        return current(cfs);
+        return stores == null ? 0 : stores.truncations();
     }
 
     /**
@@ -340,8 +341,9 @@ public final class Hooks {
      * @throws IllegalStateException if it has not happened: Cassandra gives up without a word when
      *     it cannot stop a compaction
      */
-    public static void afterTruncate(ColumnFamilyStore cfs, @Nullable Memtable before) {
-        if (before != null && cfs.getCurrentMemtable() == before && !before.isClean())
+    public static void afterTruncate(ColumnFamilyStore cfs, long before) {
+        TableStores stores = current(cfs) == null ? null : TableRegistry.find(cfs);
+        if (stores != null && stores.truncations() == before)
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.SortedSet;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSError;
@@ -51,6 +52,7 @@ final class TableStores {
     private final TableMetadataRef metadata;
     private final Supplier<StorageEngine> engine;
     private final @Nullable StoreDirectory directory;
+    private final AtomicLong truncations = new AtomicLong();
     private final ReentrantLock content = new ReentrantLock();
     private final List<Generation> retired = new ArrayList<>();
 
@@ -298,6 +300,16 @@ final class TableStores {
     synchronized void retire(Generation generation) {
         if (generation != current) return;
         kill(generation, usableDirectory());
+    }
+
+    /** A TRUNCATE has come to the point where it removes data. */
+    void countTruncation() {
+        truncations.incrementAndGet();
+    }
+
+    /** How many there were since the table was opened. */
+    long truncations() {
+        return truncations.get();
     }
 
     // Moving into the engine and out of it

@@ -448,7 +448,7 @@ class LifecycleIT {
             session.execute("DELETE FROM ks.source WHERE p = 1 AND c = 1");
             assertThat(node.process().nodetool("flush", "ks", "source").exitCode()).isZero();
             Path from = TableFiles.of(node, "ks", "source").directory();
-            Path inbox = directory.resolve("inbox");
+            Path inbox = directory.resolve("inbox/ks/target");
             Path into = verb.equals("import") ? inbox : target.directory();
             Files.createDirectories(into);
             try (var files = Files.list(from)) {
@@ -460,11 +460,21 @@ class LifecycleIT {
                             ? node.process().nodetool("import", "ks", "target", inbox.toString())
                             : node.process().nodetool("refresh", "ks", "target");
             assertThat(result.exitCode()).describedAs(result.output()).isZero();
-            assertThat(rows("target")).contains(2, row, row + 1).doesNotContain(1);
+            assertThat(rows("target"))
+                    .describedAs(
+                            () ->
+                                    node.process()
+                                            .log()
+                                            .lines()
+                                            .filter(line -> line.contains("SSTableImporter"))
+                                            .toList()
+                                            .toString())
+                    .contains(2, row, row + 1)
+                    .doesNotContain(1);
             for (int i = 0; i < 200 && moving("target"); i++) Thread.sleep(50);
             assertThat(moving("target")).isFalse();
             assertThat(rows("target")).contains(2, row, row + 1).doesNotContain(1);
-            TableFiles.delete(inbox);
+            if (Files.exists(inbox)) TableFiles.delete(inbox);
             session.execute("TRUNCATE ks.source");
         }
         killAndRestart();

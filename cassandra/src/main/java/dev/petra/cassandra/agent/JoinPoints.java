@@ -125,7 +125,7 @@ final class JoinPoints {
                             "java.util.concurrent.atomic.AtomicReference"),
                     // Hooks.dumpBegins(); try { ... } finally { Hooks.dumpEnds(); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
-                    // Memtable before = Hooks.beforeTruncate(this); ... Hooks.afterTruncate(this,
+                    // long before = Hooks.beforeTruncate(this); ... Hooks.afterTruncate(this,
                     // before);
                     at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
                     // first line: Hooks.truncate(this);

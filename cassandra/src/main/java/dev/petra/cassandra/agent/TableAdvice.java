@@ -56,13 +56,12 @@ final class TableAdvice {
         private TruncateBlocking() {}
 
         @Advice.OnMethodEnter
-        static @Nullable Memtable enter(@Advice.This ColumnFamilyStore cfs) {
+        static long enter(@Advice.This ColumnFamilyStore cfs) {
             return Hooks.beforeTruncate(cfs);
         }
 
         @Advice.OnMethodExit
-        static void exit(
-                @Advice.This ColumnFamilyStore cfs, @Advice.Enter @Nullable Memtable before) {
+        static void exit(@Advice.This ColumnFamilyStore cfs, @Advice.Enter long before) {
             Hooks.afterTruncate(cfs, before);
         }
     }
