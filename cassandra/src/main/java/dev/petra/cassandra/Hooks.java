@@ -90,6 +90,10 @@ public final class Hooks {
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
         Moves.start();
+        if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
+            logger.warn(
+                    "incremental_backups does not include the tables in storage engines: take"
+                            + " snapshots of them");
         var unused =
                 ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
                         TableRegistry::countDiskSpace, 0, DISK_SPACE_SECONDS, TimeUnit.SECONDS);

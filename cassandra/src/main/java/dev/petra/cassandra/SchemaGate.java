@@ -27,6 +27,9 @@ import org.slf4j.LoggerFactory;
 final class SchemaGate {
     private static final Logger logger = LoggerFactory.getLogger(SchemaGate.class);
 
+    private static final String NO_BACKUPS =
+            "incremental_backups does not include it, take snapshots instead";
+
     private SchemaGate() {}
 
     /**
@@ -155,6 +158,8 @@ final class SchemaGate {
         List<String> reservations = new ArrayList<>(factory.open().reservations(after.params));
         if (before != null && PetraMemtableFactory.owns(before))
             reservations.removeAll(factory.open().reservations(before.params));
+        // Not an option of the table, so it is said once.
+        else if (DatabaseDescriptor.isIncrementalBackupsEnabled()) reservations.add(NO_BACKUPS);
         for (String reservation : reservations) {
             String warning =
                     "Table "

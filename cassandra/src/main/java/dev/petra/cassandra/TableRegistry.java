@@ -82,6 +82,11 @@ final class TableRegistry {
         entry.space().end();
     }
 
+    /** Whether no table is in an engine. */
+    static synchronized boolean isEmpty() {
+        return tables.isEmpty();
+    }
+
     /** The tables there are now, by column family name. */
     static void forEach(BiConsumer<String, TableStores> use) {
         Map<Key, Entry> now;

@@ -127,4 +127,25 @@ class OptionsIT {
                                 .getWarnings())
                 .isEmpty();
     }
+
+    @Test
+    void incrementalBackupsAreSaidToLeaveItOut() {
+        assertThat(node.process().nodetool("enablebackup").exitCode()).isZero();
+        try {
+            assertThat(
+                            session.execute(
+                                            "CREATE TABLE ks.backup (p int PRIMARY KEY)"
+                                                    + " WITH memtable = 'rocks'")
+                                    .getExecutionInfo()
+                                    .getWarnings())
+                    .anyMatch(warning -> warning.contains("incremental_backups does not include"));
+            assertThat(
+                            session.execute("ALTER TABLE ks.backup WITH comment = 'x'")
+                                    .getExecutionInfo()
+                                    .getWarnings())
+                    .isEmpty();
+        } finally {
+            assertThat(node.process().nodetool("disablebackup").exitCode()).isZero();
+        }
+    }
 }
