@@ -355,6 +355,9 @@ final class Twins {
         if (!rocks.equals(stock)) throw new Difference(what, rocks, stock);
     }
 
+    /** More than any history can write. */
+    private static final int MAX_ROWS = 20_000;
+
     private String paged(String select, String table, int page) {
         try {
             return text(QueryProcessor.executeInternalWithPaging(of(table, select), page));
@@ -367,7 +370,10 @@ final class Twins {
         if (result == null) return "";
         StringBuilder text = new StringBuilder();
         List<ColumnSpecification> columns = result.metadata();
+        int rows = 0;
         for (UntypedResultSet.Row row : result) {
+            // Pages that begin anew have no end.
+            if (++rows > MAX_ROWS) return text.append("and so on\n").toString();
             for (ColumnSpecification column : columns) {
                 String name = column.name.toString();
                 ByteBuffer value = row.has(name) ? row.getBlob(name) : null;
