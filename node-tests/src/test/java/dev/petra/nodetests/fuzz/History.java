@@ -171,6 +171,16 @@ final class History {
             expires = true;
         }
         options.add("compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}");
+        // What must change no answer: how files are written.
+        if (random.nextInt(3) == 0) options.add("bloom_filter_fp_chance = 1.0");
+        if (random.nextBoolean())
+            options.add(
+                    "compression = "
+                            + pick(
+                                    "{'enabled': 'false'}",
+                                    "{'class': 'ZstdCompressor', 'chunk_length_in_kb': '4'}",
+                                    "{'class': 'LZ4Compressor', 'chunk_length_in_kb': '64'}",
+                                    "{'class': 'DeflateCompressor'}"));
         return cql.append(" WITH ").append(String.join(" AND ", options)).toString();
     }
 
