@@ -13,6 +13,7 @@ import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 
@@ -72,10 +73,17 @@ final class MoveOut extends Move {
             DecoratedKey last = step.last();
             if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
-            cfs.addSSTables(step.sstables());
-            stores.movedUpTo(number, last.getKey());
+            if (stores.stepOf(number, () -> cfs.addSSTables(step.sstables())))
+                stores.movedUpTo(number, last.getKey());
+            else step.sstables().forEach(MoveOut::delete);
             return false;
         }
+    }
+
+    /** Of a table that was dropped meanwhile, or altered back and all in its store. */
+    private static void delete(SSTableReader sstable) {
+        sstable.selfRef().release();
+        sstable.descriptor.getFormat().delete(sstable.descriptor);
     }
 
     private DataRange rest() {
