@@ -446,7 +446,7 @@ class MoveIT {
             for (Writer writer : earlier) writer.check(session);
             awaitMoved(table);
             for (Writer writer : writers) writer.check(session);
-            if ("rocks".equals(memtable(table))) assertNoSSTables(table);
+            if (isInEngine(table)) assertNoSSTables(table);
             else assertThat(hasStore(table)).describedAs(crash).isFalse();
             earlier = writers;
         }
@@ -454,13 +454,15 @@ class MoveIT {
         for (Writer writer : earlier) writer.check(session);
     }
 
-    private static String memtable(String table) {
-        return session.execute(
-                        "SELECT memtable FROM system_schema.tables WHERE keyspace_name = 'ks' AND"
-                                + " table_name = ?",
-                        table)
+    /**
+     * Whether the node takes it for an engine's: after a crash before the schema tables are flushed
+     * they know of an ALTER from the log, but the node does not before it is restarted again.
+     */
+    private static boolean isInEngine(String table) {
+        return session.execute("DESCRIBE TABLE ks." + table)
                 .one()
-                .getString("memtable");
+                .getString("create_statement")
+                .contains("memtable = 'rocks'");
     }
 
     private static List<Writer> startWriters(String table, String memtable) throws Exception {
