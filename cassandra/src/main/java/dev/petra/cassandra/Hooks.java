@@ -149,46 +149,34 @@ public final class Hooks {
     }
 
     /**
-     * Before a table gets a memtable, its first one included.
+     * When a table was opened. Data that is in an engine although the table belongs elsewhere now,
+     * by its schema or by {@code cassandra.yaml}, is moved out.
      *
-     * @throws IllegalStateException while the node starts, if the table's data is in an engine and
-     *     it is not known whether it belongs there: it would look empty
+     * @throws IllegalStateException while the node starts, if there is such data and it cannot be
+     *     read, or it is not known whether it belongs there: the table would look empty
      */
-    public static void beforeMemtable(ColumnFamilyStore cfs) {
+    public static void afterOpen(ColumnFamilyStore cfs) {
         TableMetadata table = cfs.metadata.get();
-        if (cfs.getTracker() != null
+        if (!DatabaseDescriptor.isDaemonInitialized()
+                || table.isIndex()
                 || PetraMemtableFactory.owns(table)
                 || table.params.memtable.factory() instanceof AgentMissing) return;
         for (Path directory : TableRegistry.directories(cfs)) {
             StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
-            if (!store.holdsData() || departsBy(table, store) != null) continue;
-            String message =
-                    "Table "
-                            + table
-                            + " has its data in a storage engine, in "
-                            + store
-                            + ", but its memtable configuration '"
-                            + table.params.memtable.configurationKey()
-                            + "' is not in cassandra.yaml of this node, which would show an"
-                            + " empty table. Add that configuration, with the class "
-                            + PetraMemtable.class.getName()
-                            + ", or move the directory away.";
-            if (!StorageService.instance.isDaemonSetupCompleted())
-                throw new IllegalStateException(message);
-            // Throwing here would leave the schema half applied on this node.
-            logger.error(message);
+            MoveMark mark = store.moveMark();
+            if (mark == null && !store.holdsData()) continue;
+            PetraMemtableFactory reader = readerOf(table, mark);
+            if (reader != null) TableRegistry.resumeDeparture(cfs, reader);
+            else cannotBeRead(table, store);
         }
     }
 
     /**
-     * By which configuration a store is read whose table belongs elsewhere now, by its schema or by
-     * {@code cassandra.yaml}. Null if there is nothing in it, or if what the schema names is
-     * missing in {@code cassandra.yaml}: then the table may well belong to an engine.
+     * By which configuration a store is read whose table is not the engine's. Null if what the
+     * schema names is missing in {@code cassandra.yaml}: then the table may well be the engine's.
      */
-    private static @Nullable PetraMemtableFactory departsBy(
-            TableMetadata table, StoreDirectory store) {
-        MoveMark mark = store.moveMark();
-        if (mark == null && !store.holdsData()) return null;
+    private static @Nullable PetraMemtableFactory readerOf(
+            TableMetadata table, @Nullable MoveMark mark) {
         if (!PetraMemtableFactory.isConfigured(table.params.memtable.configurationKey()))
             return null;
         PetraMemtableFactory marked =
@@ -196,21 +184,22 @@ public final class Hooks {
         return marked != null ? marked : PetraMemtableFactory.any();
     }
 
-    /**
-     * When a table was opened. One that was on its way out of its engine goes on.
-     *
-     * @throws IllegalStateException if what is left in the engine cannot be read
-     */
-    public static void afterOpen(ColumnFamilyStore cfs) {
-        TableMetadata table = cfs.metadata.get();
-        if (!DatabaseDescriptor.isDaemonInitialized()
-                || table.isIndex()
-                || PetraMemtableFactory.owns(table)) return;
-        for (Path directory : TableRegistry.directories(cfs)) {
-            PetraMemtableFactory factory =
-                    departsBy(table, new StoreDirectory(directory, Disk.REAL));
-            if (factory != null) TableRegistry.resumeDeparture(cfs, factory);
-        }
+    private static void cannotBeRead(TableMetadata table, StoreDirectory store) {
+        String message =
+                "Table "
+                        + table
+                        + " has its data in a storage engine, in "
+                        + store
+                        + ", but its memtable configuration '"
+                        + table.params.memtable.configurationKey()
+                        + "' is not in cassandra.yaml of this node, which would show an empty"
+                        + " table. Add that configuration, with the class "
+                        + PetraMemtable.class.getName()
+                        + ", or move the directory away.";
+        if (!StorageService.instance.isDaemonSetupCompleted())
+            throw new IllegalStateException(message);
+        // Throwing here would leave the schema half applied on this node.
+        logger.error(message);
     }
 
     /**
@@ -235,19 +224,26 @@ public final class Hooks {
      * @return its position, or null if Cassandra is to append what the tables' configurations say
      */
     public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
-        Set<TableId> skipping = null;
         boolean moving = false;
-        for (PartitionUpdate update : mutation.getPartitionUpdates()) {
-            if (!PetraMemtableFactory.owns(update.metadata())) continue;
-            ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
-            if (cfs != null && !Moves.areWritesOurs(cfs)) moving = true;
-            else {
-                if (skipping == null) skipping = new HashSet<>();
-                skipping.add(update.metadata().id);
-            }
-        }
+        for (PartitionUpdate update : mutation.getPartitionUpdates())
+            moving |= owns(update) && !skipsLog(update);
         if (!moving) return null;
-        return CommitLog.instance.add(skipping == null ? mutation : mutation.without(skipping));
+        Set<TableId> skipping = new HashSet<>();
+        for (PartitionUpdate update : mutation.getPartitionUpdates())
+            if (owns(update) && skipsLog(update)) skipping.add(update.metadata().id);
+        // The last flush may just have ended.
+        return skipping.containsAll(mutation.getTableIds())
+                ? null
+                : CommitLog.instance.add(mutation.without(skipping));
+    }
+
+    private static boolean owns(PartitionUpdate update) {
+        return PetraMemtableFactory.owns(update.metadata());
+    }
+
+    private static boolean skipsLog(PartitionUpdate update) {
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
+        return cfs == null || Moves.areWritesOurs(cfs);
     }
 
     /**
@@ -258,7 +254,7 @@ public final class Hooks {
     public static void beforeWrite(Mutation mutation, boolean durable) {
         if (!durable) return;
         for (PartitionUpdate update : mutation.getPartitionUpdates()) {
-            if (!PetraMemtableFactory.owns(update.metadata())) continue;
+            if (!owns(update)) continue;
             // Computed once per mutation; the coordinator and the verb handler ask for it as well.
             mutation.validateSize(
                     MessagingService.current_version, CommitLogSegment.ENTRY_OVERHEAD_SIZE);
@@ -364,8 +360,7 @@ public final class Hooks {
         if (current(cfs) != null) {
             // While the table is being moved Cassandra asks for a flush instead.
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
-        } else if (departing != null) {
-            stores.drop();
+        } else if (departing != null && TableRegistry.dropDeparting(cfs)) {
             cfs.getTracker().replaceFlushed(departing, List.of());
             departing.generation().discard();
         }

@@ -169,15 +169,22 @@ final class MoveIn extends Move {
         }
     }
 
+    @SuppressWarnings("LockOnNonEnclosingClassLiteral") // the lock of those very methods
     private boolean finish() {
         CommitLogPosition position = CommitLog.instance.getCurrentPosition();
         // What was logged before is applied.
         Keyspace.writeOrder.awaitNewBarrier();
+        // Asked after the position was taken: what an ALTER out lets into a memtable of Cassandra's
+        // lies behind it, and must be replayed.
+        if (isOver()) return false;
         TableStore store = stores.current().existing();
         if (store != null) store.syncLog();
-        // Its time stays as it was: hints from before a TRUNCATE are told by it.
-        SystemKeyspace.saveTruncationRecord(
-                cfs, SystemKeyspace.getTruncatedAt(cfs.metadata.id), position);
+        // No truncation's record comes between the two.
+        synchronized (SystemKeyspace.class) {
+            // Its time stays as it was: hints from before a TRUNCATE are told by it.
+            SystemKeyspace.saveTruncationRecord(
+                    cfs, SystemKeyspace.getTruncatedAt(cfs.metadata.id), position);
+        }
         if (!stores.arrived(number)) return false;
         // Some came while it ended.
         if (!cfs.getLiveSSTables().isEmpty()) TableRegistry.moveIn(cfs);

@@ -65,16 +65,12 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
         List<OutgoingStream> streams = new ArrayList<>();
         // Keeps a store that leaves until it is read.
         try (OpOrder.Group reading = cfs.readOrdering.start()) {
-            // What moves meanwhile is seen twice rather than not at all.
-            if (table.departure() == 0) {
-                streams.addAll(
-                        stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind));
-                if (fromStore) streams.addAll(export(session, replicas));
-            } else {
-                if (fromStore) streams.addAll(export(session, replicas));
-                streams.addAll(
-                        stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind));
-            }
+            // The store last: what moves into it meanwhile is seen twice rather than not at all,
+            // and
+            // what moves out stays in it.
+            streams.addAll(
+                    stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind));
+            if (fromStore) streams.addAll(export(session, replicas));
             return streams;
         } catch (RuntimeException | Error e) {
             streams.forEach(OutgoingStream::finish);

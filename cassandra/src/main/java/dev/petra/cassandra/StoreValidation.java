@@ -68,15 +68,20 @@ final class StoreValidation extends ValidationPartitionIterator {
                 ActiveRepairService.instance().getParentRepairSession(parentId).previewKind;
         // Keeps a store that leaves until it is open here.
         try (OpOrder.Group reading = cfs.readOrdering.start()) {
-            TableStore store =
-                    preview == PreviewKind.REPAIRED ? null : table.generation().existing();
-            // What moves meanwhile is seen twice rather than not at all.
-            if (table.departure() != 0) open(store, ranges);
+            // The store last, as in PetraStreamManager.
             sstables =
                     CassandraValidationIterator.getSSTablesToValidate(
                             cfs, SharedContext.Global.instance, ranges, parentId, false);
-            if (table.departure() == 0) open(store, ranges);
-            count(store, ranges);
+            try {
+                TableStore store =
+                        preview == PreviewKind.REPAIRED ? null : table.generation().existing();
+                count(store, ranges);
+                open(store, ranges);
+            } catch (RuntimeException | Error e) {
+                scanners.forEach(ISSTableScanner::close);
+                sstables.release();
+                throw e;
+            }
         }
         scanners.addAll(cfs.getCompactionStrategyManager().getScanners(sstables, ranges).scanners);
         bytes = scanners.stream().mapToLong(ISSTableScanner::getLengthInBytes).sum();

@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
@@ -116,17 +115,12 @@ final class TableRegistry {
             return unusable(
                     cfs,
                     engine,
-                    "Index "
-                            + table
-                            + " is on a table in a storage engine, which is not supported"
-                            + " yet. Drop it.");
-        TableStores stores =
-                TableStores.open(
-                        cfs.name,
-                        cfs.metadata,
-                        () -> Engines.get(engine),
-                        directories(cfs),
-                        Disk.REAL);
+                    new IllegalStateException(
+                            "Index "
+                                    + table
+                                    + " is on a table in a storage engine, which is not supported"
+                                    + " yet. Drop it."));
+        TableStores stores = openStores(cfs, engine);
         boolean altered = cfs.getTracker() != null;
         if (stores.current().failure() != null
                 || !(altered || stores.isMoving() || hasSSTables(cfs))) return stores;
@@ -135,18 +129,21 @@ final class TableRegistry {
             return unusable(
                     cfs,
                     engine,
-                    "Table "
-                            + table
-                            + " was moved into a storage engine, but there was data already in "
-                            + directories(cfs)
-                            + ". Move what does not belong there away and restart the node.");
+                    new IllegalStateException(
+                            "Table "
+                                    + table
+                                    + " was moved into a storage engine, but there was data"
+                                    + " already in "
+                                    + directories(cfs)
+                                    + ". Move what does not belong there away and restart the"
+                                    + " node."));
         }
         try {
             arrive(cfs, stores);
             return stores;
         } catch (RuntimeException | FSError e) {
             stores.close();
-            return TableStores.unusable(cfs.name, cfs.metadata, () -> Engines.get(engine), e);
+            return unusable(cfs, engine, e);
         }
     }
 
@@ -171,13 +168,7 @@ final class TableRegistry {
      * @throws IllegalStateException if that cannot be: the table would show only a part of its data
      */
     static synchronized void resumeDeparture(ColumnFamilyStore cfs, PetraMemtableFactory factory) {
-        TableStores stores =
-                TableStores.open(
-                        cfs.name,
-                        cfs.metadata,
-                        () -> Engines.get(factory.engine()),
-                        directories(cfs),
-                        Disk.REAL);
+        TableStores stores = openStores(cfs, factory.engine());
         Throwable failure = stores.current().failure();
         if (failure != null)
             throw new IllegalStateException(
@@ -208,6 +199,14 @@ final class TableRegistry {
         return true;
     }
 
+    /** Drops a table that was on its way out of its engine. False if all of it has just left. */
+    static synchronized boolean dropDeparting(ColumnFamilyStore cfs) {
+        TableStores stores = find(cfs);
+        if (stores == null) return false;
+        stores.drop();
+        return true;
+    }
+
     /** Deletes the folder of a table that left, unless it came back. */
     static synchronized void deleteIfGone(ColumnFamilyStore cfs, TableStores stores) {
         if (!tables.containsKey(key(cfs))) stores.deleteDirectory();
@@ -219,12 +218,13 @@ final class TableRegistry {
         return entry == null || entry.owner() != cfs ? null : entry.stores();
     }
 
-    private static TableStores unusable(ColumnFamilyStore cfs, EngineKey engine, String reason) {
-        return TableStores.unusable(
-                cfs.name,
-                cfs.metadata,
-                () -> Engines.get(engine),
-                new IllegalStateException(reason));
+    private static TableStores openStores(ColumnFamilyStore cfs, EngineKey engine) {
+        return TableStores.open(
+                cfs.name, cfs.metadata, () -> Engines.get(engine), directories(cfs), Disk.REAL);
+    }
+
+    private static TableStores unusable(ColumnFamilyStore cfs, EngineKey engine, Throwable reason) {
+        return TableStores.unusable(cfs.name, cfs.metadata, () -> Engines.get(engine), reason);
     }
 
     private static boolean hasSSTables(ColumnFamilyStore cfs) {
@@ -238,11 +238,5 @@ final class TableRegistry {
     /** The directories of a table, one per data directory of the node. */
     static List<Path> directories(ColumnFamilyStore cfs) {
         return cfs.getDirectories().getCFDirectories().stream().map(File::toPath).toList();
-    }
-
-    /** The stores of a table, which has some. */
-    static synchronized TableStores of(ColumnFamilyStore cfs) {
-        return Objects.requireNonNull(tables.get(key(cfs)), () -> "no stores of " + cfs.name)
-                .stores();
     }
 }

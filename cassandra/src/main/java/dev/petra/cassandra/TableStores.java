@@ -58,10 +58,9 @@ final class TableStores {
 
     private Generation current;
     private boolean dropped;
-    private @Nullable MoveMark moveMark;
+    private volatile @Nullable MoveMark moveMark;
     private long moveNumber;
     private long streamDirectories;
-    private volatile boolean moving;
     private @Nullable Generation kept;
     private String keepAs = "";
     private boolean mayDelete = true;
@@ -102,7 +101,6 @@ final class TableStores {
         try {
             StoreDirectory.deleteTree(directory.streams());
             stores.moveMark = directory.moveMark();
-            stores.moving = stores.moveMark != null;
         } catch (RuntimeException | FSError e) {
             stores.current = stores.fail(0, e);
             return stores;
@@ -174,7 +172,7 @@ final class TableStores {
                                 columnFamily,
                                 generation,
                                 metadata,
-                                () -> !moving && PurgeGate.isOpen(metadata)));
+                                () -> !isMoving() && PurgeGate.isOpen(metadata)));
     }
 
     /** Creates the store of a generation without one, for its first write. */
@@ -319,7 +317,7 @@ final class TableStores {
      * store and what is in SSTables belongs together, and no deletion may be purged.
      */
     boolean isMoving() {
-        return moving;
+        return moveMark != null;
     }
 
     /**
@@ -334,19 +332,18 @@ final class TableStores {
         MoveMark mark = new MoveMark(configuration, null);
         usableDirectory().markMove(mark);
         moveMark = mark;
-        moving = true;
         return ++moveNumber;
     }
 
     /** The number of the move that was under way when the table was opened. */
     synchronized long resumeMove() {
-        if (!moving) throw new IllegalStateException(displayName + " is not being moved");
+        if (!isMoving()) throw new IllegalStateException(displayName + " is not being moved");
         return ++moveNumber;
     }
 
     /** Whether this move is still the one under way. */
     synchronized boolean isMove(long number) {
-        return moving && number == moveNumber && !dropped;
+        return isMoving() && number == moveNumber && !dropped;
     }
 
     /** Takes a step, unless the move is over or another began. False if it did not. */
@@ -366,8 +363,9 @@ final class TableStores {
     synchronized void movedUpTo(long number, ByteBuffer key) {
         MoveMark mark = moveMark;
         if (mark == null || !isMove(number)) return;
-        moveMark = new MoveMark(mark.configuration(), key);
-        usableDirectory().markMove(moveMark);
+        MoveMark next = new MoveMark(mark.configuration(), key);
+        usableDirectory().markMove(next);
+        moveMark = next;
     }
 
     /** Ends a move into the engine, durably. False if it is not the one under way. */
@@ -377,7 +375,6 @@ final class TableStores {
                 () -> {
                     usableDirectory().unmarkMove();
                     moveMark = null;
-                    moving = false;
                 });
     }
 
@@ -390,7 +387,7 @@ final class TableStores {
                 number,
                 () -> {
                     kill(current, usableDirectory());
-                    moving = false;
+                    moveMark = null;
                 });
     }
 
@@ -448,7 +445,7 @@ final class TableStores {
             target.delete();
             Files.createDirectories(target.root());
             store.checkpoint(target.generation(generation.number()));
-            MoveMark mark = moving();
+            MoveMark mark = moveMark;
             if (mark != null) target.markMove(new MoveMark(mark.configuration(), null));
             // Last: a snapshot is whole once it says which generation it holds.
             target.makeLive(generation.number());
@@ -462,10 +459,6 @@ final class TableStores {
             removeHalf(target);
             throw new IllegalStateException(failed + e.getMessage());
         }
-    }
-
-    private synchronized @Nullable MoveMark moving() {
-        return moving ? moveMark : null;
     }
 
     private static void removeHalf(StoreDirectory snapshot) {

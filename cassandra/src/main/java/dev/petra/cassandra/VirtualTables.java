@@ -52,9 +52,11 @@ final class VirtualTables {
                         KEYSPACE, List.of(engines(), settings(), tables(), figures(), moves())));
     }
 
+    /** One whose partition key is one text, unless another partitioner is set. */
     private static TableMetadata.Builder table(String name, String comment) {
         return TableMetadata.builder(KEYSPACE, name)
                 .comment(comment)
+                .partitioner(new LocalPartitioner(UTF8Type.instance))
                 .kind(TableMetadata.Kind.VIRTUAL);
     }
 
@@ -77,7 +79,6 @@ final class VirtualTables {
     private static VirtualTable engines() {
         return new Table(
                 table("engines", "storage engines of this node")
-                        .partitioner(new LocalPartitioner(UTF8Type.instance))
                         .addPartitionKeyColumn("engine", UTF8Type.instance)
                         .addRegularColumn("version", UTF8Type.instance)
                         .addRegularColumn("open_tables", Int32Type.instance)
@@ -101,7 +102,6 @@ final class VirtualTables {
     private static VirtualTable settings() {
         return new Table(
                 table("settings", "settings in force of this node's storage engines")
-                        .partitioner(new LocalPartitioner(UTF8Type.instance))
                         .addPartitionKeyColumn("engine", UTF8Type.instance)
                         .addClusteringColumn("name", UTF8Type.instance)
                         .addRegularColumn("value", UTF8Type.instance)
@@ -119,7 +119,6 @@ final class VirtualTables {
     private static VirtualTable tables() {
         return new Table(
                 table("tables", "tables in storage engines, on this node")
-                        .partitioner(new LocalPartitioner(UTF8Type.instance))
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addClusteringColumn("table_name", UTF8Type.instance)
                         .addRegularColumn("generation", LongType.instance)
@@ -204,7 +203,6 @@ final class VirtualTables {
     private static VirtualTable moves() {
         return new Table(
                 table("moves", "tables on their way into an engine or out of it, on this node")
-                        .partitioner(new LocalPartitioner(UTF8Type.instance))
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addClusteringColumn("table_name", UTF8Type.instance)
                         .addClusteringColumn("direction", UTF8Type.instance)

@@ -4,10 +4,10 @@ package dev.petra.nodetests;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
-import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -22,6 +22,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Two nodes, of which one comes, goes, or misses writes. */
 class ClusterIT {
+    private static final Duration MOVES = Duration.ofSeconds(30);
+
     private static final int ROWS = 2_000;
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -61,11 +63,7 @@ class ClusterIT {
     }
 
     private static void createKeyspace(CqlSession session, int replicas) {
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': "
-                        + replicas
-                        + "}");
+        TestNode.createKeyspace(session, "ks", replicas);
         session.execute(
                 "CREATE TABLE ks.t (p int, c int, v text, s text static, m map<int, text>,"
                         + " PRIMARY KEY (p, c)) WITH memtable = 'mixed'"
@@ -105,22 +103,6 @@ class ClusterIT {
                 .isZero();
     }
 
-    /** A driver asks now one node and now the other, and each knows its own. */
-    private static void awaitMoves(CqlSession session) throws InterruptedException {
-        List<String> moves = List.of();
-        int none = 0;
-        for (int i = 0; i < 600 && none < 10; i++) {
-            moves =
-                    session.execute("SELECT * FROM petra.moves").all().stream()
-                            .map(Row::getFormattedContents)
-                            .toList();
-            none = moves.isEmpty() ? none + 1 : 0;
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
-        assertThat(moves).isEmpty();
-        assertThat(none).isEqualTo(10);
-    }
-
     /** What one node has by itself. */
     private static Set<String> alone(TestNode node, TestNode other) throws Exception {
         other.process().stop();
@@ -151,12 +133,12 @@ class ClusterIT {
                 assertThat(content(session)).isEqualTo(expected);
                 try (CqlSession there = newcomer.session()) {
                     assertThat(content(there)).isEqualTo(expected);
-                    awaitMoves(there);
+                    TestNode.awaitMoves(there, MOVES);
                     assertThat(content(there)).isEqualTo(expected);
                 }
                 nodetool(newcomer, "decommission", "-f");
             }
-            awaitMoves(session);
+            TestNode.awaitMoves(session, MOVES);
             assertThat(content(session)).isEqualTo(expected);
             for (Writer writer : writers) {
                 writer.halt();
@@ -191,7 +173,7 @@ class ClusterIT {
             assertThat(preview.output()).contains("Total estimated streaming");
             nodetool(seed, "repair", "-full", "ks", "t");
             try (CqlSession session = seed.session()) {
-                awaitMoves(session);
+                TestNode.awaitMoves(session, MOVES);
                 assertThat(content(session)).isEqualTo(expected);
             }
             assertThat(alone(other, seed)).isEqualTo(expected);

@@ -48,9 +48,7 @@ class CompareIT {
                                         .engineParameters(
                                                 Map.of("engine", "rocks", "memory", "512MiB")));
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
     }
 
     @AfterAll

@@ -223,9 +223,7 @@ class CrashIT {
 
     private static void createKeyspace(TestNode node) {
         try (CqlSession session = node.session()) {
-            session.execute(
-                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                            + " 'replication_factor': 1}");
+            TestNode.createKeyspace(session, "ks", 1);
         }
     }
 }

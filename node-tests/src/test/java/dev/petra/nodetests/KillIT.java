@@ -64,9 +64,7 @@ class KillIT {
                                         ? config.yaml(sync).engineParameters(PURGING)
                                         : config.yaml(sync))) {
             try (CqlSession session = node.session()) {
-                session.execute(
-                        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                                + " 'replication_factor': 1}");
+                TestNode.createKeyspace(session, "ks", 1);
                 session.execute(
                         Writer.table("ks.t")
                                 + " WITH memtable = 'rocks' AND gc_grace_seconds = "

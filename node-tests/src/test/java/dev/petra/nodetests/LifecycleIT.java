@@ -11,6 +11,7 @@ import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -26,6 +27,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Each verb of a table's life, on a real node: when it reports success, it has done its work. */
 class LifecycleIT {
+    private static final Duration MOVES = Duration.ofSeconds(10);
+
     @TempDir static Path directory;
     private static TestNode node;
     private static CqlSession session;
@@ -34,9 +37,7 @@ class LifecycleIT {
     static void start() {
         node = TestNode.start(directory);
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
     }
 
     @AfterAll
@@ -166,9 +167,7 @@ class LifecycleIT {
 
     @Test
     void dropOfAKeyspaceDropsItsTables() {
-        session.execute(
-                "CREATE KEYSPACE gone WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "gone", 1);
         session.execute("CREATE TABLE gone.a (p int PRIMARY KEY) WITH memtable = 'rocks'");
         session.execute("CREATE TABLE gone.b (p int PRIMARY KEY) WITH memtable = 'rocks'");
         session.execute("INSERT INTO gone.a (p) VALUES (1)");
@@ -471,18 +470,12 @@ class LifecycleIT {
                                             .toString())
                     .contains(2, row, row + 1)
                     .doesNotContain(1);
-            for (int i = 0; i < 200 && moving("target"); i++) Thread.sleep(50);
-            assertThat(moving("target")).isFalse();
+            TestNode.awaitMoves(session, MOVES);
             assertThat(rows("target")).contains(2, row, row + 1).doesNotContain(1);
             if (Files.exists(inbox)) TableFiles.delete(inbox);
             session.execute("TRUNCATE ks.source");
         }
         killAndRestart();
         assertThat(rows("target")).containsExactly(2, 10, 11, 20, 21);
-    }
-
-    private static boolean moving(String table) {
-        return session.execute("SELECT table_name FROM petra.moves").all().stream()
-                .anyMatch(row -> table.equals(row.getString("table_name")));
     }
 }

@@ -13,6 +13,7 @@ import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -28,6 +29,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
 class MoveIT {
+    private static final Duration MOVES = Duration.ofMinutes(2);
+
     /** Where a crash may fall, on the way in and on the way out. */
     private static final List<String> POINTS =
             List.of(
@@ -91,9 +94,7 @@ class MoveIT {
                                         config.yaml(Map.of("commitlog_sync", "batch")),
                                         "-Dpetra.move.sstable_bytes=32768"));
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
     }
 
     @AfterAll
@@ -119,22 +120,6 @@ class MoveIT {
 
     private static void alter(String table, String memtable) {
         session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
-    }
-
-    private static void awaitMoved(String table) throws InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
-        List<Row> moves;
-        do {
-            TimeUnit.MILLISECONDS.sleep(100);
-            moves =
-                    session
-                            .execute("SELECT * FROM petra.moves WHERE keyspace_name = 'ks'")
-                            .all()
-                            .stream()
-                            .filter(row -> table.equals(row.getString("table_name")))
-                            .toList();
-        } while (!moves.isEmpty() && System.nanoTime() < deadline);
-        assertThat(moves.stream().map(Row::getFormattedContents)).isEmpty();
     }
 
     private static long sstables(String table) throws IOException {
@@ -224,7 +209,7 @@ class MoveIT {
 
         alter("every", "rocks");
         assertThat(withoutTtl(everything("every"))).isEqualTo(before);
-        awaitMoved("every");
+        TestNode.awaitMoves(session, MOVES);
         assertNoSSTables("every");
         assertThat(hasStore("every")).isTrue();
         assertThat(withoutTtl(everything("every"))).isEqualTo(before);
@@ -237,7 +222,7 @@ class MoveIT {
 
         alter("every", "default");
         assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
-        awaitMoved("every");
+        TestNode.awaitMoves(session, MOVES);
         assertThat(hasStore("every")).isFalse();
         assertThat(sstables("every")).isPositive();
         assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
@@ -258,14 +243,14 @@ class MoveIT {
         session.execute("DELETE FROM ks.counters WHERE p = 1 AND c = 3");
         String before = content("SELECT * FROM ks.counters");
         alter("counters", "rocks");
-        awaitMoved("counters");
+        TestNode.awaitMoves(session, MOVES);
         assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
         session.execute("UPDATE ks.counters SET n = n - 1 WHERE p = 1 AND c = 0");
         killAndRestart();
         String after = content("SELECT * FROM ks.counters");
         assertThat(after).contains("n:14").isNotEqualTo(before);
         alter("counters", "default");
-        awaitMoved("counters");
+        TestNode.awaitMoves(session, MOVES);
         session.execute("UPDATE ks.counters SET n = n + 1 WHERE p = 1 AND c = 0");
         killAndRestart();
         assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
@@ -282,7 +267,7 @@ class MoveIT {
         alter("deleted", "rocks");
         session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 500");
         nodetool("compact", "ks", "deleted");
-        awaitMoved("deleted");
+        TestNode.awaitMoves(session, MOVES);
         nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
         killAndRestart();
@@ -291,7 +276,7 @@ class MoveIT {
         session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 700");
         flush("deleted");
         nodetool("compact", "ks", "deleted");
-        awaitMoved("deleted");
+        TestNode.awaitMoves(session, MOVES);
         nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
         killAndRestart();
@@ -305,9 +290,9 @@ class MoveIT {
         for (int round = 0; round < 6; round++) {
             alter(table, round % 2 == 0 ? "rocks" : "default");
             // Some rounds turn back before the move is over.
-            if (round >= 3) awaitMoved(table);
+            if (round >= 3) TestNode.awaitMoves(session, MOVES);
         }
-        awaitMoved(table);
+        TestNode.awaitMoves(session, MOVES);
         for (Writer writer : writers) {
             writer.halt();
             writer.join();
@@ -333,14 +318,14 @@ class MoveIT {
             flush(table);
             if (way.equals("out")) {
                 alter(table, "rocks");
-                awaitMoved(table);
+                TestNode.awaitMoves(session, MOVES);
             }
             // So that it takes a while.
             assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
             alter(table, way.equals("in") ? "rocks" : "default");
             assertThat(nodetool("snapshot", "-t", "way", "-cf", table, "ks").exitCode()).isZero();
             assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
-            awaitMoved(table);
+            TestNode.awaitMoves(session, MOVES);
             Path files = TableFiles.of(node, "ks", table).directory();
             session.execute("DELETE FROM ks." + table + " WHERE p = 7");
             session.close();
@@ -349,7 +334,7 @@ class MoveIT {
             node.restart();
             session = node.session();
             assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
-            awaitMoved(table);
+            TestNode.awaitMoves(session, MOVES);
             assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
             assertThat(hasStore(table)).isEqualTo(way.equals("in"));
         }
@@ -391,7 +376,7 @@ class MoveIT {
         TimeUnit.SECONDS.sleep(1);
         assertThat(content("SELECT state FROM petra.moves")).contains("stopped for a while");
         assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
-        awaitMoved("refused");
+        TestNode.awaitMoves(session, MOVES);
         session.execute("TRUNCATE ks.refused");
         assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
     }
@@ -407,14 +392,14 @@ class MoveIT {
         flush(table);
         if (to.equals("default")) {
             alter(table, "rocks");
-            awaitMoved(table);
+            TestNode.awaitMoves(session, MOVES);
         }
         Path files = TableFiles.of(node, "ks", table).directory();
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         alter(table, to);
         session.execute("DROP TABLE ks." + table);
         assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
-        awaitMoved(table);
+        TestNode.awaitMoves(session, MOVES);
         assertThat(files.resolve("rocksdb")).doesNotExist();
         try (var left = Files.list(files)) {
             assertThat(left.filter(Files::isRegularFile)).isEmpty();
@@ -444,7 +429,7 @@ class MoveIT {
             for (Writer writer : writers) writer.check(session);
             // Moved to its end before the last crash but one.
             for (Writer writer : earlier) writer.check(session);
-            awaitMoved(table);
+            TestNode.awaitMoves(session, MOVES);
             for (Writer writer : writers) writer.check(session);
             if (isInEngine(table)) assertNoSSTables(table);
             else assertThat(hasStore(table)).describedAs(crash).isFalse();

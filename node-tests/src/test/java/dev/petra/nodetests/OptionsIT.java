@@ -29,9 +29,7 @@ class OptionsIT {
     static void start() {
         node = TestNode.start(directory);
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
     }
 
     @AfterAll

@@ -51,9 +51,7 @@ class RefusalsIT {
                                                                                 "memory",
                                                                                 "64MiB")))))));
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
         session.execute(
                 "CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c))"
                         + " WITH memtable = 'rocks'");
@@ -66,9 +64,7 @@ class RefusalsIT {
     }
 
     private static void createWhatCannotEnter() {
-        session.execute(
-                "CREATE KEYSPACE indexed WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "indexed", 1);
         session.execute("CREATE TABLE indexed.t (p int PRIMARY KEY, v text)");
         session.execute("CREATE INDEX ON indexed.t (v)");
         session.execute("CREATE TABLE indexed.logged (p int PRIMARY KEY) WITH cdc = true");

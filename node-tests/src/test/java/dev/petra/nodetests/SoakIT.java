@@ -53,9 +53,7 @@ class SoakIT {
                                                                 "memory",
                                                                 NATIVE_MIB + "MiB")));
                 CqlSession session = node.session()) {
-            session.execute(
-                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                            + " 'replication_factor': 1}");
+            TestNode.createKeyspace(session, "ks", 1);
             session.execute(
                     "CREATE TABLE ks.emp (emp_uname text PRIMARY KEY, emp_dept text,"
                             + " emp_first text, emp_last text) WITH memtable = 'rocks'");

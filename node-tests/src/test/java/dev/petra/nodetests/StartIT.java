@@ -13,8 +13,8 @@ import dev.petra.launcher.NodeException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -25,6 +25,8 @@ import org.junit.jupiter.api.io.TempDir;
  * damaged table starts, and only that table fails.
  */
 class StartIT {
+    private static final Duration MOVES = Duration.ofSeconds(30);
+
     private static final String OURS = "dev.petra.cassandra.PetraMemtable";
     private static final Map<String, Object> TRIE_IS_OURS =
             configuration("trie", Map.of("class_name", OURS));
@@ -39,9 +41,7 @@ class StartIT {
         if (filled) return;
         try (TestNode node = TestNode.start(directory, options -> options.overwriteConf(true));
                 CqlSession session = node.session()) {
-            session.execute(
-                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                            + " 'replication_factor': 1}");
+            TestNode.createKeyspace(session, "ks", 1);
             for (String table : new String[] {"a", "b", "c"}) {
                 session.execute(
                         "CREATE TABLE ks."
@@ -105,9 +105,7 @@ class StartIT {
     void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
         try (TestNode node = TestNode.start(fresh, options -> options.agent(false));
                 CqlSession session = node.session()) {
-            session.execute(
-                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                            + " 'replication_factor': 1}");
+            TestNode.createKeyspace(session, "ks", 1);
             assertThatThrownBy(
                             () ->
                                     session.execute(
@@ -138,9 +136,7 @@ class StartIT {
         Map<String, Object> extra = configuration("extra", Map.of("inherits", "rocks"));
         try (TestNode node = start(other, options -> options.yaml(extra));
                 CqlSession session = node.session()) {
-            session.execute(
-                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                            + " 'replication_factor': 1}");
+            TestNode.createKeyspace(session, "ks", 1);
             session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'extra'");
             session.execute("INSERT INTO ks.t (p) VALUES (1)");
             node.process().stop();
@@ -213,7 +209,7 @@ class StartIT {
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
                 CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
-            awaitMoves(session);
+            TestNode.awaitMoves(session, MOVES);
             session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
             assertThat(files.generations()).containsExactly("1");
             node.process().kill();
@@ -221,17 +217,10 @@ class StartIT {
         try (TestNode node = start(other, options -> options);
                 CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
-            awaitMoves(session);
+            TestNode.awaitMoves(session, MOVES);
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
             assertThat(files.stores()).doesNotExist();
         }
-    }
-
-    private static void awaitMoves(CqlSession session) throws InterruptedException {
-        for (int i = 0;
-                i < 600 && !session.execute("SELECT * FROM petra.moves").all().isEmpty();
-                i++) TimeUnit.MILLISECONDS.sleep(50);
-        assertThat(session.execute("SELECT * FROM petra.moves").all()).isEmpty();
     }
 
     @Test
@@ -256,9 +245,7 @@ class StartIT {
     }
 
     private static void createInTrie(CqlSession session) {
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
         session.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
         session.execute("INSERT INTO ks.t (p, v) VALUES (1, 1)");
     }

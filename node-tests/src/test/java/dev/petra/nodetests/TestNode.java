@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
@@ -13,7 +16,9 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 
 /** One real node on loopback with ports of its own, and sessions to it. */
@@ -85,6 +90,35 @@ final class TestNode implements AutoCloseable {
                                         DefaultDriverOption.REQUEST_WARN_IF_SET_KEYSPACE, false)
                                 .build())
                 .build();
+    }
+
+    static void createKeyspace(CqlSession session, String name, int replicas) {
+        session.execute(
+                "CREATE KEYSPACE "
+                        + name
+                        + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "
+                        + replicas
+                        + "}");
+    }
+
+    /**
+     * Waits until no table is on its way into an engine or out of it. The driver asks now one node
+     * and now the other, and each knows its own moves.
+     */
+    static void awaitMoves(CqlSession session, Duration patience) throws InterruptedException {
+        long deadline = System.nanoTime() + patience.toNanos();
+        List<String> moves;
+        int none = 0;
+        do {
+            TimeUnit.MILLISECONDS.sleep(50);
+            moves =
+                    session.execute("SELECT * FROM petra.moves").all().stream()
+                            .map(Row::getFormattedContents)
+                            .toList();
+            none = moves.isEmpty() ? none + 1 : 0;
+        } while (none < 10 && System.nanoTime() < deadline);
+        assertThat(moves).isEmpty();
+        assertThat(none).isEqualTo(10);
     }
 
     @Override

@@ -29,9 +29,7 @@ class ValuesIT {
     static void start() {
         node = TestNode.start(directory);
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
         for (String memtable : List.of("rocks", "default")) {
             String name = "ks." + memtable + "_";
             String with = " WITH memtable = '" + memtable + "'";

@@ -23,9 +23,7 @@ class VirtualTablesIT {
     static void start() {
         node = TestNode.start(directory);
         session = node.session();
-        session.execute(
-                "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
-                        + " 'replication_factor': 1}");
+        TestNode.createKeyspace(session, "ks", 1);
         session.execute("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH memtable = 'rocks'");
         session.execute(
                 "CREATE TABLE ks.unused (k int PRIMARY KEY, v text) WITH memtable = 'rocks'");

@@ -117,12 +117,6 @@ final class JoinPoints {
                             CFS,
                             CASSANDRA + "db.memtable.Memtable",
                             "boolean"),
-                    // first line: Hooks.beforeMemtable(this);
-                    at(
-                            CFS,
-                            "createMemtable",
-                            TABLE_ADVICE + "BeforeMemtable",
-                            "java.util.concurrent.atomic.AtomicReference"),
                     // Hooks.dumpBegins(); try { ... } finally { Hooks.dumpEnds(); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
                     // long before = Hooks.beforeTruncate(this); ... Hooks.afterTruncate(this,

@@ -18,15 +18,6 @@ import org.jspecify.annotations.Nullable;
 final class TableAdvice {
     private TableAdvice() {}
 
-    static final class BeforeMemtable {
-        private BeforeMemtable() {}
-
-        @Advice.OnMethodEnter
-        static void enter(@Advice.This ColumnFamilyStore cfs) {
-            Hooks.beforeMemtable(cfs);
-        }
-    }
-
     static final class Dump {
         private Dump() {}
 
