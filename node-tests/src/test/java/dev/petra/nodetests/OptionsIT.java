@@ -111,7 +111,15 @@ class OptionsIT {
                                                 + " 'TimeWindowCompactionStrategy'}")
                                 .getExecutionInfo()
                                 .getWarnings())
-                .anyMatch(warning -> warning.contains("compaction is ignored"));
+                .anyMatch(warning -> warning.contains("without windows"));
+        assertThat(
+                        session.execute(
+                                        "ALTER TABLE ks.w WITH compaction = {'class':"
+                                                + " 'UnifiedCompactionStrategy',"
+                                                + " 'scaling_parameters': 'L8, T4'}")
+                                .getExecutionInfo()
+                                .getWarnings())
+                .isEmpty();
         assertThat(
                         session.execute("ALTER TABLE ks.w WITH crc_check_chance = 0.5")
                                 .getExecutionInfo()

@@ -14,7 +14,6 @@ import org.apache.cassandra.io.compress.LZ4Compressor;
 import org.apache.cassandra.io.compress.NoopCompressor;
 import org.apache.cassandra.io.compress.SnappyCompressor;
 import org.apache.cassandra.io.compress.ZstdCompressor;
-import org.apache.cassandra.schema.CompactionParams;
 import org.apache.cassandra.schema.CompressionParams;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
@@ -31,8 +30,14 @@ import org.rocksdb.CompressionType;
  * @param level of compression; {@link #DEFAULT_LEVEL} where the algorithm has none
  * @param blockSize bytes, before compression
  * @param bitsPerKey of the bloom filters, 0 for no filters
+ * @param compaction how files are merged
  */
-record FileOptions(CompressionType compression, int level, int blockSize, double bitsPerKey) {
+record FileOptions(
+        CompressionType compression,
+        int level,
+        int blockSize,
+        double bitsPerKey,
+        CompactionShape compaction) {
     /** RocksDB's name for the algorithm's own. */
     private static final int DEFAULT_LEVEL = 32767;
 
@@ -69,7 +74,8 @@ record FileOptions(CompressionType compression, int level, int blockSize, double
                 type(compressor, compression.getOtherOptions()),
                 level(compressor, compression.getOtherOptions()),
                 settings.blockSize() > 0 ? (int) settings.blockSize() : chunk,
-                bitsPerKey(table.bloomFilterFpChance));
+                bitsPerKey(table.bloomFilterFpChance),
+                CompactionShape.of(table.compaction, settings.universal()));
     }
 
     private static CompressionType type(
@@ -116,8 +122,7 @@ record FileOptions(CompressionType compression, int level, int blockSize, double
             reservations.add(
                     "min_compress_ratio is ignored: a block that compression makes less than 12.5 %"
                             + " smaller is stored as it is");
-        if (!table.compaction.equals(CompactionParams.DEFAULT))
-            reservations.add("compaction is ignored: it is leveled");
+        reservations.addAll(CompactionShape.reservations(table.compaction));
         if (table.crcCheckChance < 1)
             reservations.add("crc_check_chance is ignored: every block's checksum is checked");
         if (!table.caching.cacheKeys())
@@ -128,7 +133,7 @@ record FileOptions(CompressionType compression, int level, int blockSize, double
 
     // To RocksDB
 
-    /** Sets them on options of a column family that is to be opened. */
+    /** Sets them on options of a column family that is to be opened; not the compaction. */
     void applyTo(
             ColumnFamilyOptions family,
             BlockBasedTableConfig table,
@@ -155,6 +160,7 @@ record FileOptions(CompressionType compression, int level, int blockSize, double
     Map<String, String> asMap(boolean blobs) {
         String name = Objects.requireNonNull(NAMES.get(compression));
         Map<String, String> options = new LinkedHashMap<>();
+        if (!blobs) options.putAll(compaction.asMap());
         options.put("compression", name);
         options.put("compression_opts", "{level=" + level + "}");
         if (blobs) options.put("blob_compression_type", name);

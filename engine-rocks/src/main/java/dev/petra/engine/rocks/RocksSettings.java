@@ -22,6 +22,8 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  * @param writeStallTimeoutMillis how long a write waits for a store that is behind
  * @param largeCell from how many bytes on a cell's value lies apart from its row
  * @param purgeIntervalMillis how long at least between two removals of old deletions of one table
+ * @param universal whether a table with the node's default compaction is compacted by size, not
+ *     leveled
  * @param nativeLibraryDirectory where the native library is unpacked; must allow execution
  */
 record RocksSettings(
@@ -33,8 +35,11 @@ record RocksSettings(
         long writeStallTimeoutMillis,
         int largeCell,
         long purgeIntervalMillis,
+        boolean universal,
         String nativeLibraryDirectory) {
     private static final long MIB = 1L << 20;
+    private static final String LEVELED = "leveled";
+    private static final String UNIVERSAL = "universal";
     private static final long LEAST_MEMORY = 16 * MIB;
 
     static RocksSettings of(EngineSettings settings) {
@@ -54,6 +59,7 @@ record RocksSettings(
                         settings.millis("write_stall_timeout", 2_000),
                         (int) Math.min(Integer.MAX_VALUE, settings.bytes("large_cell", 16 << 10)),
                         settings.millis("purge_interval", TimeUnit.DAYS.toMillis(1)),
+                        isUniversal(settings.text("compaction", LEVELED)),
                         settings.text(
                                 "native_library_directory", System.getProperty("java.io.tmpdir")));
         result.check();
@@ -88,8 +94,22 @@ record RocksSettings(
         all.put("write_stall_timeout", writeStallTimeoutMillis + " ms");
         all.put("large_cell", largeCell + " B");
         all.put("purge_interval", purgeIntervalMillis + " ms");
+        all.put("compaction", universal ? UNIVERSAL : LEVELED);
         all.put("native_library_directory", nativeLibraryDirectory);
         return all;
+    }
+
+    private static boolean isUniversal(String compaction) {
+        if (compaction.equals(UNIVERSAL)) return true;
+        if (compaction.equals(LEVELED)) return false;
+        throw new ConfigurationException(
+                "Setting 'compaction' is '"
+                        + compaction
+                        + "', but must be '"
+                        + LEVELED
+                        + "' or '"
+                        + UNIVERSAL
+                        + "'.");
     }
 
     private static void atLeast(String name, long value, long least) {

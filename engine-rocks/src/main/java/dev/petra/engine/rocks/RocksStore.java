@@ -97,8 +97,12 @@ final class RocksStore implements TableStore {
     /** Of the ticking thread. */
     private long flushedAt = System.nanoTime();
 
-    /** The database while it is open, what was read from it, and how its files are written. */
-    private record Opened(Database database, Catalog catalog, FileOptions files) {}
+    /**
+     * The database while it is open, what was read from it, how its files are written, and whether
+     * it was opened to be compacted by size.
+     */
+    private record Opened(
+            Database database, Catalog catalog, FileOptions files, boolean universal) {}
 
     static RocksStore open(RocksEngine engine, StoreSpec spec) {
         StoreFile file = new StoreFile(spec);
@@ -148,7 +152,10 @@ final class RocksStore implements TableStore {
                             options.owned());
             try {
                 return new Opened(
-                        database, new Catalog(database, spec.metadata().get(), room), files);
+                        database,
+                        new Catalog(database, spec.metadata().get(), room),
+                        files,
+                        files.compaction().universal());
             } catch (Throwable t) {
                 database.close();
                 throw t;
@@ -553,12 +560,17 @@ final class RocksStore implements TableStore {
                 database.setOptions(database.data, wanted.asMap(false));
                 database.setOptions(database.large, wanted.asMap(true));
                 logger.info("The files of {} are written with {} from now on", name(), wanted);
+                if (wanted.compaction().universal() != present.universal)
+                    logger.warn(
+                            "{} is compacted {} only when it is opened next, as by a restart",
+                            name(),
+                            present.universal ? "by levels" : "by size");
             } catch (IllegalStateException e) {
                 logger.error("{} writes its files as before until it is opened anew", name(), e);
             } finally {
                 database.release(Database.stripe());
             }
-            opened = new Opened(database, present.catalog, wanted);
+            opened = new Opened(database, present.catalog, wanted, present.universal);
         }
     }
 

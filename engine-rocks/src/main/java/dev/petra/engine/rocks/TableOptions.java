@@ -10,6 +10,7 @@ import org.rocksdb.BloomFilter;
 import org.rocksdb.ChecksumType;
 import org.rocksdb.ColumnFamilyDescriptor;
 import org.rocksdb.ColumnFamilyOptions;
+import org.rocksdb.CompactionOptionsUniversal;
 import org.rocksdb.CompressionOptions;
 import org.rocksdb.DBOptions;
 import org.rocksdb.Env;
@@ -77,12 +78,18 @@ final class TableOptions {
         try (Options options = new Options()) {
             // Only through such options can the native part be reached.
             reconciler.install(options, true);
-            return common(own(new ColumnFamilyOptions(options)), engine, files)
-                    .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
+            ColumnFamilyOptions family =
+                    common(own(new ColumnFamilyOptions(options)), engine, files)
+                            .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
+            files.compaction().applyTo(family, own(new CompactionOptionsUniversal()));
+            return family;
         }
     }
 
-    /** Keys in ordinary files, values in blob files, which compaction does not rewrite. */
+    /**
+     * Keys in ordinary files, values in blob files, which compaction does not rewrite; so these are
+     * small, and leveled whatever the table has.
+     */
     private ColumnFamilyOptions large(RocksEngine engine, FileOptions files) {
         return common(own(new ColumnFamilyOptions()), engine, files)
                 .setEnableBlobFiles(true)

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -194,6 +195,105 @@ class FileOptionsTest {
         return Tables.text(store.read(table.key(key), Slices.ALL, table.all(), false));
     }
 
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "'class': 'SizeTieredCompactionStrategy'                        | false 10 64 4 32"
+                        + " 50",
+                "'class': 'SizeTieredCompactionStrategy', 'min_threshold': 6, 'max_threshold': 8,"
+                    + " 'bucket_high': 2.0                                  | true 10 64 6 8 100",
+                "'class': 'LeveledCompactionStrategy'                           | false 10 64 4 32"
+                        + " 50",
+                "'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 160, 'fanout_size': 8 "
+                    + "                                                    | false 8 160 4 32 50",
+                "'class': 'TimeWindowCompactionStrategy'                        | true 10 64 4 32"
+                        + " 50",
+                "'class': 'UnifiedCompactionStrategy', 'target_sstable_size': '256MiB'             "
+                        + "                                        | true 10 256 4 32 50",
+                "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'L8, T4'              "
+                        + "                                       | false 8 64 4 32 50",
+                "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'N' | true 10 64 2 32"
+                        + " 50",
+                "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': '-3' | false 5 64 4 32"
+                        + " 50",
+            })
+    void compaction(String options, String shape) {
+        CompactionShape actual =
+                CompactionShape.of(
+                        defined("compaction = {" + options + "}").metadata().params.compaction,
+                        false);
+        assertThat(
+                        String.join(
+                                " ",
+                                Boolean.toString(actual.universal()),
+                                Integer.toString(actual.fanout()),
+                                Long.toString(actual.fileBytes() >> 20),
+                                Integer.toString(actual.fewest()),
+                                Integer.toString(actual.most()),
+                                Integer.toString(actual.tolerance())))
+                .isEqualTo(shape);
+    }
+
+    /** Of the rows' column family, as RocksDB writes them down. */
+    private String inForce() throws IOException {
+        try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-*")) {
+            Path newest = null;
+            for (Path file : files) if (newest == null || file.compareTo(newest) > 0) newest = file;
+            String all = Files.readString(newest);
+            int from = all.indexOf("[CFOptions \"default\"]");
+            return all.substring(from, all.indexOf("[TableOptions", from));
+        }
+    }
+
+    /** Files that the one left are read, and merged, by the other. */
+    @Test
+    void compactionChangesWhenTheStoreIsOpenedAnew() throws IOException {
+        TestTable table =
+                table("compaction = {'class': 'LeveledCompactionStrategy', 'fanout_size': 8}");
+        assertThat(inForce())
+                .contains("compaction_style=kCompactionStyleLevel")
+                .contains("max_bytes_for_level_multiplier=8.");
+        String[] classes = {"UnifiedCompactionStrategy", "LeveledCompactionStrategy"};
+        String[] styles = {"Universal", "Level"};
+        for (int round = 0; round < 6; round++) {
+            fill(table);
+            if (round % 2 == 1) store.compact(List.of());
+            fill(table);
+            alter(table, "compaction = {'class': '" + classes[round % 2] + "'}");
+            store.flush();
+            String style = "compaction_style=kCompactionStyle" + styles[round % 2];
+            assertThat(inForce()).doesNotContain(style);
+            StoreSpec spec = store.spec();
+            store.close();
+            store = (RocksStore) engine.openStore(spec);
+            assertThat(inForce()).contains(style);
+            for (int key = 0; key < 10; key++) {
+                int rows = 0;
+                try (UnfilteredRowIterator read =
+                        store.read(table.key("k" + key), Slices.ALL, table.all(), key % 2 == 0)) {
+                    for (; read.hasNext(); read.next()) rows++;
+                }
+                assertThat(rows).isEqualTo(ROWS / 10);
+            }
+        }
+    }
+
+    @Test
+    void anAlterOfWhatCompactionMergesAppliesAtOnce() throws IOException {
+        TestTable table = table("compaction = {'class': 'UnifiedCompactionStrategy'}");
+        alter(
+                table,
+                "compaction = {'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T6',"
+                        + " 'enabled': 'false'}");
+        store.flush();
+        assertThat(inForce())
+                .contains("compaction_style=kCompactionStyleUniversal")
+                .contains("level0_file_num_compaction_trigger=6")
+                .contains("min_merge_width=6")
+                .contains("disable_auto_compactions=true");
+    }
+
     @Test
     void thePeriodicFlush() throws IOException, InterruptedException {
         TestTable table = table("memtable_flush_period_in_ms = 100");
@@ -205,6 +305,25 @@ class FileOptionsTest {
             assertThat(System.nanoTime()).isLessThan(end);
             TimeUnit.MILLISECONDS.sleep(50);
         }
+    }
+
+    @Test
+    void whatOfCompactionIsNotHonouredIsSaid() {
+        assertThat(reservations("'class': 'SizeTieredCompactionStrategy'")).isEmpty();
+        assertThat(reservations("'class': 'LeveledCompactionStrategy', 'fanout_size': 8"))
+                .isEmpty();
+        assertThat(reservations("'class': 'UnifiedCompactionStrategy', 'enabled': 'false'"))
+                .isEmpty();
+        assertThat(reservations("'class': 'SizeTieredCompactionStrategy', 'bucket_low': 0.1"))
+                .singleElement()
+                .asString()
+                .contains("[bucket_low] is ignored");
+        assertThat(reservations("'class': 'TimeWindowCompactionStrategy'")).hasSize(1);
+    }
+
+    private static List<String> reservations(String compaction) {
+        return FileOptions.reservations(
+                defined("compaction = {" + compaction + "}").metadata().params);
     }
 
     @Test

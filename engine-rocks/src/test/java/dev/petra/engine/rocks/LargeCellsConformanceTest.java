@@ -3,7 +3,10 @@ package dev.petra.engine.rocks;
 
 import java.util.Map;
 
-/** The same rules with every value apart from its row, tiny blocks and tiny write buffers. */
+/**
+ * The same rules with every value apart from its row, tiny blocks, tiny write buffers and
+ * compaction by size.
+ */
 class LargeCellsConformanceTest extends RocksEngineConformanceTest {
     @Override
     protected Map<String, String> settings() {
@@ -11,6 +14,7 @@ class LargeCellsConformanceTest extends RocksEngineConformanceTest {
                 "memory", "32MiB",
                 "write_buffer", "64KiB",
                 "block_size", "1KiB",
-                "large_cell", "1B");
+                "large_cell", "1B",
+                "compaction", "universal");
     }
 }

@@ -31,6 +31,7 @@ class RocksEngineConformanceTest extends StorageEngineConformance {
                 "background_threads", "0",
                 "write_stall_timeout", "soon",
                 "large_cell", "0B",
-                "purge_interval", "daily");
+                "purge_interval", "daily",
+                "compaction", "sometimes");
     }
 }
