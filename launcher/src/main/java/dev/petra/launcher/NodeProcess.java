@@ -179,7 +179,30 @@ public final class NodeProcess {
         return Path.of(System.getProperty("java.home"), "bin", "java").toString();
     }
 
+    /**
+     * Prepares the directory as {@link #start} does, for a node inside of a JVM that something else
+     * starts, as a benchmark's.
+     *
+     * @return that JVM's options: all but the class path, which is {@link #classPath}, and the main
+     *     class, {@code org.apache.cassandra.service.CassandraDaemon}
+     */
+    public List<String> prepareForAnotherJvm() {
+        config.distribution().check();
+        directory.createRoot();
+        StartLock.hold(directory, this::prepare);
+        return options();
+    }
+
     private void startAlone() {
+        prepare();
+        systemLog.mark();
+        output.mark();
+        Process started = spawn();
+        process = started;
+        pidFile.write(started.pid());
+    }
+
+    private void prepare() {
         pidFile.live().ifPresent(this::refuseSecond);
         ConfFiles files = new ConfFiles(config);
         NodeSettings read = files.check();
@@ -187,11 +210,6 @@ public final class NodeProcess {
         directory.create();
         files.write();
         settings = read;
-        systemLog.mark();
-        output.mark();
-        Process started = spawn();
-        process = started;
-        pidFile.write(started.pid());
     }
 
     private Process spawn() {
@@ -212,34 +230,46 @@ public final class NodeProcess {
     }
 
     private List<String> command() {
-        Distribution distribution = config.distribution();
         List<String> command = new ArrayList<>();
         ownSession().ifPresent(command::add);
         command.add(java());
-        command.add(PidFile.mark(directory));
-        command.addAll(JvmOptions.access());
-        command.addAll(JvmOptions.read(directory).lines());
-        command.add("-Dcassandra.config=" + directory.yaml().toUri());
-        command.add("-Dcassandra.storagedir=" + directory.root());
-        command.add("-Dcassandra.logdir=" + directory.logs());
-        command.add("-Dcassandra.triggers_dir=" + directory.triggers());
-        command.add("-Dlogback.configurationFile=" + directory.logback());
-        command.add("-Dcassandra-foreground=yes");
-        command.add("-Dcom.sun.management.jmxremote.authenticate=false");
-        command.add("-Dio.netty.tryReflectionSetAccessible=true");
-        command.add("-XX:HeapDumpPath=" + directory.logs());
-        command.add("-XX:ErrorFile=" + directory.logs().resolve("hs_err_pid%p.log"));
-        distribution.jamm().ifPresent(jamm -> command.add("-javaagent:" + jamm));
-        if (config.agent()) {
-            command.add("-javaagent:" + distribution.plugin());
-        }
-        command.addAll(config.jvmOptions());
+        command.addAll(options());
         command.add("-cp");
-        List<Path> own = new ArrayList<>(config.classPath());
-        own.add(distribution.plugin());
-        command.add(distribution.classPath(directory.conf(), own));
+        command.add(classPath());
         command.add("org.apache.cassandra.service.CassandraDaemon");
         return command;
+    }
+
+    private List<String> options() {
+        Distribution distribution = config.distribution();
+        List<String> options = new ArrayList<>();
+        options.add(PidFile.mark(directory));
+        options.addAll(JvmOptions.access());
+        options.addAll(JvmOptions.read(directory).lines());
+        options.add("-Dcassandra.config=" + directory.yaml().toUri());
+        options.add("-Dcassandra.storagedir=" + directory.root());
+        options.add("-Dcassandra.logdir=" + directory.logs());
+        options.add("-Dcassandra.triggers_dir=" + directory.triggers());
+        options.add("-Dlogback.configurationFile=" + directory.logback());
+        options.add("-Dcassandra-foreground=yes");
+        options.add("-Dcom.sun.management.jmxremote.authenticate=false");
+        options.add("-Dio.netty.tryReflectionSetAccessible=true");
+        options.add("-XX:HeapDumpPath=" + directory.logs());
+        options.add("-XX:ErrorFile=" + directory.logs().resolve("hs_err_pid%p.log"));
+        distribution.jamm().ifPresent(jamm -> options.add("-javaagent:" + jamm));
+        if (config.agent()) {
+            options.add("-javaagent:" + distribution.plugin());
+        }
+        options.addAll(config.jvmOptions());
+        return options;
+    }
+
+    /** The class path of the node. */
+    public String classPath() {
+        Distribution distribution = config.distribution();
+        List<Path> own = new ArrayList<>(config.classPath());
+        own.add(distribution.plugin());
+        return distribution.classPath(directory.conf(), own);
     }
 
     /**

@@ -51,7 +51,9 @@ class DifferentialIT {
                             "write_buffer",
                             "64KiB",
                             "block_size",
-                            "1KiB"),
+                            "1KiB",
+                            "compaction",
+                            "universal"),
                     Map.of("purge_interval", "1s", "large_cell", "100B"));
 
     /** Names of faults, with commas between; a few in an ordinary run, all in a long one. */

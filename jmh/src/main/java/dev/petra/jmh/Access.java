@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.SplittableRandom;
+
+/**
+ * A way to ask an engine, the same for each. Used by many threads at once.
+ *
+ * <p>What is measured is all that it does here, the making of the request included, which costs the
+ * same for every engine.
+ */
+interface Access extends AutoCloseable {
+    /** How it is asked. */
+    enum Level {
+        /** A store's own write and read, without anything above. */
+        SPI,
+        /** What a replica does for a request. */
+        LOCAL,
+        /** A driver in another process. */
+        CLIENT
+    }
+
+    /** Writes a row. */
+    void write(long number, int version);
+
+    /**
+     * Reads what the workload asks for of a row's partition.
+     *
+     * @return the bytes of all values
+     * @throws IllegalStateException if there are no rows
+     */
+    long read(long number);
+
+    /**
+     * Reads everything.
+     *
+     * @return rows
+     */
+    long scan();
+
+    /** Flushes, and merges all files into as few as the engine keeps. */
+    void settle();
+
+    /** The process that the engine is in. */
+    Probe probe();
+
+    @Override
+    void close();
+
+    /** Writes all rows of a workload. */
+    static void load(Access access, Workload workload) {
+        for (int version = 0; version < workload.versions(); version++)
+            for (long number = 0; number < workload.rows(); number++) access.write(number, version);
+    }
+
+    /** A row at random. */
+    static long any(Workload workload, SplittableRandom random) {
+        return random.nextLong(workload.rows());
+    }
+}

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import dev.petra.launcher.NodeProcess;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.openjdk.jmh.profile.GCProfiler;
+import org.openjdk.jmh.results.BenchmarkResult;
+import org.openjdk.jmh.results.IterationResult;
+import org.openjdk.jmh.results.Result;
+import org.openjdk.jmh.results.RunResult;
+import org.openjdk.jmh.runner.Runner;
+import org.openjdk.jmh.runner.RunnerException;
+import org.openjdk.jmh.runner.options.ChainedOptionsBuilder;
+import org.openjdk.jmh.runner.options.OptionsBuilder;
+import org.openjdk.jmh.runner.options.TimeValue;
+import org.openjdk.jmh.runner.options.VerboseMode;
+import org.openjdk.jmh.util.Statistics;
+import picocli.CommandLine;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** {@code petra bench}. */
+@Command(
+        name = "petra bench",
+        mixinStandardHelpOptions = true,
+        sortOptions = false,
+        description = {
+            "Compares RocksDB with Cassandra's own storage, on this machine: throughput, latency at"
+                + " a fixed rate, GC stalls, processor and disk. Writes results.json, report.md and"
+                + " report.html.",
+            "Engines take turns; ratios count, absolute times are this machine's."
+        })
+public final class Bench implements Callable<Integer> {
+    private static final String BARE_QUICK = "emp,wideblob";
+
+    @Spec
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    @ArgGroup private Size size = new Size();
+
+    /** How much is done. */
+    static final class Size {
+        @Option(
+                names = "--quick",
+                description = "Under 10 minutes on 2 cores: few workloads, one round (default).")
+        boolean quick;
+
+        @Option(
+                names = "--full",
+                description = "All workloads, levels and collectors, three rounds: hours.")
+        boolean full;
+    }
+
+    @Option(
+            names = "--workload",
+            split = ",",
+            description = "Which workloads: ${COMPLETION-CANDIDATES}",
+            completionCandidates = WorkloadNames.class)
+    private List<String> workloads = List.of();
+
+    @Option(names = "--engine", split = ",", description = "rocks, legacy, legacy-latest.")
+    private List<String> engines = List.of("rocks", "legacy", "legacy-latest");
+
+    @Option(names = "--gc", split = ",", description = "G1, ZGC.")
+    private List<String> collectors = List.of();
+
+    @Option(names = "--level", split = ",", description = "spi, local, client.")
+    private List<String> levels = List.of();
+
+    @Option(
+            names = "--operation",
+            split = ",",
+            description =
+                    "read, write, mixed, openLoop, scan; what suits the workload if not given.")
+    private List<String> operations = List.of();
+
+    @Option(names = "--rounds", description = "How often the engines take turns.")
+    private int rounds;
+
+    @Option(
+            names = "--seconds",
+            description = "How long each measurement lasts (default: 5, full: 20).")
+    private int seconds;
+
+    @Option(names = "--scale", description = "How many times the quick size of the data.")
+    private double scale = 1;
+
+    @Option(names = "--heap", description = "Of each node, in MiB (default: ${DEFAULT-VALUE}).")
+    private int heap = 1024;
+
+    @Option(
+            names = "--memory",
+            description = "Beside the heap, in MiB (default: ${DEFAULT-VALUE}).")
+    private int memory = 512;
+
+    @Option(names = "--out", description = "Where the results go (default: ${DEFAULT-VALUE}).")
+    private Path out = Path.of("bench-results");
+
+    @Option(
+            names = "--compare",
+            arity = "2",
+            paramLabel = "FILE",
+            description = "Compares two results.json instead of measuring.")
+    private List<Path> compared = List.of();
+
+    /** For the help. */
+    static final class WorkloadNames extends ArrayList<String> {
+        private static final long serialVersionUID = 1;
+
+        WorkloadNames() {
+            super(Workload.names());
+        }
+    }
+
+    private final Map<String, Figure> figures = new LinkedHashMap<>();
+    private final Map<String, Double> rates = new LinkedHashMap<>();
+    private int done;
+
+    /** One measurement: a JVM of its own. */
+    private record Run(
+            String workload, Access.Level level, String gc, String operation, Engine engine) {
+        /** What all engines are measured in alike. */
+        String setting() {
+            return String.join("-", workload, level.name().toLowerCase(Locale.ROOT), gc);
+        }
+
+        String name() {
+            return setting() + "-" + operation + "-" + engine.label();
+        }
+    }
+
+    private Bench() {}
+
+    /** Runs a command line and ends this JVM with its exit code. */
+    public static void main(String[] args) {
+        System.exit(new CommandLine(new Bench()).execute(args));
+    }
+
+    @Override
+    public Integer call() throws IOException, RunnerException {
+        PrintWriter console = spec.commandLine().getOut();
+        if (!compared.isEmpty()) {
+            console.print(
+                    Report.comparison(
+                            Results.read(compared.get(0)), Results.read(compared.get(1))));
+            console.flush();
+            return 0;
+        }
+        List<Run> plan = plan();
+        int turns = rounds > 0 ? rounds : size.full ? 3 : 1;
+        Path work = out.resolve("work");
+        Files.createDirectories(work);
+        Files.createDirectories(out.resolve("histograms"));
+        Instant started = Instant.now();
+        long start = System.nanoTime();
+        for (int round = 0; round < turns; round++)
+            for (Run run : turned(plan, round)) {
+                measure(run, work);
+                done++;
+                long left =
+                        (System.nanoTime() - start) / done * ((long) plan.size() * turns - done);
+                console.printf(
+                        Locale.ROOT,
+                        "%d of %d: %s%s, about %d min left%n",
+                        done,
+                        plan.size() * turns,
+                        run.name(),
+                        turns > 1 ? ", round " + (round + 1) : "",
+                        Math.round(Duration.ofNanos(left).toSeconds() / 60.0));
+                console.flush();
+            }
+        delete(work);
+        Results results =
+                new Results(
+                        started.toString(),
+                        Machine.describe(),
+                        settings(turns),
+                        List.copyOf(figures.values()));
+        results.write(out.resolve("results.json"));
+        Report report = new Report(results, out.resolve("histograms"));
+        Files.writeString(out.resolve("report.md"), report.markdown());
+        Files.writeString(out.resolve("report.html"), report.html());
+        console.println(out.resolve("report.html").toAbsolutePath());
+        console.flush();
+        return 0;
+    }
+
+    private Map<String, String> settings(int turns) {
+        Map<String, String> settings = new LinkedHashMap<>();
+        settings.put("rounds", Integer.toString(turns));
+        settings.put("seconds", Integer.toString(seconds()));
+        settings.put("scale", Double.toString(scale));
+        settings.put("heap", heap + " MiB");
+        settings.put("memory beside the heap", memory + " MiB");
+        rates.forEach(
+                (setting, rate) ->
+                        settings.put(
+                                "rate of " + setting,
+                                String.format(Locale.ROOT, "%.0f requests/s", rate)));
+        return settings;
+    }
+
+    private int seconds() {
+        return seconds > 0 ? seconds : size.full ? 20 : 5;
+    }
+
+    // What is run
+
+    private List<Run> plan() {
+        List<String> chosen =
+                !workloads.isEmpty()
+                        ? workloads
+                        : size.full ? Workload.names() : List.of(BARE_QUICK.split(",", -1));
+        List<String> asked =
+                !levels.isEmpty()
+                        ? levels
+                        : size.full
+                                ? List.of("spi", "local", "client")
+                                : List.of("local", "client");
+        List<String> gcs =
+                !collectors.isEmpty()
+                        ? collectors
+                        : size.full ? List.of("G1", "ZGC") : List.of("G1");
+        List<Run> plan = new ArrayList<>();
+        for (String workload : chosen)
+            for (String level : asked)
+                for (String gc : gcs)
+                    for (String operation : operations(workload, level))
+                        for (String engine : engines)
+                            plan.add(
+                                    new Run(
+                                            checked(workload, Workload.names()),
+                                            level(level),
+                                            checked(gc, List.of("G1", "ZGC")),
+                                            operation,
+                                            engine(engine)));
+        return plan;
+    }
+
+    private List<String> operations(String workload, String level) {
+        if (!operations.isEmpty())
+            return operations.stream()
+                    .map(
+                            name ->
+                                    checked(
+                                            name,
+                                            List.of("read", "write", "mixed", "openLoop", "scan")))
+                    .toList();
+        boolean readOnly = workload.startsWith("wideblob") || workload.equals("leveled");
+        if (readOnly) return size.full || level.equals("local") ? List.of("read") : List.of();
+        if (workload.equals("scan")) return List.of("read", "scan");
+        return size.full
+                ? List.of("read", "write", "mixed", "openLoop")
+                : List.of("mixed", "openLoop");
+    }
+
+    private String checked(String name, Collection<String> known) {
+        if (known.contains(name)) return name;
+        throw wrong("'" + name + "' is none of " + String.join(", ", known));
+    }
+
+    private Access.Level level(String name) {
+        return Access.Level.valueOf(
+                checked(name, List.of("spi", "local", "client")).toUpperCase(Locale.ROOT));
+    }
+
+    private Engine engine(String name) {
+        return Engine.of(checked(name, Arrays.stream(Engine.values()).map(Engine::label).toList()));
+    }
+
+    private ParameterException wrong(String message) {
+        return new ParameterException(spec.commandLine(), message);
+    }
+
+    /** With another engine first in each round. */
+    private List<Run> turned(List<Run> plan, int round) {
+        int width = engines.size();
+        List<Run> turned = new ArrayList<>();
+        for (int group = 0; group < plan.size(); group += width)
+            for (int i = 0; i < width; i++) turned.add(plan.get(group + (i + round) % width));
+        return turned;
+    }
+
+    // How
+
+    private void measure(Run run, Path work) throws RunnerException {
+        Path directory = work.resolve(run.setting() + "-" + run.engine().label());
+        NodeProcess node = Nodes.node(directory, run.engine(), run.gc(), heap, memory);
+        ChainedOptionsBuilder options =
+                new OptionsBuilder()
+                        .include(StoreBenchmark.class.getName() + "." + run.operation() + "$")
+                        .param("level", run.level().name())
+                        .param("engine", run.engine().label())
+                        .param("workload", run.workload())
+                        .param("scale", Double.toString(scale))
+                        .param("directory", directory.toAbsolutePath().toString())
+                        .param("gc", run.gc())
+                        .param("heap", Integer.toString(heap))
+                        .param("memory", Integer.toString(memory))
+                        .param("seconds", Integer.toString(seconds() * 2))
+                        .param(
+                                "histograms",
+                                out.resolve("histograms")
+                                        .resolve(run.name())
+                                        .toAbsolutePath()
+                                        .toString())
+                        .forks(1)
+                        .addProfiler(StallProfiler.class)
+                        .addProfiler(GCProfiler.class)
+                        .shouldFailOnError(true)
+                        .verbosity(
+                                System.getenv("PETRA_BENCH_VERBOSE") == null
+                                        ? VerboseMode.SILENT
+                                        : VerboseMode.NORMAL);
+        boolean once = run.operation().equals("openLoop") || run.operation().equals("scan");
+        if (once)
+            options.warmupIterations(run.operation().equals("scan") ? 1 : 0)
+                    .measurementIterations(run.operation().equals("scan") ? 3 : 1);
+        else
+            options.warmupIterations(run.workload().equals("leveled") ? 0 : 2)
+                    .warmupTime(TimeValue.seconds(seconds()))
+                    .measurementIterations(3)
+                    .measurementTime(TimeValue.seconds(seconds()))
+                    .threads(run.level() == Access.Level.CLIENT ? 16 : processors());
+        if (run.operation().equals("openLoop")) options.param("rate", Double.toString(rate(run)));
+        if (run.level() == Access.Level.CLIENT) {
+            System.setProperty("java.class.path", libraries("bench", "client"));
+            options.jvmArgs("-Xmx512m", "-Dpetra.home=" + System.getProperty("petra.home"));
+        } else {
+            System.setProperty(
+                    "java.class.path",
+                    node.classPath() + System.getProperty("path.separator") + libraries("bench"));
+            options.jvmArgs(node.prepareForAnotherJvm().toArray(String[]::new));
+        }
+        Collection<RunResult> results = new Runner(options.build()).run();
+        if (results.size() != 1)
+            throw new IllegalStateException(run.name() + " failed: no result; see " + directory);
+        take(run, results.iterator().next());
+    }
+
+    private static int processors() {
+        return Runtime.getRuntime().availableProcessors();
+    }
+
+    /** 70 % of what the slowest engine does in a closed loop. */
+    private double rate(Run run) {
+        return rates.computeIfAbsent(
+                run.setting(),
+                setting ->
+                        0.7
+                                * figures.values().stream()
+                                        .filter(
+                                                figure ->
+                                                        figure.metric().equals("throughput")
+                                                                && figure.operation()
+                                                                        .equals("mixed")
+                                                                && setting.equals(
+                                                                        String.join(
+                                                                                "-",
+                                                                                figure.workload(),
+                                                                                figure.level(),
+                                                                                figure.gc())))
+                                        .mapToDouble(Figure::median)
+                                        .min()
+                                        .orElseThrow(
+                                                () ->
+                                                        wrong(
+                                                                "openLoop needs 'mixed' before it:"
+                                                                        + " its rate is 70 % of the"
+                                                                        + " slowest engine's")));
+    }
+
+    private static String libraries(String... names) {
+        Path home = Path.of(System.getProperty("petra.home"), "lib");
+        Path own = Path.of(System.getProperty("petra.bench.lib"));
+        return Stream.of(names)
+                .map(name -> name.equals("bench") ? own : home.resolve(name))
+                .map(folder -> folder.resolve("*").toString())
+                .collect(Collectors.joining(System.getProperty("path.separator")));
+    }
+
+    // What came of it
+
+    private void take(Run run, RunResult result) {
+        for (BenchmarkResult fork : result.getBenchmarkResults())
+            for (IterationResult iteration : fork.getIterationResults()) {
+                if (!run.operation().equals("openLoop")) {
+                    Result<?> primary = iteration.getPrimaryResult();
+                    Statistics statistics = primary.getStatistics();
+                    String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
+                    add(run, "mean", unit, primary.getScore());
+                    if (statistics.getN() > 1)
+                        for (double percentile : new double[] {50, 99, 99.9})
+                            add(
+                                    run,
+                                    "P" + (percentile == 99.9 ? "99.9" : (int) percentile),
+                                    unit,
+                                    statistics.getPercentile(percentile));
+                }
+                iteration
+                        .getSecondaryResults()
+                        .forEach((name, second) -> takeSecondary(run, name, second));
+            }
+    }
+
+    private void takeSecondary(Run run, String name, Result<?> result) {
+        if (name.contains("gc.alloc.rate.norm")) {
+            // Of the benchmark's own process, which only there is the engine's.
+            if (run.level() != Access.Level.CLIENT && !run.operation().equals("openLoop"))
+                add(run, "allocated", "B/op", result.getScore());
+        } else if (!name.contains("gc.")) add(run, name, result.getScoreUnit(), result.getScore());
+    }
+
+    private void add(Run run, String metric, String unit, double value) {
+        Figure one =
+                new Figure(
+                        run.workload(),
+                        run.level().name().toLowerCase(Locale.ROOT),
+                        run.operation(),
+                        run.gc(),
+                        run.engine().label(),
+                        metric,
+                        unit,
+                        List.of(value));
+        figures.merge(run.name() + "-" + metric, one, (before, now) -> before.with(now.values()));
+    }
+
+    private static void delete(Path directory) {
+        try (Stream<Path> files = Files.walk(directory)) {
+            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) Files.delete(file);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.NavigableMap;
+
+/** Charts as SVG: nothing is loaded from elsewhere. */
+final class Chart {
+    private static final int WIDTH = 460;
+    private static final int BAR = 26;
+    private static final int LABELS = 100;
+    private static final int HEIGHT = 260;
+    private static final int LEFT = 60;
+    private static final int BOTTOM = 30;
+    private static final int TOP = 46;
+
+    /** Told apart by those who see no red or green, too. */
+    private static final Map<String, String> COLOURS =
+            Map.of("rocks", "#0072b2", "legacy", "#999999", "legacy-latest", "#e69f00");
+
+    private static final double[] PERCENTILES = {0, 0.5, 0.9, 0.99, 0.999, 0.9999};
+    private static final String[] NAMES = {"0", "50", "90", "99", "99.9", "99.99"};
+
+    private Chart() {}
+
+    private static String colour(String engine) {
+        return COLOURS.getOrDefault(engine, "#444444");
+    }
+
+    private static String head(String title, int height) {
+        return "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><text x=\"0\" y=\"15\" style=\"font-weight:600\">%s</text>"
+                .formatted(WIDTH, height, WIDTH, height, Report.escape(title));
+    }
+
+    private static String number(double value) {
+        return String.format(
+                Locale.ROOT, value >= 100 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f", value);
+    }
+
+    /** A bar for each engine, with a line from the least to the most. */
+    static String bars(String title, List<Figure> figures) {
+        double most = figures.stream().mapToDouble(Figure::max).max().orElse(0);
+        double scale = most == 0 ? 0 : (WIDTH - LABELS - 80) / most;
+        StringBuilder svg = new StringBuilder(head(title, 26 + BAR * figures.size()));
+        int y = 24;
+        for (Figure figure : figures) {
+            double width = figure.median() * scale;
+            double middle = y + BAR / 2.0 - 3;
+            svg.append(
+                    "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>"
+                            .formatted(LABELS - 6, middle + 5, Report.escape(figure.engine())));
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>",
+                            LABELS,
+                            y,
+                            Math.max(1, width),
+                            BAR - 6,
+                            colour(figure.engine())));
+            if (figure.values().size() > 1)
+                svg.append(
+                        String.format(
+                                Locale.ROOT,
+                                "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#222\" stroke-width=\"2\"/>",
+                                LABELS + figure.min() * scale,
+                                middle,
+                                LABELS + figure.max() * scale));
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<text x=\"%.1f\" y=\"%.1f\">%s</text>",
+                            LABELS + figure.max() * scale + 6,
+                            middle + 5,
+                            number(figure.median())));
+            y += BAR;
+        }
+        return svg + "</svg>";
+    }
+
+    /** Latency by percentile: both axes logarithmic, the percentiles by their distance from 100. */
+    static String percentiles(String title, Map<String, NavigableMap<Double, Double>> curves) {
+        double most =
+                curves.values().stream()
+                        .map(NavigableMap::values)
+                        .flatMap(Collection::stream)
+                        .mapToDouble(value -> value)
+                        .max()
+                        .orElse(1);
+        double least =
+                curves.values().stream()
+                        .map(NavigableMap::values)
+                        .flatMap(Collection::stream)
+                        .mapToDouble(value -> value)
+                        .filter(value -> value > 0)
+                        .min()
+                        .orElse(1);
+        double bottom = Math.floor(Math.log10(least));
+        double top = Math.ceil(Math.log10(Math.max(most, least * 1.1)));
+        StringBuilder svg = new StringBuilder(head(title, HEIGHT));
+        for (double decade = bottom; decade <= top; decade++) {
+            double y = y(Math.pow(10, decade), bottom, top);
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\""
+                                    + " text-anchor=\"end\">%s</text>",
+                            LEFT,
+                            y,
+                            WIDTH,
+                            LEFT - 5,
+                            y + 4,
+                            number(Math.pow(10, decade))));
+        }
+        for (int i = 0; i < PERCENTILES.length; i++) {
+            double x = x(PERCENTILES[i]);
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\""
+                                    + " text-anchor=\"middle\">%s</text>",
+                            x,
+                            TOP,
+                            HEIGHT - BOTTOM,
+                            x,
+                            HEIGHT - BOTTOM + 16,
+                            "P" + NAMES[i]));
+        }
+        int legend = LEFT;
+        for (Map.Entry<String, NavigableMap<Double, Double>> curve : curves.entrySet()) {
+            StringBuilder path = new StringBuilder();
+            for (Map.Entry<Double, Double> point : curve.getValue().entrySet())
+                path.append(
+                        String.format(
+                                Locale.ROOT,
+                                "%s%.1f %.1f",
+                                path.isEmpty() ? "M" : "L",
+                                x(point.getKey()),
+                                y(Math.max(least, point.getValue()), bottom, top)));
+            svg.append(
+                    "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>"
+                            .formatted(path, colour(curve.getKey())));
+            svg.append(
+                    "<rect x=\"%d\" y=\"26\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%d\" y=\"37\">%s</text>"
+                            .formatted(
+                                    legend,
+                                    colour(curve.getKey()),
+                                    legend + 16,
+                                    Report.escape(curve.getKey())));
+            legend += 110;
+        }
+        return svg + "</svg>";
+    }
+
+    private static double x(double percentile) {
+        double nines = -Math.log10(1 - Math.min(percentile, 0.99999));
+        return LEFT + 10 + nines / 5 * (WIDTH - LEFT - 20);
+    }
+
+    private static double y(double value, double bottom, double top) {
+        double share = (Math.log10(value) - bottom) / Math.max(1, top - bottom);
+        return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP);
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.nio.file.Path;
+import org.apache.cassandra.cql3.QueryProcessor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.ConsistencyLevel;
+import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.service.CassandraDaemon;
+
+/** The node that runs in this JVM, whose options {@link Nodes} made. */
+final class EmbeddedNode {
+    private static boolean started;
+
+    private EmbeddedNode() {}
+
+    /** Starts the node, once, and makes the workload's table if it is not there. */
+    static synchronized ColumnFamilyStore start(Workload workload, String memtable) {
+        if (!started) CassandraDaemon.main(new String[0]);
+        started = true;
+        query(workload.createKeyspace());
+        query(workload.createTable("memtable = '" + memtable + "'"));
+        return Keyspace.open(Workload.KEYSPACE).getColumnFamilyStore("t");
+    }
+
+    private static void query(String cql) {
+        QueryProcessor.process(cql, ConsistencyLevel.ONE);
+    }
+
+    static Probe probe() {
+        return new Probe(
+                ProcessHandle.current().pid(), Path.of(System.getProperty(Nodes.SAFEPOINTS)));
+    }
+}

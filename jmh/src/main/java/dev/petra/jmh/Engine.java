@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** What is compared: an engine in one of its configurations. */
+enum Engine {
+    /** RocksDB, with the memory budget of the run. */
+    ROCKS("rocks", "rocks"),
+
+    /** Cassandra as {@code cassandra.yaml} ships it. */
+    LEGACY("legacy", "default"),
+
+    /** Cassandra as {@code cassandra_latest.yaml} ships it: the one to beat. */
+    LEGACY_LATEST("legacy-latest", "default");
+
+    private final String label;
+    private final String memtable;
+
+    Engine(String label, String memtable) {
+        this.label = label;
+        this.memtable = memtable;
+    }
+
+    static Engine of(String label) {
+        for (Engine engine : values()) if (engine.label.equals(label)) return engine;
+        throw new IllegalArgumentException(
+                "no engine '" + label + "': rocks, legacy or legacy-latest");
+    }
+
+    /** As reports and options have it. */
+    String label() {
+        return label;
+    }
+
+    /** The memtable configuration of a table in it. */
+    String memtable() {
+        return memtable;
+    }
+
+    /**
+     * The node's settings. All engines have the same heap; what {@code rocks} has beside it for
+     * blocks and write buffers, the others have for memtables, and the page cache for the rest,
+     * which this engine's files are read through as well.
+     *
+     * @param nativeMiB memory beside the heap
+     */
+    Map<String, Object> yaml(int nativeMiB) {
+        Map<String, Object> yaml = new LinkedHashMap<>();
+        switch (this) {
+            case ROCKS -> {}
+            case LEGACY -> yaml.put("memtable_allocation_type", "heap_buffers");
+            case LEGACY_LATEST -> {
+                yaml.put(
+                        "memtable",
+                        Map.of("configurations", Map.of("default", Map.of("inherits", "trie"))));
+                yaml.put("memtable_allocation_type", "offheap_objects");
+                yaml.put("memtable_offheap_space", nativeMiB / 4 + "MiB");
+                yaml.put("commitlog_disk_access_mode", "auto");
+                yaml.put("trickle_fsync", true);
+                yaml.put("key_cache_size", "0MiB");
+                yaml.put("uuid_sstable_identifiers_enabled", true);
+                yaml.put("storage_compatibility_mode", "NONE");
+                yaml.put("sstable", Map.of("selected_format", "bti"));
+                yaml.put(
+                        "default_compaction",
+                        Map.of(
+                                "class_name",
+                                "UnifiedCompactionStrategy",
+                                "parameters",
+                                Map.of(
+                                        "scaling_parameters",
+                                        "T4",
+                                        "max_sstables_to_compact",
+                                        64,
+                                        "target_sstable_size",
+                                        "1GiB",
+                                        "sstable_growth",
+                                        0.3333333333333333,
+                                        "min_sstable_size",
+                                        "100MiB")));
+            }
+        }
+        return yaml;
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeProcess;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+
+/** Configures the nodes of a comparison: alike in everything but what is compared. */
+final class Nodes {
+    /** The system property that names the log of safepoints. */
+    static final String SAFEPOINTS = "petra.bench.safepoints";
+
+    /** What Cassandra 5.0 ships for JDK 17. */
+    private static final List<String> G1 =
+            List.of(
+                    "-XX:+UseG1GC",
+                    "-XX:+ParallelRefProcEnabled",
+                    "-XX:MaxTenuringThreshold=2",
+                    "-XX:G1HeapRegionSize=16m",
+                    "-XX:+UnlockExperimentalVMOptions",
+                    "-XX:G1NewSizePercent=50",
+                    "-XX:G1RSetUpdatingPauseTimePercent=5",
+                    "-XX:MaxGCPauseMillis=300",
+                    "-XX:InitiatingHeapOccupancyPercent=70");
+
+    private static final List<String> ZGC = List.of("-XX:-UseG1GC", "-XX:+UseZGC");
+
+    private Nodes() {}
+
+    /**
+     * A node that does not run yet.
+     *
+     * @param gc G1 or ZGC
+     * @param nativeMiB memory beside the heap
+     */
+    static NodeProcess node(Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+        NodeConfig.Builder config =
+                NodeConfig.builder(directory)
+                        .nativePort(freePort())
+                        .storagePort(freePort())
+                        .jmxPort(freePort())
+                        .overwriteConf(true)
+                        .heap(heapMiB + "MiB")
+                        .fastRing()
+                        .agent(engine == Engine.ROCKS)
+                        .yaml(engine.yaml(nativeMiB))
+                        .jvmOptions(collector(gc).toArray(String[]::new))
+                        .jvmOptions(Probe.option(safepoints(directory)))
+                        .jvmOptions("-D" + SAFEPOINTS + "=" + safepoints(directory));
+        if (engine == Engine.ROCKS)
+            config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
+        return new NodeProcess(config.build());
+    }
+
+    static Path safepoints(Path directory) {
+        return directory.resolve("safepoints.log");
+    }
+
+    private static List<String> collector(String gc) {
+        return switch (gc) {
+            case "G1" -> G1;
+            case "ZGC" -> ZGC;
+            default -> throw new IllegalArgumentException("no collector '" + gc + "': G1 or ZGC");
+        };
+    }
+
+    private static int freePort() {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import org.HdrHistogram.Histogram;
+
+/**
+ * Requests at a fixed rate, whether or not earlier ones are answered. A request's time counts from
+ * when it was due: if the engine stands still for a second, everything that was due in that second
+ * waited, and is seen to have waited.
+ */
+final class OpenLoop {
+    private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
+    private static final int DIGITS = 3;
+
+    /** As many as may be waiting at once; each request of one waits for its predecessor. */
+    private static final int CLIENTS = 16;
+
+    private final Access access;
+    private final Workload workload;
+    private final double readShare;
+
+    /** Times of reads, in nanoseconds. */
+    final Histogram reads = new Histogram(HIGHEST_NANOS, DIGITS);
+
+    /** Times of writes, in nanoseconds. */
+    final Histogram writes = new Histogram(HIGHEST_NANOS, DIGITS);
+
+    /**
+     * @param readShare 0 to 1
+     */
+    OpenLoop(Access access, Workload workload, double readShare) {
+        this.access = access;
+        this.workload = workload;
+        this.readShare = readShare;
+    }
+
+    /**
+     * Runs for a time, and returns when the last request is answered.
+     *
+     * @param rate requests a second
+     */
+    void run(double rate, long seconds) {
+        long requests = (long) (rate * seconds);
+        double nanosApart = 1e9 / rate;
+        AtomicLong next = new AtomicLong();
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        long start = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(20);
+        Thread[] clients = new Thread[CLIENTS];
+        for (int i = 0; i < CLIENTS; i++) {
+            SplittableRandom random = new SplittableRandom(start + i);
+            clients[i] =
+                    new Thread(
+                            () -> {
+                                try {
+                                    client(random, next, requests, start, nanosApart, failure);
+                                } catch (Throwable t) {
+                                    failure.compareAndSet(null, t);
+                                }
+                            },
+                            "client-" + i);
+            clients[i].start();
+        }
+        try {
+            for (Thread client : clients) client.join();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        }
+        Throwable failed = failure.get();
+        if (failed != null) throw new IllegalStateException("a request failed", failed);
+    }
+
+    private void client(
+            SplittableRandom random,
+            AtomicLong next,
+            long requests,
+            long start,
+            double nanosApart,
+            AtomicReference<Throwable> failure) {
+        Histogram ownReads = new Histogram(HIGHEST_NANOS, DIGITS);
+        Histogram ownWrites = new Histogram(HIGHEST_NANOS, DIGITS);
+        for (long i = next.getAndIncrement();
+                i < requests && failure.get() == null;
+                i = next.getAndIncrement()) {
+            long due = start + (long) (i * nanosApart);
+            await(due);
+            if (random.nextDouble() < readShare) {
+                access.read(Access.any(workload, random));
+                ownReads.recordValue(System.nanoTime() - due);
+            } else {
+                access.write(workload.written(random), 1);
+                ownWrites.recordValue(System.nanoTime() - due);
+            }
+        }
+        synchronized (this) {
+            reads.add(ownReads);
+            writes.add(ownWrites);
+        }
+    }
+
+    /**
+     * Sleeps, and wakes some 50 µs late, which all engines' times have in them. To spin instead
+     * would take the processor from the engine.
+     */
+    private static void await(long due) {
+        for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime())
+            LockSupport.parkNanos(left);
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+
+/**
+ * Results as people read them. Every engine is held against {@value #BASELINE}, or against the
+ * first where that was not measured; a difference is one only if all values of the one lie on one
+ * side of all values of the other.
+ */
+final class Report {
+    private static final String BASELINE = "legacy-latest";
+    private static final String TITLE = "Petra against Cassandra's own storage";
+
+    private static final Map<String, String> MEANINGS = meanings();
+
+    private final Results results;
+    private final Path histograms;
+
+    Report(Results results, Path histograms) {
+        this.results = results;
+        this.histograms = histograms;
+    }
+
+    private static Map<String, String> meanings() {
+        Map<String, String> meanings = new LinkedHashMap<>();
+        meanings.put("spi", "a store's own write and read, nothing above it");
+        meanings.put("local", "what a replica does: ReadCommand.executeLocally, Mutation.apply");
+        meanings.put("client", "a driver in another process of the same machine");
+        meanings.put(
+                "read, write, mixed", "closed loop: each thread asks again when it is answered");
+        meanings.put(
+                "openLoop",
+                "a fixed rate, the same for all engines (70 % of the slowest's closed loop), each"
+                        + " request timed from when it was due");
+        meanings.put("stall", "time in which the JVM stopped all threads, of the wall time");
+        meanings.put("allocated", "heap for one operation, in the engine's process");
+        return meanings;
+    }
+
+    /** Settings in order, and in each the engines' figures of every metric. */
+    private static Map<String, Map<String, List<Figure>>> grouped(Collection<Figure> figures) {
+        Map<String, Map<String, List<Figure>>> grouped = new LinkedHashMap<>();
+        for (Figure figure : figures)
+            grouped.computeIfAbsent(figure.setting(), key -> new LinkedHashMap<>())
+                    .computeIfAbsent(
+                            figure.metric() + " (" + figure.unit() + ")", key -> new ArrayList<>())
+                    .add(figure);
+        return grouped;
+    }
+
+    private static List<String> engines(Collection<List<Figure>> rows) {
+        Set<String> engines = new LinkedHashSet<>();
+        for (List<Figure> row : rows) for (Figure figure : row) engines.add(figure.engine());
+        return List.copyOf(engines);
+    }
+
+    private static Optional<Figure> of(String engine, List<Figure> row) {
+        return row.stream().filter(figure -> figure.engine().equals(engine)).findFirst();
+    }
+
+    private static String number(double value) {
+        if (value == 0) return "0";
+        double size = Math.abs(value);
+        if (size >= 100) return String.format(Locale.ROOT, "%,.0f", value);
+        if (size >= 10) return String.format(Locale.ROOT, "%.1f", value);
+        return String.format(Locale.ROOT, size >= 1 ? "%.2f" : "%.3f", value);
+    }
+
+    private static String spread(Figure figure) {
+        return figure.values().size() < 2
+                ? number(figure.median())
+                : "%s (%s–%s)"
+                        .formatted(
+                                number(figure.median()),
+                                number(figure.min()),
+                                number(figure.max()));
+    }
+
+    private static String against(Figure figure, Figure baseline) {
+        if (baseline.median() == 0) return "";
+        String ratio = String.format(Locale.ROOT, "%.2f×", figure.median() / baseline.median());
+        return figure.values().size() > 1 && !figure.differsFrom(baseline)
+                ? ratio + " (noise)"
+                : ratio;
+    }
+
+    // As Markdown
+
+    String markdown() {
+        StringBuilder text = new StringBuilder("# " + TITLE + "\n\n");
+        text.append("Begun ").append(results.started()).append(".\n\n");
+        results.machine().forEach((key, value) -> text.append("- " + key + ": " + value + "\n"));
+        results.settings().forEach((key, value) -> text.append("- " + key + ": " + value + "\n"));
+        text.append("\nMedian (least–most), and against " + BASELINE + ".\n");
+        MEANINGS.forEach((key, value) -> text.append("\n- *" + key + "*: " + value));
+        text.append("\n");
+        grouped(results.figures())
+                .forEach(
+                        (setting, rows) -> {
+                            List<String> engines = engines(rows.values());
+                            text.append("\n## " + setting + "\n\n| |");
+                            for (String engine : engines) text.append(" " + engine + " | |");
+                            text.append("\n|---|");
+                            for (int i = 0; i < engines.size(); i++) text.append("---:|---|");
+                            text.append("\n");
+                            rows.forEach(
+                                    (metric, row) ->
+                                            text.append(markdownRow(metric, row, engines)));
+                        });
+        return text.toString();
+    }
+
+    private static String markdownRow(String metric, List<Figure> row, List<String> engines) {
+        StringBuilder text = new StringBuilder("| " + metric + " |");
+        Figure baseline = of(BASELINE, row).orElse(row.get(0));
+        for (String engine : engines) {
+            Optional<Figure> figure = of(engine, row);
+            text.append(" " + figure.map(Report::spread).orElse("–") + " | ");
+            text.append(
+                    figure.filter(f -> !f.equals(baseline))
+                            .map(f -> against(f, baseline))
+                            .orElse(""));
+            text.append(" |");
+        }
+        return text + "\n";
+    }
+
+    // As a page
+
+    String html() throws IOException {
+        StringBuilder body = new StringBuilder();
+        body.append("<h1>" + TITLE + "</h1><p class=\"about\">");
+        body.append(
+                results.machine().entrySet().stream()
+                        .map(entry -> escape(entry.getKey() + ": " + entry.getValue()))
+                        .collect(Collectors.joining(" · ")));
+        body.append("<br>");
+        body.append(
+                results.settings().entrySet().stream()
+                        .map(entry -> escape(entry.getKey() + ": " + entry.getValue()))
+                        .collect(Collectors.joining(" · ")));
+        body.append("</p><dl>");
+        MEANINGS.forEach(
+                (key, value) -> body.append("<dt>" + escape(key) + "<dd>" + escape(value)));
+        body.append("</dl>");
+        for (Map.Entry<String, Map<String, List<Figure>>> setting :
+                grouped(results.figures()).entrySet()) {
+            Map<String, List<Figure>> rows = setting.getValue();
+            body.append("<h2>" + escape(setting.getKey()) + "</h2><div class=\"charts\">");
+            for (String metric : List.of("throughput (ops/s)", "stall (%)", "allocated (B/op)"))
+                if (rows.containsKey(metric)) body.append(Chart.bars(metric, rows.get(metric)));
+            for (String kind : List.of("read", "write")) {
+                Map<String, NavigableMap<Double, Double>> curves = curves(rows, kind);
+                if (!curves.isEmpty())
+                    body.append(
+                            Chart.percentiles(
+                                    "latency of a " + kind + " at a fixed rate (µs)", curves));
+            }
+            body.append("</div>").append(table(rows));
+        }
+        return PAGE.formatted(TITLE, body);
+    }
+
+    private static String table(Map<String, List<Figure>> rows) {
+        List<String> engines = engines(rows.values());
+        StringBuilder text = new StringBuilder("<table><tr><th>");
+        for (String engine : engines) text.append("<th colspan=2>" + escape(engine));
+        rows.forEach(
+                (metric, row) -> {
+                    Figure baseline = of(BASELINE, row).orElse(row.get(0));
+                    text.append("<tr><td>" + escape(metric));
+                    for (String engine : engines) {
+                        Optional<Figure> figure = of(engine, row);
+                        text.append("<td class=n>" + figure.map(Report::spread).orElse("–"));
+                        text.append(
+                                "<td class=r>"
+                                        + figure.filter(f -> !f.equals(baseline))
+                                                .map(f -> against(f, baseline))
+                                                .orElse(""));
+                    }
+                });
+        return text + "</table>";
+    }
+
+    /** Of each engine, microseconds by percentile, from the open loop's histograms. */
+    private Map<String, NavigableMap<Double, Double>> curves(
+            Map<String, List<Figure>> rows, String kind) throws IOException {
+        Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
+        Figure any = rows.values().iterator().next().get(0);
+        for (String engine : engines(rows.values())) {
+            Path file =
+                    histograms.resolve(
+                            String.join(
+                                    "-",
+                                    any.workload(),
+                                    any.level(),
+                                    any.gc(),
+                                    any.operation(),
+                                    engine,
+                                    kind + ".hgrm"));
+            if (!Files.exists(file)) continue;
+            NavigableMap<Double, Double> curve = new TreeMap<>();
+            for (String line : Files.readAllLines(file)) {
+                String[] fields = line.strip().split("\\s+", -1);
+                if (fields.length == 4 && fields[1].matches("0\\.\\d+"))
+                    curve.put(Double.parseDouble(fields[1]), Double.parseDouble(fields[0]));
+            }
+            curves.put(engine, curve);
+        }
+        return curves;
+    }
+
+    static String escape(String text) {
+        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;");
+    }
+
+    private static final String PAGE =
+            """
+            <!doctype html>
+            <html lang="en"><meta charset="utf-8"><title>%s</title>
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            <style>
+            body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em;
+                   padding: 0 1em; color: #222; background: #fff }
+            h2 { margin-top: 2em; border-bottom: 1px solid #ccc }
+            dt { font-weight: 600; float: left; clear: left; margin-right: .6em }
+            dd { margin: 0 }
+            .about { color: #555 }
+            .charts { display: flex; flex-wrap: wrap; gap: 1em 2em; margin: 1em 0 }
+            table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+            td, th { padding: .15em .6em; border-bottom: 1px solid #e4e4e4 }
+            .n { text-align: right } .r { color: #666; padding-left: 0 }
+            svg text { font: 12px system-ui, sans-serif; fill: #333 }
+            </style>
+            %s
+            </html>
+            """;
+
+    // Two files
+
+    /** What changed from one run to another, metric by metric. */
+    static String comparison(Results before, Results after) {
+        StringBuilder text = new StringBuilder();
+        Map<String, Figure> earlier =
+                before.figures().stream().collect(Collectors.toMap(Report::key, figure -> figure));
+        for (Figure now : after.figures()) {
+            Figure then = earlier.get(key(now));
+            if (then == null || then.median() == 0) continue;
+            String verdict = now.differsFrom(then) ? "" : "  (noise)";
+            text.append(
+                    String.format(
+                            Locale.ROOT,
+                            "%-90s %12s -> %12s  %.2fx%s%n",
+                            key(now),
+                            number(then.median()),
+                            number(now.median()),
+                            now.median() / then.median(),
+                            verdict));
+        }
+        return text.isEmpty() ? "The two have no figure in common.\n" : text.toString();
+    }
+
+    private static String key(Figure figure) {
+        return figure.setting()
+                + " / "
+                + figure.engine()
+                + " / "
+                + figure.metric()
+                + " ("
+                + figure.unit()
+                + ")";
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+
+/** A workload's requests as Cassandra's objects. */
+final class Requests {
+    private final Workload workload;
+    private final TableMetadata table;
+    private final List<ColumnMetadata> columns;
+    private final AtomicLong clock = new AtomicLong(System.currentTimeMillis() * 1000);
+
+    /** What a read selects. */
+    final ColumnFilter filter;
+
+    Requests(Workload workload, TableMetadata table) {
+        this.workload = workload;
+        this.table = table;
+        this.columns = workload.columns().stream().map(column -> column(column[0])).toList();
+        if (workload.selected().isEmpty()) this.filter = ColumnFilter.all(table);
+        else {
+            // As SELECT of some columns does: the others are fetched for their liveness only.
+            ColumnFilter.Builder builder = ColumnFilter.allRegularColumnsBuilder(table, false);
+            workload.selected().forEach(name -> builder.add(column(name)));
+            this.filter = builder.build();
+        }
+    }
+
+    private ColumnMetadata column(String name) {
+        ColumnMetadata column = table.getColumn(ByteBufferUtil.bytes(name));
+        if (column == null) throw new IllegalArgumentException("no column " + name);
+        return column;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static ByteBuffer bytes(ColumnMetadata column, Object value) {
+        AbstractType<Object> type = (AbstractType<Object>) column.type.unwrap();
+        Object of =
+                value instanceof java.time.Instant instant ? java.util.Date.from(instant) : value;
+        return type.decompose(of);
+    }
+
+    DecoratedKey key(long number) {
+        return table.partitioner.decorateKey(bytes(columns.get(0), workload.key(number)));
+    }
+
+    /** With a time later than any before. */
+    PartitionUpdate update(long number, int version) {
+        Object[] values = workload.row(number, version);
+        long timestamp = clock.incrementAndGet();
+        Row.Builder row = BTreeRow.unsortedBuilder();
+        int regular = 1 + workload.clusterings();
+        row.newRow(
+                regular == 1
+                        ? Clustering.EMPTY
+                        : Clustering.make(bytes(columns.get(1), values[1])));
+        row.addPrimaryKeyLivenessInfo(LivenessInfo.create(timestamp, 0));
+        for (int i = regular; i < values.length; i++)
+            row.addCell(
+                    BufferCell.live(columns.get(i), timestamp, bytes(columns.get(i), values[i])));
+        return PartitionUpdate.singleRowUpdate(
+                table,
+                table.partitioner.decorateKey(bytes(columns.get(0), values[0])),
+                row.build());
+    }
+
+    /** The bytes of a row's values. */
+    static long bytes(Row row) {
+        long bytes = 0;
+        for (Cell<?> cell : row.cells()) bytes += cell.valueSize();
+        return bytes;
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngines;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
+import dev.petra.engine.legacy.LegacyStore;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A store behind the SPI. Cassandra's own is the one that a node has, so that its log, flushes and
+ * compactions are a node's; RocksDB's is beside the node's tables.
+ */
+final class SpiAccess implements Access {
+    private final Workload workload;
+    private final ColumnFamilyStore cfs;
+    private final Requests requests;
+    private final @Nullable StorageEngine engine;
+    private final TableStore store;
+
+    SpiAccess(Engine engine, Workload workload, int nativeMiB) {
+        this.workload = workload;
+        // Not in the node's engine: the store is opened here.
+        this.cfs = EmbeddedNode.start(workload, Engine.LEGACY.memtable());
+        this.requests = new Requests(workload, cfs.metadata());
+        if (engine != Engine.ROCKS) {
+            this.engine = null;
+            this.store = LegacyStore.of(cfs);
+            return;
+        }
+        this.engine =
+                StorageEngines.open(
+                        engine.label(), new EngineSettings(Map.of("memory", nativeMiB + "MiB")));
+        // The node's commit log does the same.
+        this.engine.walSync(WalSync.PERIODIC, Duration.ofSeconds(10));
+        this.store =
+                this.engine.openStore(
+                        new StoreSpec(
+                                Path.of(System.getProperty("cassandra.storagedir"), "spi"),
+                                cfs.name,
+                                1,
+                                cfs.metadata));
+    }
+
+    @Override
+    public void write(long number, int version) {
+        store.write(requests.update(number, version));
+    }
+
+    @Override
+    public long read(long number) {
+        long bytes = 0;
+        int left = workload.limit();
+        try (UnfilteredRowIterator rows =
+                store.read(requests.key(number), Slices.ALL, requests.filter, false)) {
+            while (rows != null && left > 0 && rows.hasNext()) {
+                Unfiltered next = rows.next();
+                if (!next.isRow()) continue;
+                bytes += Requests.bytes((Row) next);
+                left--;
+            }
+        }
+        if (bytes == 0) throw new IllegalStateException("row " + number + " is not there");
+        return bytes;
+    }
+
+    @Override
+    public long scan() {
+        long count = 0;
+        try (UnfilteredPartitionIterator partitions =
+                store.scan(DataRange.allData(cfs.getPartitioner()), requests.filter)) {
+            while (partitions.hasNext())
+                try (UnfilteredRowIterator rows = partitions.next()) {
+                    while (rows.hasNext()) if (rows.next().isRow()) count++;
+                }
+        }
+        if (count < workload.rows())
+            throw new IllegalStateException(count + " rows of " + workload.rows());
+        return count;
+    }
+
+    @Override
+    public void settle() {
+        if (engine == null) LocalAccess.settle(cfs);
+        else store.compact(List.of());
+    }
+
+    @Override
+    public Probe probe() {
+        return EmbeddedNode.probe();
+    }
+
+    @Override
+    public void close() {
+        store.close();
+        if (engine != null) engine.close();
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import org.HdrHistogram.Histogram;
+import org.jspecify.annotations.Nullable;
+import org.openjdk.jmh.infra.BenchmarkParams;
+import org.openjdk.jmh.infra.IterationParams;
+import org.openjdk.jmh.profile.InternalProfiler;
+import org.openjdk.jmh.results.AggregationPolicy;
+import org.openjdk.jmh.results.IterationResult;
+import org.openjdk.jmh.results.Result;
+import org.openjdk.jmh.results.ScalarResult;
+
+/**
+ * Secondary results of each iteration: how long the engine's process stood still, and what it took
+ * of processor, disk and memory. Static, since JMH makes the profiler and the benchmark apart.
+ */
+public final class StallProfiler implements InternalProfiler {
+    private static @Nullable Probe probe;
+    private static Probe.@Nullable Moment started;
+    private static Probe.@Nullable Moment stopped;
+    private static long operations;
+    private static final List<ScalarResult> latencies = new ArrayList<>();
+
+    /** For JMH. */
+    public StallProfiler() {}
+
+    /** Says whose process it is. */
+    static synchronized void watch(Probe process) {
+        probe = process;
+    }
+
+    /** Begins anew, within an iteration. */
+    static synchronized void restart() {
+        Probe process = probe;
+        if (process != null) started = process.now();
+    }
+
+    /** Ends before the iteration does. */
+    static synchronized void stop(long done) {
+        Probe process = probe;
+        if (process != null) stopped = process.now();
+        operations = done;
+    }
+
+    /** Adds a histogram of nanoseconds to the results. */
+    static synchronized void latencies(String name, Histogram histogram) {
+        if (histogram.getTotalCount() == 0) return;
+        for (double percentile : new double[] {50, 90, 99, 99.9, 100}) {
+            String label = percentile == 100 ? "max" : "P" + trim(percentile);
+            latencies.add(
+                    result(
+                            name + " " + label,
+                            histogram.getValueAtPercentile(percentile) / 1000.0,
+                            "us"));
+        }
+    }
+
+    private static String trim(double number) {
+        return number == Math.rint(number) ? Long.toString((long) number) : Double.toString(number);
+    }
+
+    private static ScalarResult result(String name, double value, String unit) {
+        return new ScalarResult(name, value, unit, AggregationPolicy.AVG);
+    }
+
+    @Override
+    public String getDescription() {
+        return "Stop-the-world pauses, processor, disk and memory of the engine's process";
+    }
+
+    @Override
+    public void beforeIteration(BenchmarkParams benchmark, IterationParams iteration) {
+        synchronized (StallProfiler.class) {
+            stopped = null;
+            operations = 0;
+            latencies.clear();
+        }
+        restart();
+    }
+
+    @Override
+    @SuppressWarnings("rawtypes") // As JMH has it.
+    public Collection<? extends Result> afterIteration(
+            BenchmarkParams benchmark, IterationParams iteration, IterationResult result) {
+        synchronized (StallProfiler.class) {
+            Probe process = probe;
+            Probe.Moment from = started;
+            if (process == null || from == null) return List.of();
+            Probe.Moment to = stopped == null ? process.now() : stopped;
+            long done = operations > 0 ? operations : result.getMetadata().getMeasuredOps();
+            return figures(process, from, to, Math.max(1, done));
+        }
+    }
+
+    private static List<ScalarResult> figures(
+            Probe process, Probe.Moment from, Probe.Moment to, long done) {
+        long stalled = 0;
+        long longest = 0;
+        for (Probe.Pause pause : process.pauses(from, to)) {
+            stalled += pause.nanos();
+            longest = Math.max(longest, pause.nanos());
+        }
+        double wall = Math.max(1, to.millis() - from.millis());
+        List<ScalarResult> figures = new ArrayList<>(latencies);
+        figures.add(result("stall", 100 * stalled / 1e6 / wall, "%"));
+        figures.add(result("longest pause", longest / 1e6, "ms"));
+        figures.add(result("throughput", done / wall * 1000, "ops/s"));
+        figures.add(result("cpu", (to.cpuNanos() - from.cpuNanos()) / 1e3 / done, "us/op"));
+        figures.add(
+                result("disk read", (double) (to.readBytes() - from.readBytes()) / done, "B/op"));
+        figures.add(
+                result(
+                        "disk written",
+                        (double) (to.writtenBytes() - from.writtenBytes()) / done,
+                        "B/op"));
+        figures.add(result("resident", to.residentBytes() / 1048576.0, "MiB"));
+        return figures;
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.HdrHistogram.Histogram;
+import org.openjdk.jmh.annotations.Benchmark;
+import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.Mode;
+import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Param;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
+import org.openjdk.jmh.annotations.State;
+import org.openjdk.jmh.annotations.TearDown;
+
+/**
+ * What JMH runs, in a JVM that {@link Bench} configures for one engine and one collector. The first
+ * run in a directory loads the workload's rows; later ones find them.
+ */
+@State(Scope.Benchmark)
+@BenchmarkMode(Mode.SampleTime)
+@OutputTimeUnit(TimeUnit.MICROSECONDS)
+public class StoreBenchmark {
+    /** As {@link Access.Level} has them. */
+    @Param("LOCAL")
+    public String level = "";
+
+    /** As {@link Engine#label} has them. */
+    @Param("rocks")
+    public String engine = "";
+
+    /** As {@link Workload#names} has them. */
+    @Param("emp")
+    public String workload = "";
+
+    /** How many times the quick size. */
+    @Param("1")
+    public double scale;
+
+    /** Where the node's files are. */
+    @Param("")
+    public String directory = "";
+
+    /** G1 or ZGC; at the level CLIENT the node's, else this JVM's. */
+    @Param("G1")
+    public String gc = "";
+
+    /** Of the node, in MiB. */
+    @Param("1024")
+    public int heap;
+
+    /** Beside the heap, in MiB. */
+    @Param("512")
+    public int memory;
+
+    /** Requests a second, of the open loop. */
+    @Param("1000")
+    public double rate;
+
+    /** How long the open loop runs. */
+    @Param("10")
+    public int seconds;
+
+    /** Where the open loop's histograms go. */
+    @Param("")
+    public String histograms = "";
+
+    private final AtomicLong versions = new AtomicLong();
+    private Workload work = Workload.of("kv", 1);
+    private Access access = new Closed();
+
+    /** Of one thread. */
+    @State(Scope.Thread)
+    public static class Client {
+        private static final AtomicLong SEEDS = new AtomicLong(42);
+
+        final SplittableRandom random = new SplittableRandom(SEEDS.getAndIncrement());
+
+        /** For JMH. */
+        public Client() {}
+    }
+
+    /** For JMH. */
+    public StoreBenchmark() {}
+
+    /** Starts the node, and loads what is not there. */
+    @Setup
+    public void open() throws IOException {
+        work = Workload.of(workload, scale);
+        Engine which = Engine.of(engine);
+        Path root = Path.of(directory);
+        access =
+                switch (Access.Level.valueOf(level)) {
+                    case SPI -> new SpiAccess(which, work, memory);
+                    case LOCAL -> new LocalAccess(which, work);
+                    case CLIENT -> new ClientAccess(which, work, root, gc, heap, memory);
+                };
+        Path loaded = root.resolve("loaded-" + workload);
+        if (!Files.exists(loaded)) {
+            Access.load(access, work);
+            Files.createFile(loaded);
+        }
+        if (work.settles()) access.settle();
+        StallProfiler.watch(access.probe());
+    }
+
+    /** Closes the store or the node. */
+    @TearDown
+    public void close() {
+        access.close();
+    }
+
+    /** One read, closed loop. */
+    @Benchmark
+    public long read(Client client) {
+        return access.read(Access.any(work, client.random));
+    }
+
+    /** One write, closed loop. */
+    @Benchmark
+    public void write(Client client) {
+        access.write(work.written(client.random), version());
+    }
+
+    /** One read or one write, as often, closed loop. */
+    @Benchmark
+    public void mixed(Client client) {
+        if (client.random.nextBoolean()) access.read(Access.any(work, client.random));
+        else access.write(work.written(client.random), version());
+    }
+
+    /** A read of the whole table. */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public long scan() {
+        return access.scan();
+    }
+
+    /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public void openLoop() throws IOException {
+        // What is compiled and cached by then is not measured.
+        new OpenLoop(access, work, 0.5).run(rate, Math.max(2, seconds / 3));
+        StallProfiler.restart();
+        OpenLoop loop = new OpenLoop(access, work, 0.5);
+        loop.run(rate, seconds);
+        StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
+        StallProfiler.latencies("read", loop.reads);
+        StallProfiler.latencies("write", loop.writes);
+        save(loop.reads, "read");
+        save(loop.writes, "write");
+    }
+
+    private void save(Histogram histogram, String name) throws IOException {
+        Path file = Path.of(histograms + "-" + name + ".hgrm");
+        try (PrintStream out = new PrintStream(file.toFile(), StandardCharsets.UTF_8)) {
+            // In microseconds.
+            histogram.outputPercentileDistribution(out, 5, 1000.0);
+        }
+    }
+
+    /** Not the same as any that was written before: nothing is to be gained by equal values. */
+    private int version() {
+        return (int) (2 + versions.incrementAndGet() % 1_000_000);
+    }
+
+    /** Before there is an engine. */
+    private static final class Closed implements Access {
+        private static IllegalStateException closed() {
+            return new IllegalStateException("not open");
+        }
+
+        @Override
+        public void write(long number, int version) {
+            throw closed();
+        }
+
+        @Override
+        public long read(long number) {
+            throw closed();
+        }
+
+        @Override
+        public long scan() {
+            throw closed();
+        }
+
+        @Override
+        public void settle() {
+            throw closed();
+        }
+
+        @Override
+        public Probe probe() {
+            throw closed();
+        }
+
+        @Override
+        public void close() {}
+    }
+}

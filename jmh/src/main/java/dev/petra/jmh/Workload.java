@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+
+/**
+ * A table, what is in its rows, and what is asked of it. Rows are numbered; values are made from
+ * the number, so that every engine has the same. One partition-key column comes first, then at most
+ * one clustering column, then the others.
+ */
+abstract sealed class Workload {
+    /** Where the table is. */
+    static final String KEYSPACE = "bench";
+
+    private static final String LETTERS = "abcdefghijklmnopqrstuvwxyz ETAOIN0123456789";
+
+    /** Compressible as prose is: few words, many times. */
+    private static final String[] WORDS =
+            ("the of and a to in is you that it he was for on are as with his they at be this have"
+                 + " from or one had by word but not what all were we when your can said there use"
+                 + " an each which she do how their if will up other about out many then them these"
+                 + " so some her would make like him into time has look two more write go see"
+                 + " number no way could people my than first water been call who oil its now find"
+                 + " long down day did get come made may part storage engine partition compaction"
+                 + " memtable latency")
+                    .split(" ", -1);
+
+    private static final byte[] POOL = pool();
+    private static final String PROSE = prose();
+    private static final int PROSE_WORDS = (int) PROSE.chars().filter(c -> c == ' ').count();
+
+    private final String name;
+    private final long rows;
+
+    private Workload(String name, long rows) {
+        this.name = name;
+        this.rows = rows;
+    }
+
+    /**
+     * One by its name.
+     *
+     * @param scale how many times the rows of the quick size
+     */
+    static Workload of(String name, double scale) {
+        return switch (name) {
+            case "emp" -> new Emp(name, scaled(40_000, scale));
+            case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
+            case "kv" -> new Kv(name, scaled(200_000, scale));
+            case "tabular" -> new Tabular(name, scaled(100_000, scale));
+            case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 100, 100);
+            case "scan" -> new TimeSeries(name, scaled(200_000, scale), 2, 1000);
+            case "leveled" -> new Ycsb(name, scaled(150_000, scale));
+            case "wideblob10" -> new WideBlob(name, scaled(100, scale), 10);
+            case "wideblob" -> new WideBlob(name, scaled(20, scale), 100);
+            default -> throw new IllegalArgumentException("no workload '" + name + "': " + names());
+        };
+    }
+
+    /** All there are. */
+    static List<String> names() {
+        return List.of(
+                "emp",
+                "keyvalue",
+                "kv",
+                "tabular",
+                "timeseries",
+                "scan",
+                "leveled",
+                "wideblob10",
+                "wideblob");
+    }
+
+    private static long scaled(long rows, double scale) {
+        return Math.max(1, Math.round(rows * scale));
+    }
+
+    String name() {
+        return name;
+    }
+
+    /** Rows that are loaded. */
+    final long rows() {
+        return rows;
+    }
+
+    /** How often each row is written when it is loaded. */
+    int versions() {
+        return 1;
+    }
+
+    /** Whether compaction is waited for before anything is measured. */
+    boolean settles() {
+        return true;
+    }
+
+    /** The table's columns and their types, keys first. */
+    abstract List<String[]> columns();
+
+    /** How many clustering columns there are, 0 or 1, the newest first. */
+    int clusterings() {
+        return 0;
+    }
+
+    /** The columns that are read; all if empty. */
+    List<String> selected() {
+        return List.of();
+    }
+
+    /** How many rows of a partition are read; without clusterings 1. */
+    int limit() {
+        return 1;
+    }
+
+    /** The values of a row, in the order of the columns. */
+    abstract Object[] row(long number, int version);
+
+    /** The partition key of a row. */
+    abstract Object key(long number);
+
+    /** The number of the row that a write makes: by default one that is there. */
+    long written(SplittableRandom random) {
+        return random.nextLong(rows);
+    }
+
+    final String createKeyspace() {
+        return "CREATE KEYSPACE IF NOT EXISTS "
+                + KEYSPACE
+                + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    }
+
+    final String createTable(String with) {
+        StringBuilder cql = new StringBuilder("CREATE TABLE IF NOT EXISTS " + KEYSPACE + ".t (");
+        for (String[] column : columns()) cql.append(column[0] + " " + column[1] + ", ");
+        cql.append("PRIMARY KEY (" + columns().get(0)[0]);
+        if (clusterings() > 0) cql.append(", " + columns().get(1)[0]);
+        cql.append(")) WITH ");
+        if (clusterings() > 0)
+            cql.append("CLUSTERING ORDER BY (" + columns().get(1)[0] + " DESC) AND ");
+        return cql + with;
+    }
+
+    final String insert() {
+        List<String> names = columns().stream().map(column -> column[0]).toList();
+        return "INSERT INTO "
+                + KEYSPACE
+                + ".t ("
+                + String.join(", ", names)
+                + ") VALUES ("
+                + String.join(", ", names.stream().map(column -> "?").toList())
+                + ")";
+    }
+
+    final String select() {
+        String what = selected().isEmpty() ? "*" : String.join(", ", selected());
+        String from = "SELECT " + what + " FROM " + KEYSPACE + ".t WHERE " + columns().get(0)[0];
+        return from + " = ? LIMIT " + limit();
+    }
+
+    /** Cut out of a pool: to make each letter anew would cost more than to store it. */
+    private static String letters(SplittableRandom random, int length) {
+        return new String(
+                POOL, random.nextInt(POOL.length - length), length, StandardCharsets.US_ASCII);
+    }
+
+    private static byte[] pool() {
+        SplittableRandom random = new SplittableRandom(1);
+        byte[] pool = new byte[8 << 20];
+        for (int i = 0; i < pool.length; i++)
+            pool[i] = (byte) LETTERS.charAt(random.nextInt(LETTERS.length()));
+        return pool;
+    }
+
+    /** Cut out of the pool as well; of words only. */
+    private static String prose() {
+        SplittableRandom random = new SplittableRandom(2);
+        StringBuilder text = new StringBuilder();
+        while (text.length() < 4 << 20)
+            text.append(WORDS[random.nextInt(WORDS.length)]).append(' ');
+        return text.toString();
+    }
+
+    /** About so many words. */
+    private static String words(SplittableRandom random, int count) {
+        int length = count * PROSE.length() / PROSE_WORDS;
+        int from = random.nextInt(PROSE.length() - length);
+        return PROSE.substring(from, from + length);
+    }
+
+    static SplittableRandom random(long number, int version) {
+        return new SplittableRandom(number * 31 + version);
+    }
+
+    private static final class Emp extends Workload {
+        Emp(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        List<String[]> columns() {
+            return Stream.of("emp_uname", "emp_dept", "emp_first", "emp_last")
+                    .map(column -> new String[] {column, "text"})
+                    .toList();
+        }
+
+        @Override
+        String key(long number) {
+            return "user" + number;
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            SplittableRandom random = random(number, version);
+            return new Object[] {
+                key(number), letters(random, 2000), letters(random, 2000), letters(random, 2000)
+            };
+        }
+    }
+
+    private static final class KeyValue extends Workload {
+        KeyValue(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        List<String[]> columns() {
+            return List.of(new String[] {"key", "text"}, new String[] {"value", "text"});
+        }
+
+        @Override
+        String key(long number) {
+            return "key" + number;
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            SplittableRandom random = random(number, version);
+            return new Object[] {key(number), words(random, 100 + random.nextInt(101))};
+        }
+    }
+
+    private static final class Kv extends Workload {
+        Kv(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        List<String[]> columns() {
+            return List.of(new String[] {"key", "bigint"}, new String[] {"value", "text"});
+        }
+
+        @Override
+        Long key(long number) {
+            return number;
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            return new Object[] {number, letters(random(number, version), 200)};
+        }
+    }
+
+    private static final class Tabular extends Workload {
+        Tabular(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        List<String[]> columns() {
+            List<String[]> columns = new ArrayList<>();
+            columns.add(new String[] {"key", "text"});
+            for (int i = 0; i < 20; i++) columns.add(new String[] {"data" + i, "text"});
+            return columns;
+        }
+
+        @Override
+        String key(long number) {
+            return "part" + number;
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            SplittableRandom random = random(number, version);
+            Object[] row = new Object[21];
+            row[0] = key(number);
+            for (int i = 1; i < row.length; i++) row[i] = letters(random, 30);
+            return row;
+        }
+    }
+
+    /** Appends; asks for the newest. */
+    private static final class TimeSeries extends Workload {
+        private final int series;
+        private final int limit;
+
+        TimeSeries(String name, long rows, int series, int limit) {
+            super(name, rows);
+            this.series = series;
+            this.limit = limit;
+        }
+
+        @Override
+        List<String[]> columns() {
+            return List.of(
+                    new String[] {"sensor", "text"},
+                    new String[] {"at", "timestamp"},
+                    new String[] {"value", "double"},
+                    new String[] {"note", "text"});
+        }
+
+        @Override
+        int clusterings() {
+            return 1;
+        }
+
+        @Override
+        int limit() {
+            return limit;
+        }
+
+        @Override
+        String key(long number) {
+            return "sensor" + number % series;
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            return new Object[] {
+                key(number),
+                Instant.ofEpochMilli(1_600_000_000_000L + number / series * 1000),
+                number / 7.0,
+                letters(random(number, version), 40)
+            };
+        }
+
+        @Override
+        long written(SplittableRandom random) {
+            // Behind what was loaded, as time goes on; the same row twice is no harm.
+            return rows() + random.nextLong(rows());
+        }
+    }
+
+    /** The YCSB core table, overwritten; read while compaction is behind. */
+    private static final class Ycsb extends Workload {
+        Ycsb(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        int versions() {
+            return 4;
+        }
+
+        @Override
+        boolean settles() {
+            return false;
+        }
+
+        @Override
+        List<String[]> columns() {
+            List<String[]> columns = new ArrayList<>();
+            columns.add(new String[] {"y_id", "text"});
+            for (int i = 0; i < 10; i++) columns.add(new String[] {"field" + i, "text"});
+            return columns;
+        }
+
+        @Override
+        String key(long number) {
+            return "user" + Long.toUnsignedString(number * 0x9E3779B97F4A7C15L);
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            SplittableRandom random = random(number, version);
+            Object[] row = new Object[11];
+            row[0] = key(number);
+            for (int i = 1; i < row.length; i++) row[i] = letters(random, 100);
+            return row;
+        }
+    }
+
+    /** Wide rows of large cells, of which one is read. */
+    private static final class WideBlob extends Workload {
+        private static final int BYTES = 100_000;
+
+        private final int width;
+
+        WideBlob(String name, long rows, int width) {
+            super(name, rows);
+            this.width = width;
+        }
+
+        @Override
+        List<String[]> columns() {
+            return Stream.concat(
+                            Stream.of(
+                                    new String[] {"stream_id", "int"},
+                                    new String[] {"timestamp", "int"}),
+                            IntStream.range(0, width)
+                                    .mapToObj(i -> new String[] {"column" + i, "blob"}))
+                    .toList();
+        }
+
+        @Override
+        int clusterings() {
+            return 1;
+        }
+
+        @Override
+        int limit() {
+            return 10;
+        }
+
+        @Override
+        List<String> selected() {
+            return List.of("column5");
+        }
+
+        @Override
+        Integer key(long number) {
+            return (int) (number / limit());
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            SplittableRandom random = random(number, version);
+            Object[] row = new Object[2 + width];
+            row[0] = key(number);
+            row[1] = (int) (number % limit());
+            for (int i = 2; i < row.length; i++)
+                row[i] = ByteBuffer.wrap(POOL, random.nextInt(POOL.length - BYTES), BYTES).slice();
+            return row;
+        }
+    }
+}
