@@ -173,6 +173,7 @@ public final class Bench implements Callable<Integer> {
         Path work = out.resolve("work");
         Files.createDirectories(work);
         Files.createDirectories(out.resolve("histograms"));
+        Files.createDirectories(out.resolve("logs"));
         Instant started = Instant.now();
         long start = System.nanoTime();
         for (int round = 0; round < turns; round++)
@@ -330,10 +331,8 @@ public final class Bench implements Callable<Integer> {
                         .addProfiler(StallProfiler.class)
                         .addProfiler(GCProfiler.class)
                         .shouldFailOnError(true)
-                        .verbosity(
-                                System.getenv("PETRA_BENCH_VERBOSE") == null
-                                        ? VerboseMode.SILENT
-                                        : VerboseMode.NORMAL);
+                        .verbosity(VerboseMode.NORMAL)
+                        .output(out.resolve("logs").resolve(run.name() + ".log").toString());
         boolean once = run.operation().equals("openLoop") || run.operation().equals("scan");
         if (once)
             options.warmupIterations(run.operation().equals("scan") ? 1 : 0)
@@ -356,7 +355,7 @@ public final class Bench implements Callable<Integer> {
         }
         Collection<RunResult> results = new Runner(options.build()).run();
         if (results.size() != 1)
-            throw new IllegalStateException(run.name() + " failed: no result; see " + directory);
+            throw new IllegalStateException(run.name() + " gave no result; see " + out + "/logs");
         take(run, results.iterator().next());
     }
 
@@ -430,7 +429,8 @@ public final class Bench implements Callable<Integer> {
             // Of the benchmark's own process, which only there is the engine's.
             if (run.level() != Access.Level.CLIENT && !run.operation().equals("openLoop"))
                 add(run, "allocated", "B/op", result.getScore());
-        } else if (!name.contains("gc.")) add(run, name, result.getScoreUnit(), result.getScore());
+        } else if (!name.contains("gc.") && !name.startsWith("p"))
+            add(run, name, result.getScoreUnit(), result.getScore());
     }
 
     private void add(Run run, String metric, String unit, double value) {

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.cql.BoundStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
@@ -56,7 +57,17 @@ final class ClientAccess implements Access {
 
     @Override
     public void write(long number, int version) {
-        session.execute(insert.bind(workload.row(number, version)));
+        Object[] row = workload.row(number, version);
+        BoundStatementBuilder statement = insert.boundStatementBuilder();
+        for (int i = 0; i < row.length; i++)
+            if (row[i] instanceof ByteBuffer bytes) statement.setBytesUnsafe(i, bytes);
+            else set(statement, i, row[i]);
+        session.execute(statement.build());
+    }
+
+    @SuppressWarnings("unchecked")
+    private static void set(BoundStatementBuilder statement, int i, Object value) {
+        var unused = statement.set(i, value, (Class<Object>) value.getClass());
     }
 
     @Override

@@ -2,6 +2,8 @@
 package dev.petra.jmh;
 
 import java.nio.ByteBuffer;
+import java.time.Instant;
+import java.util.Date;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.Clustering;
@@ -49,10 +51,9 @@ final class Requests {
 
     @SuppressWarnings("unchecked")
     private static ByteBuffer bytes(ColumnMetadata column, Object value) {
+        if (value instanceof ByteBuffer bytes) return bytes;
         AbstractType<Object> type = (AbstractType<Object>) column.type.unwrap();
-        Object of =
-                value instanceof java.time.Instant instant ? java.util.Date.from(instant) : value;
-        return type.decompose(of);
+        return type.decompose(value instanceof Instant instant ? Date.from(instant) : value);
     }
 
     DecoratedKey key(long number) {

@@ -33,8 +33,8 @@ abstract sealed class Workload {
                     .split(" ", -1);
 
     private static final byte[] POOL = pool();
-    private static final String PROSE = prose();
-    private static final int PROSE_WORDS = (int) PROSE.chars().filter(c -> c == ' ').count();
+    private static final byte[] PROSE = prose();
+    private static final int PROSE_WORDS = spaces(PROSE);
 
     private final String name;
     private final long rows;
@@ -119,7 +119,10 @@ abstract sealed class Workload {
         return 1;
     }
 
-    /** The values of a row, in the order of the columns. */
+    /**
+     * The values of a row, in the order of the columns: as the driver takes them, or as bytes,
+     * which the caller leaves as they are.
+     */
     abstract Object[] row(long number, int version);
 
     /** The partition key of a row. */
@@ -164,10 +167,11 @@ abstract sealed class Workload {
         return from + " = ? LIMIT " + limit();
     }
 
-    /** Cut out of a pool: to make each letter anew would cost more than to store it. */
-    private static String letters(SplittableRandom random, int length) {
-        return new String(
-                POOL, random.nextInt(POOL.length - length), length, StandardCharsets.US_ASCII);
+    /**
+     * Cut out of a pool, and not copied: a value costs nothing but what the engine does with it.
+     */
+    private static ByteBuffer letters(SplittableRandom random, int length) {
+        return ByteBuffer.wrap(POOL, random.nextInt(POOL.length - length), length).slice();
     }
 
     private static byte[] pool() {
@@ -178,20 +182,25 @@ abstract sealed class Workload {
         return pool;
     }
 
-    /** Cut out of the pool as well; of words only. */
-    private static String prose() {
+    /** Of words only. */
+    private static byte[] prose() {
         SplittableRandom random = new SplittableRandom(2);
         StringBuilder text = new StringBuilder();
         while (text.length() < 4 << 20)
             text.append(WORDS[random.nextInt(WORDS.length)]).append(' ');
-        return text.toString();
+        return text.toString().getBytes(StandardCharsets.US_ASCII);
     }
 
     /** About so many words. */
-    private static String words(SplittableRandom random, int count) {
-        int length = count * PROSE.length() / PROSE_WORDS;
-        int from = random.nextInt(PROSE.length() - length);
-        return PROSE.substring(from, from + length);
+    private static ByteBuffer words(SplittableRandom random, int count) {
+        int length = (int) ((long) count * PROSE.length / PROSE_WORDS);
+        return ByteBuffer.wrap(PROSE, random.nextInt(PROSE.length - length), length).slice();
+    }
+
+    private static int spaces(byte[] text) {
+        int spaces = 0;
+        for (byte letter : text) if (letter == ' ') spaces++;
+        return spaces;
     }
 
     static SplittableRandom random(long number, int version) {
@@ -434,8 +443,7 @@ abstract sealed class Workload {
             Object[] row = new Object[2 + width];
             row[0] = key(number);
             row[1] = (int) (number % limit());
-            for (int i = 2; i < row.length; i++)
-                row[i] = ByteBuffer.wrap(POOL, random.nextInt(POOL.length - BYTES), BYTES).slice();
+            for (int i = 2; i < row.length; i++) row[i] = letters(random, BYTES);
             return row;
         }
     }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ProbeTest {
+    @TempDir Path directory;
+
+    /** Another JVM, since this one has no such log. */
+    @Test
+    void pausesAreReadFromTheLogThatTheJvmWrites() throws IOException, InterruptedException {
+        Path log = directory.resolve("safepoints.log");
+        Path program = directory.resolve("Pauses.java");
+        Files.writeString(
+                program,
+                "class Pauses { public static void main(String[] a) {"
+                        + " for (int i = 0; i < 5; i++) System.gc(); } }");
+        long begun = System.currentTimeMillis();
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-XX:+UseG1GC",
+                                Probe.option(log),
+                                program.toString())
+                        .inheritIO()
+                        .start();
+        assertThat(process.waitFor()).isZero();
+        Probe probe = new Probe(process.pid(), log);
+        List<Probe.Pause> pauses = probe.pauses(at(begun), at(System.currentTimeMillis()));
+        assertThat(pauses)
+                .filteredOn(pause -> pause.reason().equals("G1CollectFull"))
+                .hasSize(5)
+                .allSatisfy(pause -> assertThat(pause.nanos()).isBetween(10_000L, 60_000_000_000L));
+        assertThat(probe.pauses(at(0), at(begun - 1))).isEmpty();
+    }
+
+    private static Probe.Moment at(long millis) {
+        return new Probe.Moment(millis, 0, 0, 0, 0);
+    }
+
+    @Test
+    void aProcessIsSeenToWorkAndToWrite() throws IOException {
+        Probe probe = new Probe(ProcessHandle.current().pid(), directory);
+        Probe.Moment before = probe.now();
+        Files.write(directory.resolve("file"), new byte[1 << 20]);
+        long end = System.nanoTime() + 300_000_000;
+        long sum = 0;
+        while (System.nanoTime() < end) sum++;
+        Probe.Moment after = probe.now();
+        assertThat(sum).isPositive();
+        assertThat(after.cpuNanos() - before.cpuNanos()).isGreaterThan(50_000_000);
+        assertThat(after.writtenBytes()).isGreaterThanOrEqualTo(before.writtenBytes());
+        assertThat(after.residentBytes()).isGreaterThan(1 << 20);
+    }
+}

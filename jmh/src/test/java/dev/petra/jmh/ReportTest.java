@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ReportTest {
+    @TempDir Path directory;
+
+    private static Figure figure(String engine, String metric, Double... values) {
+        return new Figure("emp", "local", "openLoop", "G1", engine, metric, "us", List.of(values));
+    }
+
+    private static Results results(Figure... figures) {
+        return new Results(
+                "2026-01-01T00:00:00Z",
+                Map.of("cores", "2"),
+                Map.of("rounds", "3"),
+                List.of(figures));
+    }
+
+    @Test
+    void ratiosAreAgainstTheOneToBeatAndNoiseIsCalledNoise() {
+        Results results =
+                results(
+                        figure("rocks", "read P99", 90.0, 110.0, 100.0),
+                        figure("legacy-latest", "read P99", 200.0, 190.0, 230.0),
+                        figure("rocks", "read P50", 10.0, 30.0, 20.0),
+                        figure("legacy-latest", "read P50", 25.0, 40.0, 35.0));
+        String text = new Report(results, directory).markdown();
+        assertThat(text)
+                .contains("| read P99 (us) | 100 (90.0–110) | 0.50× | 200 (190–230) |  |")
+                .contains("| read P50 (us) | 20.0 (10.0–30.0) | 0.57× (noise) |");
+    }
+
+    @Test
+    void thePageHasTheCurvesOfTheOpenLoop() throws IOException {
+        Files.writeString(
+                directory.resolve("emp-local-G1-openLoop-rocks-read.hgrm"),
+                """
+                       Value     Percentile TotalCount 1/(1-Percentile)
+
+                      50.000 0.000000000000          1           1.00
+                      80.000 0.500000000000        500           2.00
+                     900.000 0.990000000000        990         100.00
+                    4000.000 1.000000000000       1000
+                #[Mean    =       81.5, StdDeviation   =        1.5]
+                """);
+        String page = new Report(results(figure("rocks", "stall", 1.0)), directory).html();
+        assertThat(page).contains("latency of a read at a fixed rate").doesNotContain("NaN");
+        assertThat(page).containsPattern("<path d=\"M[\\d. ]+L[\\d. ]+L[\\d. ]+\" fill=\"none\"");
+    }
+
+    @Test
+    void resultsComeBackAsTheyWereWritten() throws IOException {
+        Results results = results(figure("rocks", "read P99", 1.5, 2.5));
+        Path file = directory.resolve("results.json");
+        results.write(file);
+        assertThat(Results.read(file)).isEqualTo(results);
+        Files.writeString(file, Files.readString(file).replace("\"schema\" : 1", "\"schema\" : 9"));
+        assertThatThrownBy(() -> Results.read(file)).hasMessageContaining("schema 9");
+    }
+
+    @Test
+    void twoFilesAreComparedMetricByMetric() {
+        String text =
+                Report.comparison(
+                        results(figure("rocks", "a", 1.0, 2.0), figure("rocks", "b", 1.0)),
+                        results(figure("rocks", "a", 4.0, 5.0), figure("rocks", "c", 1.0)));
+        assertThat(text.lines())
+                .singleElement()
+                .asString()
+                .contains("3.00x")
+                .doesNotContain("noise");
+        assertThat(Report.comparison(results(), results())).contains("no figure in common");
+    }
+}
