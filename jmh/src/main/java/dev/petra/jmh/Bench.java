@@ -328,6 +328,8 @@ public final class Bench implements Callable<Integer> {
                                         .toAbsolutePath()
                                         .toString())
                         .forks(1)
+                        // A node in the JVM leaves threads behind.
+                        .jvmArgsAppend("-Djmh.shutdownTimeout=1", "-Djmh.shutdownTimeout.step=1")
                         .addProfiler(StallProfiler.class)
                         .addProfiler(GCProfiler.class)
                         .shouldFailOnError(true)

@@ -20,13 +20,15 @@ final class Maintenance implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
 
     private final Supplier<Iterable<RocksStore>> stores;
+    private final CompactionThrottle throttle;
     private final Set<RocksStore> queued = ConcurrentHashMap.newKeySet();
     private final ScheduledExecutorService ticker =
             Executors.newSingleThreadScheduledExecutor(named("petra-tick"));
     private final ExecutorService purger = Executors.newSingleThreadExecutor(named("petra-purge"));
 
-    Maintenance(Supplier<Iterable<RocksStore>> stores) {
+    Maintenance(Supplier<Iterable<RocksStore>> stores, CompactionThrottle throttle) {
         this.stores = stores;
+        this.throttle = throttle;
         var unused = ticker.scheduleWithFixedDelay(this::tick, 1, 1, TimeUnit.SECONDS);
     }
 
@@ -39,6 +41,9 @@ final class Maintenance implements AutoCloseable {
     }
 
     private void tick() {
+        long written = 0;
+        for (RocksStore store : stores.get()) written += store.takeBytesWritten();
+        throttle.written(written);
         for (RocksStore store : stores.get()) {
             try {
                 if (store.tick() && queued.add(store)) purger.execute(() -> purge(store));

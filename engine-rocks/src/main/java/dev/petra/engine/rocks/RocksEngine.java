@@ -22,19 +22,11 @@ import org.rocksdb.Cache;
 import org.rocksdb.Env;
 import org.rocksdb.HyperClockCache;
 import org.rocksdb.Priority;
-import org.rocksdb.RateLimiter;
-import org.rocksdb.RateLimiterMode;
 import org.rocksdb.RocksDB;
 import org.rocksdb.WriteBufferManager;
 
 /** What all stores of a process share. */
 final class RocksEngine implements StorageEngine {
-    private static final int REFILL_MICROS = 100_000;
-    private static final int FAIRNESS = 10;
-
-    /** RocksDB has no word for "unlimited"; a tebibyte a second never waits. */
-    private static final long UNLIMITED = 1L << 40;
-
     private final RocksSettings settings;
     private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
     private final LogSyncer syncer;
@@ -43,7 +35,7 @@ final class RocksEngine implements StorageEngine {
 
     final Cache cache;
     final WriteBufferManager writeBuffers;
-    final RateLimiter rateLimiter;
+    final CompactionThrottle throttle = new CompactionThrottle();
 
     RocksEngine(RocksSettings settings) {
         this.settings = settings;
@@ -52,11 +44,8 @@ final class RocksEngine implements StorageEngine {
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
         this.cache = new HyperClockCache(settings.memory(), 0, -1, false);
         this.writeBuffers = new WriteBufferManager(settings.writeBuffers(), cache, false);
-        this.rateLimiter =
-                new RateLimiter(
-                        UNLIMITED, REFILL_MICROS, FAIRNESS, RateLimiterMode.WRITES_ONLY, false);
         this.syncer = new LogSyncer(stores::values);
-        this.maintenance = new Maintenance(stores::values);
+        this.maintenance = new Maintenance(stores::values, throttle);
     }
 
     RocksSettings settings() {
@@ -135,7 +124,7 @@ final class RocksEngine implements StorageEngine {
         if (bytesPerSecond < 1)
             throw new IllegalArgumentException(
                     "bytesPerSecond must be at least 1, not " + bytesPerSecond);
-        rateLimiter.setBytesPerSecond(Math.min(bytesPerSecond, UNLIMITED));
+        throttle.limit(bytesPerSecond);
     }
 
     @Override
@@ -179,7 +168,7 @@ final class RocksEngine implements StorageEngine {
         }
         syncer.close();
         maintenance.close();
-        rateLimiter.close();
+        throttle.close();
         writeBuffers.close();
         cache.close();
         if (failure instanceof Error error) throw error;

@@ -45,7 +45,7 @@ record RocksSettings(
     static RocksSettings of(EngineSettings settings) {
         long memory = settings.bytes("memory", defaultMemory());
         long writeBuffers = settings.bytes("write_buffers", memory / 4);
-        long writeBuffer = settings.bytes("write_buffer", Math.min(64 * MIB, writeBuffers));
+        long writeBuffer = settings.bytes("write_buffer", Math.min(64 * MIB, writeBuffers / 4));
         RocksSettings result =
                 new RocksSettings(
                         memory,

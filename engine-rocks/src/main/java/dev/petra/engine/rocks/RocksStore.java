@@ -91,6 +91,7 @@ final class RocksStore implements TableStore {
     private final AtomicLong recordWritesBegun = new AtomicLong();
     private final AtomicLong recordWritesEnded = new AtomicLong();
     private final LongAdder writes = new LongAdder();
+    private final LongAdder bytesWritten = new LongAdder();
     private final LongAdder reads = new LongAdder();
     private final SyncState unsynced = new SyncState();
 
@@ -348,6 +349,7 @@ final class RocksStore implements TableStore {
         }
         if (!hasData) hasData = true;
         writes.increment();
+        bytesWritten.add(writer.bytes());
         if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
     }
 
@@ -624,6 +626,11 @@ final class RocksStore implements TableStore {
     @Override
     public PurgeProgress purgeProgress() {
         return measure(database -> purge.progress());
+    }
+
+    /** The bytes of all writes since this was asked last. */
+    long takeBytesWritten() {
+        return bytesWritten.sumThenReset();
     }
 
     /**

@@ -216,6 +216,11 @@ final class UpdateWriter {
         return value.flipped();
     }
 
+    /** How many bytes keys and values have. */
+    int bytes() {
+        return isBatched() ? batch.position() : key.position() + value.position();
+    }
+
     /** All keys and values, as RocksDB's write batch. */
     byte[] batch() {
         byte[] bytes = batch.copy(0, batch.position());

@@ -278,7 +278,9 @@ final class Twins {
     private static final String ERROR = "ERROR ";
 
     private static String error(RuntimeException e, String table) {
-        return ERROR + e.getClass().getSimpleName() + ": " + e.getMessage().replace(table, "t");
+        // Some have no message.
+        String message = String.valueOf(e.getMessage()).replace(table, "t");
+        return ERROR + e.getClass().getSimpleName() + ": " + message;
     }
 
     private String run(String cql, String table) {
