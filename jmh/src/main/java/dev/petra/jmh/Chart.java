@@ -37,7 +37,14 @@ final class Chart {
 
     private static String number(double value) {
         return String.format(
-                Locale.ROOT, value >= 100 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f", value);
+                        Locale.ROOT, value >= 100 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f", value)
+                .replace(".0", "");
+    }
+
+    /** Microseconds, as people say them. */
+    private static String time(double micros) {
+        if (micros >= 1e6) return number(micros / 1e6) + " s";
+        return micros >= 1000 ? number(micros / 1000) + " ms" : number(micros) + " µs";
     }
 
     /** A bar for each engine, with a line from the least to the most. */
@@ -113,7 +120,7 @@ final class Chart {
                             WIDTH,
                             LEFT - 5,
                             y + 4,
-                            number(Math.pow(10, decade))));
+                            time(Math.pow(10, decade))));
         }
         for (int i = 0; i < PERCENTILES.length; i++) {
             double x = x(PERCENTILES[i]);

@@ -168,8 +168,7 @@ final class Report {
                 Map<String, NavigableMap<Double, Double>> curves = curves(rows, kind);
                 if (!curves.isEmpty())
                     body.append(
-                            Chart.percentiles(
-                                    "latency of a " + kind + " at a fixed rate (µs)", curves));
+                            Chart.percentiles("latency of a " + kind + " at a fixed rate", curves));
             }
             body.append("</div>").append(table(rows));
         }
