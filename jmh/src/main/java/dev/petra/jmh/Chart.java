@@ -38,7 +38,7 @@ final class Chart {
     private static String number(double value) {
         return String.format(
                         Locale.ROOT, value >= 100 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f", value)
-                .replace(".0", "");
+                .replaceFirst("\\.0$", "");
     }
 
     /** Microseconds, as people say them. */
