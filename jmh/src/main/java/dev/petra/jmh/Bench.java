@@ -230,6 +230,9 @@ public final class Bench implements Callable<Integer> {
     // What is run
 
     private List<Run> plan() {
+        if (operations.contains("openLoop") && !operations.contains("mixed"))
+            throw wrong(
+                    "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
         List<String> chosen =
                 !workloads.isEmpty()
                         ? workloads
@@ -385,12 +388,7 @@ public final class Bench implements Callable<Integer> {
                                                                                 figure.gc())))
                                         .mapToDouble(Figure::median)
                                         .min()
-                                        .orElseThrow(
-                                                () ->
-                                                        wrong(
-                                                                "openLoop needs 'mixed' before it:"
-                                                                        + " its rate is 70 % of the"
-                                                                        + " slowest engine's")));
+                                        .orElseThrow());
     }
 
     private static String libraries(String... names) {

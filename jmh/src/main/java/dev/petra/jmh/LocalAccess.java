@@ -2,6 +2,7 @@
 package dev.petra.jmh;
 
 import java.io.IOException;
+import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -127,8 +128,13 @@ final class LocalAccess implements Access {
             Thread.currentThread().interrupt();
             throw new IllegalStateException(e);
         }
-        while (CompactionManager.instance.getPendingTasks() > 0)
+        // What runs, of this table: the tasks that Cassandra estimates may be long done.
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(5);
+        while (CompactionManager.instance.isCompacting(List.of(cfs), sstable -> true)) {
+            if (System.nanoTime() - end >= 0)
+                throw new IllegalStateException("compaction is not quiet after 5 minutes");
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(50));
+        }
     }
 
     @Override

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The command, on real nodes: tiny, for what it does and not for what comes out. */
+class BenchIT {
+    @TempDir Path directory;
+
+    private String bench(int exitCode, String... arguments)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>();
+        command.add(System.getProperty("petra.command"));
+        command.add("bench");
+        command.addAll(List.of(arguments));
+        Path output = directory.resolve("output");
+        Process process =
+                new ProcessBuilder(command)
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+        int code = process.waitFor();
+        String text = Files.readString(output);
+        assertThat(code).describedAs(text).isEqualTo(exitCode);
+        return text;
+    }
+
+    private Results results(String level, String operations, String engines)
+            throws IOException, InterruptedException {
+        Path out = directory.resolve(level);
+        bench(
+                0,
+                "--workload=timeseries",
+                "--level=" + level,
+                "--operation=" + operations,
+                "--engine=" + engines,
+                "--scale=0.01",
+                "--seconds=1",
+                "--heap=512",
+                "--memory=64",
+                "--out=" + out);
+        assertThat(out.resolve("report.html")).content().contains("<svg", "rocks");
+        assertThat(out.resolve("report.md")).content().contains("throughput");
+        assertThat(out.resolve("work")).doesNotExist();
+        return Results.read(out.resolve("results.json"));
+    }
+
+    private static double median(Results results, String engine, String operation, String metric) {
+        return results.figures().stream()
+                .filter(
+                        figure ->
+                                figure.engine().equals(engine)
+                                        && figure.operation().equals(operation)
+                                        && figure.metric().equals(metric))
+                .findFirst()
+                .orElseThrow(() -> new AssertionError(operation + " " + metric))
+                .median();
+    }
+
+    @Test
+    void enginesAreComparedInAReplica() throws IOException, InterruptedException {
+        Results results = results("local", "mixed,openLoop", "rocks,legacy-latest");
+        for (String engine : List.of("rocks", "legacy-latest")) {
+            double throughput = median(results, engine, "mixed", "throughput");
+            assertThat(throughput).isGreaterThan(10);
+            assertThat(median(results, engine, "mixed", "allocated")).isGreaterThan(100);
+            assertThat(median(results, engine, "mixed", "cpu")).isPositive();
+            assertThat(median(results, engine, "openLoop", "throughput"))
+                    .isLessThan(1.2 * throughput);
+            assertThat(median(results, engine, "openLoop", "read P99")).isPositive();
+            assertThat(median(results, engine, "openLoop", "write P99.9")).isPositive();
+            assertThat(median(results, engine, "openLoop", "stall")).isBetween(0.0, 100.0);
+        }
+        // One rate for all.
+        assertThat(median(results, "rocks", "openLoop", "throughput"))
+                .isBetween(
+                        0.5 * median(results, "legacy-latest", "openLoop", "throughput"),
+                        2 * median(results, "legacy-latest", "openLoop", "throughput"));
+    }
+
+    @Test
+    void aStoreIsMeasuredByItself() throws IOException, InterruptedException {
+        Results results = results("spi", "read,scan", "rocks");
+        assertThat(median(results, "rocks", "read", "P99")).isPositive();
+        assertThat(median(results, "rocks", "scan", "mean")).isPositive();
+    }
+
+    @Test
+    void aClientMeasuresTheNode() throws IOException, InterruptedException {
+        Results results = results("client", "mixed", "rocks");
+        assertThat(median(results, "rocks", "mixed", "throughput")).isGreaterThan(10);
+        assertThat(median(results, "rocks", "mixed", "resident")).isGreaterThan(100);
+    }
+
+    @Test
+    void whatIsUnknownIsRefusedByName() throws IOException, InterruptedException {
+        assertThat(bench(2, "--workload=nothing")).contains("'nothing' is none of");
+        assertThat(bench(2, "--engine=quick")).contains("'quick' is none of rocks");
+        assertThat(bench(2, "--gc=serial")).contains("'serial' is none of");
+        assertThat(bench(2, "--quick", "--full")).contains("mutually exclusive");
+        assertThat(bench(2, "--operation=openLoop", "--level=spi")).contains("needs 'mixed'");
+    }
+}
