@@ -174,28 +174,44 @@ public final class Bench implements Callable<Integer> {
         Files.createDirectories(work);
         Files.createDirectories(out.resolve("histograms"));
         Files.createDirectories(out.resolve("logs"));
-        Instant started = Instant.now();
+        String started = Instant.now().toString();
+        try {
+            run(plan, turns, work, console);
+        } finally {
+            // Hours may have gone into it before something failed.
+            if (!figures.isEmpty()) report(started, turns);
+        }
+        delete(work);
+        console.println(out.resolve("report.html").toAbsolutePath());
+        console.flush();
+        return 0;
+    }
+
+    private void run(List<Run> plan, int turns, Path work, PrintWriter console)
+            throws RunnerException {
         long start = System.nanoTime();
+        int all = plan.size() * turns;
         for (int round = 0; round < turns; round++)
             for (Run run : turned(plan, round)) {
                 measure(run, work);
                 done++;
-                long left =
-                        (System.nanoTime() - start) / done * ((long) plan.size() * turns - done);
+                long left = (System.nanoTime() - start) / done * (all - done);
                 console.printf(
                         Locale.ROOT,
                         "%d of %d: %s%s, about %d min left%n",
                         done,
-                        plan.size() * turns,
+                        all,
                         run.name(),
                         turns > 1 ? ", round " + (round + 1) : "",
                         Math.round(Duration.ofNanos(left).toSeconds() / 60.0));
                 console.flush();
             }
-        delete(work);
+    }
+
+    private void report(String started, int turns) throws IOException {
         Results results =
                 new Results(
-                        started.toString(),
+                        started,
                         Machine.describe(),
                         settings(turns),
                         List.copyOf(figures.values()));
@@ -203,9 +219,6 @@ public final class Bench implements Callable<Integer> {
         Report report = new Report(results, out.resolve("histograms"));
         Files.writeString(out.resolve("report.md"), report.markdown());
         Files.writeString(out.resolve("report.html"), report.html());
-        console.println(out.resolve("report.html").toAbsolutePath());
-        console.flush();
-        return 0;
     }
 
     private Map<String, String> settings(int turns) {

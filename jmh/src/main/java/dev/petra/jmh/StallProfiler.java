@@ -46,6 +46,12 @@ public final class StallProfiler implements InternalProfiler {
         operations = done;
     }
 
+    /** Looks for the last time: the process is about to end, before JMH asks about it. */
+    static synchronized void end() {
+        Probe process = probe;
+        if (process != null && stopped == null) stopped = process.now();
+    }
+
     /** Adds a histogram of nanoseconds to the results. */
     static synchronized void latencies(String name, Histogram histogram) {
         if (histogram.getTotalCount() == 0) return;

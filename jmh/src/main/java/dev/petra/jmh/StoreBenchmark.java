@@ -114,6 +114,7 @@ public class StoreBenchmark {
     /** Closes the store or the node. */
     @TearDown
     public void close() {
+        StallProfiler.end();
         access.close();
     }
 
