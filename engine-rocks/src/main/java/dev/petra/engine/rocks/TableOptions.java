@@ -39,6 +39,9 @@ final class TableOptions {
      */
     private static final int WRITE_BUFFERS = 3;
 
+    /** As many write buffers' worth of log is kept at most; more than {@link #WRITE_BUFFERS}. */
+    private static final int LOGS = 4;
+
     private static final long BLOB_FILE_BYTES = 64 << 20;
     static final double BLOB_AGE_CUTOFF = 0.5;
     private static final double BLOB_GARBAGE = 0.5;
@@ -73,6 +76,9 @@ final class TableOptions {
                         // is missing between two logs by their sequence numbers: nothing may take
                         // one that is not in the log.
                         .setRecycleLogFileNum(1)
+                        // A column family that is hardly written to must not hold on to all logs
+                        // since it was: a restart reads them, and none would be written over.
+                        .setMaxTotalWalSize(LOGS * settings.writeBuffer())
                         .setBytesPerSync(BYTES_PER_SYNC)
                         .setStatsDumpPeriodSec(0)
                         .setInfoLogLevel(InfoLogLevel.INFO_LEVEL)
