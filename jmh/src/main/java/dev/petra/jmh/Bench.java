@@ -52,7 +52,7 @@ import picocli.CommandLine.Spec;
             "Engines take turns; ratios count, absolute times are this machine's."
         })
 public final class Bench implements Callable<Integer> {
-    private static final String BARE_QUICK = "emp,wideblob";
+    private static final String QUICK_WORKLOADS = "emp,wideblob";
 
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
@@ -170,7 +170,11 @@ public final class Bench implements Callable<Integer> {
         }
         List<Run> plan = plan();
         int turns = rounds > 0 ? rounds : size.full ? 3 : 1;
+        if (Files.exists(out.resolve("results.json")))
+            throw wrong(out + " has results already: name another directory with --out");
         Path work = out.resolve("work");
+        // Of a run that failed: other rows, perhaps.
+        if (Files.exists(work)) delete(work);
         Files.createDirectories(work);
         Files.createDirectories(out.resolve("histograms"));
         Files.createDirectories(out.resolve("logs"));
@@ -249,7 +253,7 @@ public final class Bench implements Callable<Integer> {
         List<String> chosen =
                 !workloads.isEmpty()
                         ? workloads
-                        : size.full ? Workload.names() : List.of(BARE_QUICK.split(",", -1));
+                        : size.full ? Workload.names() : List.of(QUICK_WORKLOADS.split(",", -1));
         List<String> asked =
                 !levels.isEmpty()
                         ? levels

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.ToLongFunction;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
@@ -23,6 +24,7 @@ import org.apache.cassandra.db.filter.DataLimits;
 import org.apache.cassandra.db.filter.RowFilter;
 import org.apache.cassandra.db.partitions.PartitionIterator;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterators;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.RowIterator;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
@@ -59,7 +61,7 @@ final class LocalAccess implements Access {
     @Override
     public long read(long number) {
         long bytes =
-                bytes(
+                sum(
                         SinglePartitionReadCommand.create(
                                 cfs.metadata(),
                                 FBUtilities.nowInSeconds(),
@@ -67,48 +69,41 @@ final class LocalAccess implements Access {
                                 RowFilter.none(),
                                 limits,
                                 requests.key(number),
-                                clusterings));
+                                clusterings),
+                        Requests::bytes);
         if (bytes == 0) throw new IllegalStateException("row " + number + " is not there");
-        return bytes;
-    }
-
-    private static long bytes(ReadCommand command) {
-        long bytes = 0;
-        try (ReadExecutionController controller = command.executionController();
-                PartitionIterator partitions =
-                        UnfilteredPartitionIterators.filter(
-                                command.executeLocally(controller), command.nowInSec())) {
-            while (partitions.hasNext())
-                try (RowIterator rows = partitions.next()) {
-                    while (rows.hasNext()) bytes += Requests.bytes(rows.next());
-                }
-        }
         return bytes;
     }
 
     @Override
     public long scan() {
-        PartitionRangeReadCommand command =
-                PartitionRangeReadCommand.create(
-                        cfs.metadata(),
-                        FBUtilities.nowInSeconds(),
-                        requests.filter,
-                        RowFilter.none(),
-                        DataLimits.NONE,
-                        DataRange.allData(cfs.getPartitioner()));
-        long count = 0;
+        long count =
+                sum(
+                        PartitionRangeReadCommand.create(
+                                cfs.metadata(),
+                                FBUtilities.nowInSeconds(),
+                                requests.filter,
+                                RowFilter.none(),
+                                DataLimits.NONE,
+                                DataRange.allData(cfs.getPartitioner())),
+                        row -> 1);
+        if (count < workload.rows())
+            throw new IllegalStateException(count + " rows of " + workload.rows());
+        return count;
+    }
+
+    private static long sum(ReadCommand command, ToLongFunction<Row> ofRow) {
+        long sum = 0;
         try (ReadExecutionController controller = command.executionController();
                 PartitionIterator partitions =
                         UnfilteredPartitionIterators.filter(
                                 command.executeLocally(controller), command.nowInSec())) {
             while (partitions.hasNext())
                 try (RowIterator rows = partitions.next()) {
-                    for (; rows.hasNext(); rows.next()) count++;
+                    while (rows.hasNext()) sum += ofRow.applyAsLong(rows.next());
                 }
         }
-        if (count < workload.rows())
-            throw new IllegalStateException(count + " rows of " + workload.rows());
-        return count;
+        return sum;
     }
 
     @Override

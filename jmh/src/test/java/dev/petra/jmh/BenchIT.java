@@ -101,6 +101,13 @@ class BenchIT {
     }
 
     @Test
+    void earlierResultsAreNotWrittenOver() throws IOException, InterruptedException {
+        Path results = Files.writeString(directory.resolve("results.json"), "mine");
+        assertThat(bench(2, "--out=" + directory)).contains("has results already");
+        assertThat(results).hasContent("mine");
+    }
+
+    @Test
     void whatIsUnknownIsRefusedByName() throws IOException, InterruptedException {
         assertThat(bench(2, "--workload=nothing")).contains("'nothing' is none of");
         assertThat(bench(2, "--engine=quick")).contains("'quick' is none of rocks");
