@@ -66,8 +66,7 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
         // Keeps a store that leaves until it is read.
         try (OpOrder.Group reading = cfs.readOrdering.start()) {
             // The store last: what moves into it meanwhile is seen twice rather than not at all,
-            // and
-            // what moves out stays in it.
+            // and what moves out stays in it.
             streams.addAll(
                     stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind));
             if (fromStore) streams.addAll(export(session, replicas));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
-import java.util.SplittableRandom;
-
 /**
  * A way to ask an engine, the same for each. Used by many threads at once.
  *
@@ -51,10 +49,5 @@ interface Access extends AutoCloseable {
     static void load(Access access, Workload workload) {
         for (int version = 0; version < workload.versions(); version++)
             for (long number = 0; number < workload.rows(); number++) access.write(number, version);
-    }
-
-    /** A row at random. */
-    static long any(Workload workload, SplittableRandom random) {
-        return random.nextLong(workload.rows());
     }
 }

@@ -52,7 +52,9 @@ import picocli.CommandLine.Spec;
             "Engines take turns; ratios count, absolute times are this machine's."
         })
 public final class Bench implements Callable<Integer> {
-    private static final String QUICK_WORKLOADS = "emp,wideblob";
+    private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob");
+    private static final List<String> LEVELS = List.of("spi", "local", "client");
+    private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
@@ -250,20 +252,9 @@ public final class Bench implements Callable<Integer> {
         if (operations.contains("openLoop") && !operations.contains("mixed"))
             throw wrong(
                     "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
-        List<String> chosen =
-                !workloads.isEmpty()
-                        ? workloads
-                        : size.full ? Workload.names() : List.of(QUICK_WORKLOADS.split(",", -1));
-        List<String> asked =
-                !levels.isEmpty()
-                        ? levels
-                        : size.full
-                                ? List.of("spi", "local", "client")
-                                : List.of("local", "client");
-        List<String> gcs =
-                !collectors.isEmpty()
-                        ? collectors
-                        : size.full ? List.of("G1", "ZGC") : List.of("G1");
+        List<String> chosen = chosen(workloads, Workload.names(), QUICK_WORKLOADS);
+        List<String> asked = chosen(levels, LEVELS, List.of("local", "client"));
+        List<String> gcs = chosen(collectors, COLLECTORS, List.of("G1"));
         List<Run> plan = new ArrayList<>();
         for (String workload : chosen)
             for (String level : asked)
@@ -274,10 +265,15 @@ public final class Bench implements Callable<Integer> {
                                     new Run(
                                             checked(workload, Workload.names()),
                                             level(level),
-                                            checked(gc, List.of("G1", "ZGC")),
+                                            checked(gc, COLLECTORS),
                                             operation,
                                             engine(engine)));
         return plan;
+    }
+
+    private List<String> chosen(List<String> named, List<String> full, List<String> quick) {
+        if (!named.isEmpty()) return named;
+        return size.full ? full : quick;
     }
 
     private List<String> operations(String workload, String level) {
@@ -303,8 +299,7 @@ public final class Bench implements Callable<Integer> {
     }
 
     private Access.Level level(String name) {
-        return Access.Level.valueOf(
-                checked(name, List.of("spi", "local", "client")).toUpperCase(Locale.ROOT));
+        return Access.Level.valueOf(checked(name, LEVELS).toUpperCase(Locale.ROOT));
     }
 
     private Engine engine(String name) {
@@ -355,16 +350,16 @@ public final class Bench implements Callable<Integer> {
                         .shouldFailOnError(true)
                         .verbosity(VerboseMode.NORMAL)
                         .output(out.resolve("logs").resolve(run.name() + ".log").toString());
-        boolean once = run.operation().equals("openLoop") || run.operation().equals("scan");
-        if (once)
-            options.warmupIterations(run.operation().equals("scan") ? 1 : 0)
-                    .measurementIterations(run.operation().equals("scan") ? 3 : 1);
-        else
-            options.warmupIterations(run.workload().equals("leveled") ? 0 : 2)
-                    .warmupTime(TimeValue.seconds(seconds()))
-                    .measurementIterations(3)
-                    .measurementTime(TimeValue.seconds(seconds()))
-                    .threads(run.level() == Access.Level.CLIENT ? 16 : processors());
+        switch (run.operation()) {
+            case "openLoop" -> options.warmupIterations(0).measurementIterations(1);
+            case "scan" -> options.warmupIterations(1).measurementIterations(3);
+            default ->
+                    options.warmupIterations(run.workload().equals("leveled") ? 0 : 2)
+                            .warmupTime(TimeValue.seconds(seconds()))
+                            .measurementIterations(3)
+                            .measurementTime(TimeValue.seconds(seconds()))
+                            .threads(run.level() == Access.Level.CLIENT ? 16 : processors());
+        }
         if (run.operation().equals("openLoop")) options.param("rate", Double.toString(rate(run)));
         if (run.level() == Access.Level.CLIENT) {
             System.setProperty("java.class.path", libraries("bench", "client"));

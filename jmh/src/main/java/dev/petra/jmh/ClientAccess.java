@@ -112,7 +112,7 @@ final class ClientAccess implements Access {
 
     @Override
     public Probe probe() {
-        return new Probe(node.pid(), Nodes.safepoints(directory));
+        return new Probe(node.pid(), directory);
     }
 
     @Override

@@ -10,14 +10,14 @@ import org.apache.cassandra.service.CassandraDaemon;
 
 /** The node that runs in this JVM, whose options {@link Nodes} made. */
 final class EmbeddedNode {
-    private static boolean started;
-
     private EmbeddedNode() {}
 
-    /** Starts the node, once, and makes the workload's table if it is not there. */
-    static synchronized ColumnFamilyStore start(Workload workload, String memtable) {
-        if (!started) CassandraDaemon.main(new String[0]);
-        started = true;
+    /**
+     * Starts the node, which can be done once in a JVM, and makes the workload's table if it is not
+     * there.
+     */
+    static ColumnFamilyStore start(Workload workload, String memtable) {
+        CassandraDaemon.main(new String[0]);
         query(workload.createKeyspace());
         query(workload.createTable("memtable = '" + memtable + "'"));
         return Keyspace.open(Workload.KEYSPACE).getColumnFamilyStore("t");
@@ -29,6 +29,6 @@ final class EmbeddedNode {
 
     static Probe probe() {
         return new Probe(
-                ProcessHandle.current().pid(), Path.of(System.getProperty(Nodes.SAFEPOINTS)));
+                ProcessHandle.current().pid(), Path.of(System.getProperty("cassandra.storagedir")));
     }
 }

@@ -49,8 +49,7 @@ enum Engine {
     Map<String, Object> yaml(int nativeMiB) {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
-            case ROCKS -> {}
-            case LEGACY -> yaml.put("memtable_allocation_type", "heap_buffers");
+            case ROCKS, LEGACY -> {}
             case LEGACY_LATEST -> {
                 yaml.put(
                         "memtable",

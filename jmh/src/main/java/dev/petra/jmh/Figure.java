@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
@@ -61,7 +62,7 @@ record Figure(
 
     /** The same with more values. */
     Figure with(List<Double> more) {
-        List<Double> all = new java.util.ArrayList<>(values);
+        List<Double> all = new ArrayList<>(values);
         all.addAll(more);
         return new Figure(workload, level, operation, gc, engine, metric, unit, all);
     }

@@ -13,9 +13,6 @@ import java.util.Map;
 
 /** Configures the nodes of a comparison: alike in everything but what is compared. */
 final class Nodes {
-    /** The system property that names the log of safepoints. */
-    static final String SAFEPOINTS = "petra.bench.safepoints";
-
     /** What Cassandra 5.0 ships for JDK 17. */
     private static final List<String> G1 =
             List.of(
@@ -51,15 +48,10 @@ final class Nodes {
                         .agent(engine == Engine.ROCKS)
                         .yaml(engine.yaml(nativeMiB))
                         .jvmOptions(collector(gc).toArray(String[]::new))
-                        .jvmOptions(Probe.option(safepoints(directory)))
-                        .jvmOptions("-D" + SAFEPOINTS + "=" + safepoints(directory));
+                        .jvmOptions(Probe.option(directory));
         if (engine == Engine.ROCKS)
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
         return new NodeProcess(config.build());
-    }
-
-    static Path safepoints(Path directory) {
-        return directory.resolve("safepoints.log");
     }
 
     private static List<String> collector(String gc) {

@@ -90,7 +90,7 @@ final class OpenLoop {
             long due = start + (long) (i * nanosApart);
             await(due);
             if (random.nextDouble() < readShare) {
-                access.read(Access.any(workload, random));
+                access.read(workload.any(random));
                 ownReads.recordValue(System.nanoTime() - due);
             } else {
                 access.write(workload.written(random), 1);

@@ -15,16 +15,20 @@ import java.util.regex.Pattern;
  * which the JVM stopped all threads, whatever for.
  *
  * @param pid of the process
- * @param safepoints its log, written by {@link #option}
+ * @param directory where its log is, written by {@link #option}
  */
-record Probe(long pid, Path safepoints) {
+record Probe(long pid, Path directory) {
     private static final Pattern PAUSE =
             Pattern.compile("^\\[(\\d+)ms].*Safepoint \"([^\"]+)\".*Total: +(\\d+) ns");
     private static final long NANOS_A_TICK = 10_000_000;
 
-    /** The JVM option that makes the log. */
-    static String option(Path file) {
-        return "-Xlog:safepoint=info:file=" + file + ":timemillis:filecount=0";
+    /** The JVM option that makes the log, in a directory. */
+    static String option(Path directory) {
+        return "-Xlog:safepoint=info:file=" + log(directory) + ":timemillis:filecount=0";
+    }
+
+    private static Path log(Path directory) {
+        return directory.resolve("safepoints.log");
     }
 
     /**
@@ -70,7 +74,7 @@ record Probe(long pid, Path safepoints) {
     /** The pauses that ended between two moments. */
     List<Pause> pauses(Moment from, Moment to) {
         List<Pause> pauses = new ArrayList<>();
-        for (String line : text(safepoints).split("\n", -1)) {
+        for (String line : text(log(directory)).split("\n", -1)) {
             Matcher matcher = PAUSE.matcher(line);
             if (!matcher.find()) continue;
             long millis = Long.parseLong(matcher.group(1));

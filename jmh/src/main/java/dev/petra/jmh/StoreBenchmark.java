@@ -73,8 +73,12 @@ public class StoreBenchmark {
     public String histograms = "";
 
     private final AtomicLong versions = new AtomicLong();
-    private Workload work = Workload.of("kv", 1);
-    private Access access = new Closed();
+
+    @SuppressWarnings("NullAway.Init") // JMH calls open before any benchmark.
+    private Workload work;
+
+    @SuppressWarnings("NullAway.Init")
+    private Access access;
 
     /** Of one thread. */
     @State(Scope.Thread)
@@ -121,7 +125,7 @@ public class StoreBenchmark {
     /** One read, closed loop. */
     @Benchmark
     public long read(Client client) {
-        return access.read(Access.any(work, client.random));
+        return access.read(work.any(client.random));
     }
 
     /** One write, closed loop. */
@@ -133,7 +137,7 @@ public class StoreBenchmark {
     /** One read or one write, as often, closed loop. */
     @Benchmark
     public void mixed(Client client) {
-        if (client.random.nextBoolean()) access.read(Access.any(work, client.random));
+        if (client.random.nextBoolean()) access.read(work.any(client.random));
         else access.write(work.written(client.random), version());
     }
 
@@ -173,40 +177,5 @@ public class StoreBenchmark {
     /** Not the same as any that was written before: nothing is to be gained by equal values. */
     private int version() {
         return (int) (2 + versions.incrementAndGet() % 1_000_000);
-    }
-
-    /** Before there is an engine. */
-    private static final class Closed implements Access {
-        private static IllegalStateException closed() {
-            return new IllegalStateException("not open");
-        }
-
-        @Override
-        public void write(long number, int version) {
-            throw closed();
-        }
-
-        @Override
-        public long read(long number) {
-            throw closed();
-        }
-
-        @Override
-        public long scan() {
-            throw closed();
-        }
-
-        @Override
-        public void settle() {
-            throw closed();
-        }
-
-        @Override
-        public Probe probe() {
-            throw closed();
-        }
-
-        @Override
-        public void close() {}
     }
 }

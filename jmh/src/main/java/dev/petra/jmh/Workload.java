@@ -128,9 +128,14 @@ abstract sealed class Workload {
     /** The partition key of a row. */
     abstract Object key(long number);
 
+    /** The number of one of the rows that are loaded. */
+    final long any(SplittableRandom random) {
+        return random.nextLong(rows);
+    }
+
     /** The number of the row that a write makes: by default one that is there. */
     long written(SplittableRandom random) {
-        return random.nextLong(rows);
+        return any(random);
     }
 
     final String createKeyspace() {
@@ -352,7 +357,7 @@ abstract sealed class Workload {
         @Override
         long written(SplittableRandom random) {
             // Behind what was loaded, as time goes on; the same row twice is no harm.
-            return rows() + random.nextLong(rows());
+            return rows() + any(random);
         }
     }
 

@@ -16,7 +16,6 @@ class ProbeTest {
     /** Another JVM, since this one has no such log. */
     @Test
     void pausesAreReadFromTheLogThatTheJvmWrites() throws IOException, InterruptedException {
-        Path log = directory.resolve("safepoints.log");
         Path program = directory.resolve("Pauses.java");
         Files.writeString(
                 program,
@@ -27,12 +26,12 @@ class ProbeTest {
                 new ProcessBuilder(
                                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                                 "-XX:+UseG1GC",
-                                Probe.option(log),
+                                Probe.option(directory),
                                 program.toString())
                         .inheritIO()
                         .start();
         assertThat(process.waitFor()).isZero();
-        Probe probe = new Probe(process.pid(), log);
+        Probe probe = new Probe(process.pid(), directory);
         List<Probe.Pause> pauses = probe.pauses(at(begun), at(System.currentTimeMillis()));
         assertThat(pauses)
                 .filteredOn(pause -> pause.reason().equals("G1CollectFull"))

@@ -96,13 +96,6 @@ class ClusterIT {
         return rows;
     }
 
-    private static void nodetool(TestNode node, String... arguments) {
-        NodeTool.Result result = node.process().nodetool(arguments);
-        assertThat(result.exitCode())
-                .describedAs(String.join(" ", arguments) + ": " + result.output())
-                .isZero();
-    }
-
     /** What one node has by itself. */
     private static Set<String> alone(TestNode node, TestNode other) throws Exception {
         other.process().stop();
@@ -129,14 +122,14 @@ class ClusterIT {
             try (TestNode newcomer = other(newcomerHasTheEngine)) {
                 assertThat(content(session)).isEqualTo(expected);
                 // From here on what the newcomer owns is only there.
-                nodetool(seed, "cleanup", "ks");
+                seed.nodetool("cleanup", "ks");
                 assertThat(content(session)).isEqualTo(expected);
                 try (CqlSession there = newcomer.session()) {
                     assertThat(content(there)).isEqualTo(expected);
                     TestNode.awaitMoves(there, MOVES);
                     assertThat(content(there)).isEqualTo(expected);
                 }
-                nodetool(newcomer, "decommission", "-f");
+                newcomer.nodetool("decommission", "-f");
             }
             TestNode.awaitMoves(session, MOVES);
             assertThat(content(session)).isEqualTo(expected);
@@ -171,7 +164,7 @@ class ClusterIT {
             NodeTool.Result preview =
                     seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
-            nodetool(seed, "repair", "-full", "ks", "t");
+            seed.nodetool("repair", "-full", "ks", "t");
             try (CqlSession session = seed.session()) {
                 TestNode.awaitMoves(session, MOVES);
                 assertThat(content(session)).isEqualTo(expected);

@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
-import dev.petra.launcher.NodeTool;
 import harry.core.Configuration;
 import harry.core.Run;
 import harry.ddl.SchemaGenerators;
@@ -90,7 +89,8 @@ class HarryIT {
                 some.visit();
                 if (step % 80 == 0) {
                     every.visit();
-                    nodetool(step % 160 == 0 ? "compact" : "flush", schema.keyspace, schema.table);
+                    node.nodetool(
+                            step % 160 == 0 ? "compact" : "flush", schema.keyspace, schema.table);
                     every.visit();
                 }
             }
@@ -162,11 +162,6 @@ class HarryIT {
                                 5, 40, null, null, 0L, Long.MAX_VALUE))
                 .setSUT(DriverSut::new)
                 .build();
-    }
-
-    private static void nodetool(String... command) {
-        NodeTool.Result result = node.process().nodetool(command);
-        assertThat(result.exitCode()).describedAs(result.output()).isZero();
     }
 
     /** The node, asked through the driver. */

@@ -80,11 +80,6 @@ class LifecycleIT {
         session = node.session();
     }
 
-    private static void nodetool(String... arguments) {
-        NodeTool.Result result = node.process().nodetool(arguments);
-        assertThat(result.exitCode()).describedAs(result.output()).isZero();
-    }
-
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void truncateRemovesAllRowsForGood(boolean autoSnapshot) {
@@ -181,7 +176,7 @@ class LifecycleIT {
     void dropKeepsTheDataOfATableWhoseSnapshotFails() throws IOException {
         TableFiles files = create("kept", "");
         insert("kept", 1);
-        nodetool("flush", "ks", "kept");
+        node.nodetool("flush", "ks", "kept");
         for (Path file : TableFiles.children(files.stores().resolve("1")))
             if (file.toString().endsWith(".sst")) Files.delete(file);
         session.execute("DROP TABLE ks.kept");
@@ -202,8 +197,8 @@ class LifecycleIT {
         TableFiles files = create(table, "");
         insert(table, 1, 2);
         String tag = "s" + option.length();
-        if (option.isEmpty()) nodetool("snapshot", "-t", tag, "-cf", table, "ks");
-        else nodetool("snapshot", option, "-t", tag, "-cf", table, "ks");
+        if (option.isEmpty()) node.nodetool("snapshot", "-t", tag, "-cf", table, "ks");
+        else node.nodetool("snapshot", option, "-t", tag, "-cf", table, "ks");
         assertThat(node.process().nodetool("listsnapshots").output()).contains(tag);
         insert(table, 3);
         session.execute("TRUNCATE ks." + table);
@@ -216,7 +211,7 @@ class LifecycleIT {
         node.restart();
         session = node.session();
         assertThat(rows(table)).containsExactly(1, 2);
-        nodetool("clearsnapshot", "-t", tag, "--", "ks");
+        node.nodetool("clearsnapshot", "-t", tag, "--", "ks");
         assertThat(files.snapshots(tag)).isEmpty();
     }
 
@@ -224,7 +219,7 @@ class LifecycleIT {
     void aSnapshotThatFailsSaysSoAndLeavesNothing() throws IOException {
         TableFiles files = create("badsnap", "");
         insert("badsnap", 1);
-        nodetool("flush", "ks", "badsnap");
+        node.nodetool("flush", "ks", "badsnap");
         for (Path file : TableFiles.children(files.stores().resolve("1")))
             if (file.toString().endsWith(".sst")) Files.delete(file);
         NodeTool.Result result =
@@ -239,7 +234,7 @@ class LifecycleIT {
         TableFiles files = create("flushed", "");
         insert("flushed", 1);
         assertThat(sstFiles(files)).isZero();
-        nodetool("flush", "ks", "flushed");
+        node.nodetool("flush", "ks", "flushed");
         assertThat(sstFiles(files)).isPositive();
         assertThat(rows("flushed")).containsExactly(1);
     }
@@ -249,12 +244,12 @@ class LifecycleIT {
         TableFiles files = create("compacted", "");
         for (int i = 0; i < 4; i++) {
             insert("compacted", i);
-            nodetool("flush", "ks", "compacted");
+            node.nodetool("flush", "ks", "compacted");
         }
         long before = sstFiles(files);
-        nodetool("compact", "ks", "compacted");
+        node.nodetool("compact", "ks", "compacted");
         assertThat(sstFiles(files)).isLessThan(before);
-        nodetool("compact", "-st", "-100", "-et", "100", "ks", "compacted");
+        node.nodetool("compact", "-st", "-100", "-et", "100", "ks", "compacted");
         assertThat(rows("compacted")).containsExactly(0, 1, 2, 3);
     }
 
@@ -263,12 +258,12 @@ class LifecycleIT {
         TableFiles files = create("collected", "");
         int[] keys = IntStream.range(0, 500).toArray();
         insert("collected", keys);
-        nodetool("flush", "ks", "collected");
+        node.nodetool("flush", "ks", "collected");
         long before = sstBytes(files);
         for (int key : keys)
             if (key > 0) session.execute("DELETE FROM ks.collected WHERE p = 1 AND c = " + key);
         session.execute("ALTER TABLE ks.collected WITH gc_grace_seconds = 0");
-        nodetool("garbagecollect", "ks", "collected");
+        node.nodetool("garbagecollect", "ks", "collected");
         assertThat(sstBytes(files)).isLessThan(before / 2);
         assertThat(rows("collected")).containsExactly(0);
     }
@@ -290,8 +285,8 @@ class LifecycleIT {
     void verifyFindsDamage() throws IOException {
         TableFiles files = create("verified", "");
         insert("verified", 1, 2, 3);
-        nodetool("flush", "ks", "verified");
-        nodetool("verify", "--force", "ks", "verified");
+        node.nodetool("flush", "ks", "verified");
+        node.nodetool("verify", "--force", "ks", "verified");
         for (Path file : TableFiles.children(files.stores().resolve("1"))) {
             if (!file.toString().endsWith(".sst")) continue;
             byte[] bytes = Files.readAllBytes(file);
@@ -306,9 +301,9 @@ class LifecycleIT {
 
     @Test
     void theEngineFollowsTheCompactionThroughput() {
-        nodetool("setcompactionthroughput", "5");
+        node.nodetool("setcompactionthroughput", "5");
         assertThat(node.process().logSinceStart()).contains("compacts at 5242880 B/s at most");
-        nodetool("setcompactionthroughput", "0");
+        node.nodetool("setcompactionthroughput", "0");
         assertThat(node.process().logSinceStart())
                 .contains("compacts at " + Long.MAX_VALUE + " B/s at most");
     }
@@ -317,7 +312,7 @@ class LifecycleIT {
     void cleanupKeepsWhatTheNodeOwns() {
         create("cleaned", "");
         insert("cleaned", 1, 2);
-        nodetool("cleanup", "ks", "cleaned");
+        node.nodetool("cleanup", "ks", "cleaned");
         assertThat(rows("cleaned")).containsExactly(1, 2);
     }
 
@@ -356,7 +351,7 @@ class LifecycleIT {
     void drainFlushesAndClosesAndTheDataIsThereAfterAKill() {
         TableFiles files = create("drained", "");
         insert("drained", 1);
-        nodetool("drain");
+        node.nodetool("drain");
         assertThat(sstFiles(files)).isPositive();
         killAndRestart();
         assertThat(rows("drained")).containsExactly(1);
@@ -366,12 +361,12 @@ class LifecycleIT {
     void figuresAreTheTables() {
         create("counted", "");
         insert("counted", 1, 2, 3);
-        nodetool("flush", "ks", "counted");
+        node.nodetool("flush", "ks", "counted");
         String stats = node.process().nodetool("tablestats", "ks.counted").output();
         assertThat(stats).contains("Number of partitions (estimate): ").contains("Memtable");
         assertThat(spaceUsed("counted")).isPositive();
         session.execute("TRUNCATE ks.counted");
-        nodetool("flush", "ks", "counted");
+        node.nodetool("flush", "ks", "counted");
         assertThat(spaceUsed("counted")).isZero();
     }
 
@@ -381,7 +376,7 @@ class LifecycleIT {
         create("estimated", "");
         for (int p = 0; p < 500; p++)
             session.execute("INSERT INTO ks.estimated (p, c, v) VALUES (" + p + ", 1, 'v')");
-        nodetool("refreshsizeestimates");
+        node.nodetool("refreshsizeestimates");
         long partitions = 0;
         for (Row row :
                 session.execute(

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
-import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -38,11 +37,6 @@ class OptionsIT {
         if (node != null) node.close();
     }
 
-    private static void nodetool(String... command) {
-        NodeTool.Result result = node.process().nodetool(command);
-        assertThat(result.exitCode()).describedAs(result.output()).isZero();
-    }
-
     private static void create(String table, String options) {
         session.execute(
                 "CREATE TABLE ks."
@@ -57,7 +51,7 @@ class OptionsIT {
             while (text.length() < 1_000) text.append(random.nextInt(40)).append(' ');
             session.execute(insert.bind(i, text.toString()));
         }
-        nodetool("flush", "ks", table);
+        node.nodetool("flush", "ks", table);
     }
 
     /** Bytes of a table's data files. */
@@ -76,12 +70,12 @@ class OptionsIT {
         long small = size("c");
         assertThat(small).isLessThan(ROWS * 1_000L / 2);
         session.execute("ALTER TABLE ks.c WITH compression = {'enabled': 'false'}");
-        nodetool("upgradesstables", "ks", "c");
+        node.nodetool("upgradesstables", "ks", "c");
         assertThat(size("c")).isEqualTo(small);
-        nodetool("upgradesstables", "-a", "ks", "c");
+        node.nodetool("upgradesstables", "-a", "ks", "c");
         assertThat(size("c")).isGreaterThan(ROWS * 1_000L);
         session.execute("ALTER TABLE ks.c WITH compression = {'class': 'DeflateCompressor'}");
-        nodetool("recompress_sstables", "ks", "c");
+        node.nodetool("recompress_sstables", "ks", "c");
         assertThat(size("c")).isLessThan(ROWS * 1_000L / 2);
         assertThat(session.execute("SELECT count(*) FROM ks.c").one().getLong(0)).isEqualTo(ROWS);
     }

@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeProcess;
+import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
@@ -63,6 +64,14 @@ final class TestNode implements AutoCloseable {
 
     NodeProcess process() {
         return process;
+    }
+
+    /** A verb that must succeed. */
+    void nodetool(String... command) {
+        NodeTool.Result result = process.nodetool(command);
+        assertThat(result.exitCode())
+                .describedAs(String.join(" ", command) + ": " + result.output())
+                .isZero();
     }
 
     void restart() {

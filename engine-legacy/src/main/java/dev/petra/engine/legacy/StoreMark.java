@@ -7,10 +7,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.Comparator;
-import java.util.List;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.PathUtils;
 
 /**
  * The files {@value #NAME}, which says whose directory it is, and {@value #WRITTEN}, which is there
@@ -97,27 +96,8 @@ final class StoreMark {
         Files.writeString(target.resolve(NAME), identity);
     }
 
-    /** Deletes a directory; what says whose it is goes last. */
+    /** Deletes a directory, if it is there. */
     static void deleteTree(Path directory) {
-        List<Path> files;
-        try (var walk = Files.walk(directory)) {
-            files = walk.sorted(Comparator.reverseOrder()).toList();
-        } catch (NoSuchFileException e) {
-            return;
-        } catch (IOException e) {
-            throw new FSReadError(e, directory);
-        }
-        Path last = directory.resolve(NAME);
-        for (Path file : files) if (!file.equals(last) && !file.equals(directory)) delete(file);
-        delete(last);
-        delete(directory);
-    }
-
-    private static void delete(Path file) {
-        try {
-            Files.deleteIfExists(file);
-        } catch (IOException e) {
-            throw new FSWriteError(e, file);
-        }
+        if (Files.exists(directory)) PathUtils.deleteRecursive(directory);
     }
 }
