@@ -36,6 +36,7 @@ final class Engines {
             engine = StorageEngines.open(key.engine(), key.settings());
             HostSettings.applyTo(engine);
             open.put(key, engine);
+            EngineMetrics.register(engine);
             logger.info("Opened storage engine {}", key);
         }
         return engine;

@@ -6,6 +6,7 @@ import dev.petra.engine.TableStore;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
@@ -120,13 +121,18 @@ final class Generation {
 
     /** One of the store's figures, 0 where there is no open store. */
     long statistic(ToLongFunction<StoreStatistics> figure) {
+        return measure(present -> figure.applyAsLong(present.statistics()), 0L);
+    }
+
+    /** What the store tells, or {@code absent} where there is none, or none any more. */
+    <T> T measure(Function<TableStore, T> figure, T absent) {
         TableStore present = store;
-        if (present == null) return 0;
+        if (present == null) return absent;
         try {
-            return figure.applyAsLong(present.statistics());
+            return figure.apply(present);
         } catch (IllegalStateException e) {
             // Closed with the node, or dropped; metrics are still read then.
-            return 0;
+            return absent;
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import com.codahale.metrics.Gauge;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -89,6 +90,7 @@ public final class Hooks {
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
+        if (!TableRegistry.isEmpty()) Allocator.check();
         Moves.start();
         if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
             logger.warn(
@@ -110,6 +112,16 @@ public final class Hooks {
         } catch (IOException e) {
             logger.error("The data directories cannot be searched for stores of dropped tables", e);
         }
+    }
+
+    /** What {@code nodetool compactionstats} shows. The engines' work is added. */
+    public static void compactions(List<Map<String, String>> shown) {
+        Activity.addTo(shown);
+    }
+
+    /** Before {@code nodetool stop} ends Cassandra's own. */
+    public static void stopCompactions(String type) {
+        Activity.stop(type);
     }
 
     /** After {@code nodetool setcompactionthroughput}. */
@@ -292,6 +304,15 @@ public final class Hooks {
      */
     public static void importing(ColumnFamilyStore cfs) {
         if (current(cfs) != null) TableRegistry.moveIn(cfs);
+    }
+
+    /**
+     * Instead of a gauge of a table that Cassandra is about to register.
+     *
+     * @param table as keyspace.columnfamily
+     */
+    public static <T> Gauge<T> gauge(String table, String name, Gauge<T> stock) {
+        return TableGauges.over(table, name, stock);
     }
 
     // Life cycle
@@ -479,7 +500,7 @@ public final class Hooks {
     public static @Nullable AllSSTableOpStatus verify(
             ColumnFamilyStore cfs, IVerifier.Options options) {
         PetraMemtable table = current(cfs);
-        return table == null ? null : result(cfs, Verbs.verify(table, options));
+        return table == null ? null : result(cfs, Verbs.verify(table, cfs, options));
     }
 
     /**
@@ -521,12 +542,5 @@ public final class Hooks {
         if (table == null) return;
         Refusal refusal = Refusal.valueOf(method);
         throw Verbs.refused(table, refusal.verb(), refusal.reason());
-    }
-
-    /** {@link #refuse} for each of some tables, none meaning all of the keyspace. */
-    public static void refuse(String keyspace, String[] tables, String method) {
-        for (ColumnFamilyStore cfs :
-                StorageService.instance.getValidColumnFamilies(true, true, keyspace, tables))
-            refuse(cfs, method);
     }
 }

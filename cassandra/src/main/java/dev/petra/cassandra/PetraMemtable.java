@@ -28,6 +28,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.SSTableReadsListener;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.tracing.Tracing;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
@@ -105,6 +106,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
         TableStore store = generation.writable();
+        trace("Writing {} operation(s) to storage engine {}", update.operationCount());
         indexer.start();
         try {
             if (indexer != UpdateTransaction.NO_OP) tell(indexer, update);
@@ -133,6 +135,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
             boolean reversed,
             SSTableReadsListener listener) {
         TableStore store = generation.existing();
+        trace("Reading {} slice(s) of a partition from storage engine {}", slices.size());
         return store == null ? null : store.read(key, slices, columns, reversed);
     }
 
@@ -168,9 +171,14 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     public UnfilteredPartitionIterator partitionIterator(
             ColumnFilter columns, DataRange range, SSTableReadsListener listener) {
         TableStore store = generation.existing();
+        trace("Scanning {} of storage engine {}", range.keyRange());
         return store == null
                 ? EmptyIterators.unfilteredPartition(metadata())
                 : store.scan(range, columns);
+    }
+
+    private void trace(String message, Object what) {
+        if (Tracing.isTracing()) Tracing.trace(message, what, factory.engine().engine());
     }
 
     // What Cassandra concludes from figures: always on the side that keeps data and tombstones

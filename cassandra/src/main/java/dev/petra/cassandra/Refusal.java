@@ -12,8 +12,9 @@ enum Refusal {
             "compact --partition", "single partitions cannot be compacted; compact a token range"),
     forceCompactionKeysIgnoringGcGrace(
             "forcecompact", "purging before gc_grace_seconds is not supported"),
-    setNeverPurgeTombstones("NeverPurgeTombstones", "it cannot be told to keep tombstones forever"),
-    disableAutoCompaction("disableautocompaction", "its compaction cannot be disabled");
+    getSSTablesForKey("getsstables", "it has no SSTables"),
+    getSSTablesForKeyWithLevel("getsstables --show-levels", "it has no SSTables"),
+    setNeverPurgeTombstones("NeverPurgeTombstones", "it cannot be told to keep tombstones forever");
 
     private final String verb;
     private final String reason;

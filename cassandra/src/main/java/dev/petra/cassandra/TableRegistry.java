@@ -212,6 +212,13 @@ final class TableRegistry {
         if (!tables.containsKey(key(cfs))) stores.deleteDirectory();
     }
 
+    /** The stores of a table, by keyspace.columnfamily, or null if it has none. */
+    static synchronized @Nullable TableStores find(String name) {
+        for (Entry entry : tables.values())
+            if (entry.stores().displayName().equals(name)) return entry.stores();
+        return null;
+    }
+
     /** The stores of a table, or null if it has none. */
     static synchronized @Nullable TableStores find(ColumnFamilyStore cfs) {
         Entry entry = tables.get(key(cfs));

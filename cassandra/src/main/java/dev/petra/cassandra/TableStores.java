@@ -18,6 +18,7 @@ import java.util.SortedSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -172,7 +173,16 @@ final class TableStores {
                                 columnFamily,
                                 generation,
                                 metadata,
-                                () -> !isMoving() && PurgeGate.isOpen(metadata)));
+                                () -> !isMoving() && PurgeGate.isOpen(metadata),
+                                this::mayCompact));
+    }
+
+    /** As the table's options say, or since then {@code nodetool disableautocompaction}. */
+    private boolean mayCompact() {
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(metadata.id);
+        return cfs == null
+                ? metadata.get().params.compaction.isEnabled()
+                : !cfs.isAutoCompactionDisabled();
     }
 
     /** Creates the store of a generation without one, for its first write. */

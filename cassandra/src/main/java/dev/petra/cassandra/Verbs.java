@@ -10,12 +10,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.IVerifier;
-import org.apache.cassandra.locator.RangesAtEndpoint;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.JVMStabilityInspector;
@@ -74,20 +78,80 @@ final class Verbs {
         compact(table, parsed);
     }
 
-    /** {@code nodetool verify}. */
-    static AllSSTableOpStatus verify(PetraMemtable table, IVerifier.Options options) {
-        if (options.extendedVerification
-                || options.checkVersion
-                || options.mutateRepairStatus
-                || options.checkOwnsTokens)
+    /**
+     * {@code nodetool verify}: every block against its checksum; with {@code --extended-verify}
+     * every entry as well, and with {@code --check-tokens} whether the node owns it.
+     */
+    static AllSSTableOpStatus verify(
+            PetraMemtable table, ColumnFamilyStore cfs, IVerifier.Options options) {
+        if (options.checkVersion || options.mutateRepairStatus)
             throw refused(
                     table,
-                    "verify with options",
-                    "it reads every block against its checksum and can do nothing else: leave the"
-                            + " options --extended-verify, --check-version, --rsc and"
-                            + " --check-tokens out");
-        run(table, "verify", TableStore::verify);
+                    "verify --check-version and --rsc",
+                    "its files have neither a version of Cassandra's nor a repair status");
+        run(
+                table,
+                "verify",
+                store -> {
+                    store.verify();
+                    if (options.extendedVerification) readAll(store, cfs.metadata());
+                    if (options.checkOwnsTokens) checkTokens(store, cfs);
+                });
         return AllSSTableOpStatus.SUCCESSFUL;
+    }
+
+    private static void readAll(TableStore store, TableMetadata metadata) {
+        try (UnfilteredPartitionIterator partitions =
+                store.scan(DataRange.allData(metadata.partitioner), ColumnFilter.all(metadata))) {
+            while (partitions.hasNext())
+                try (UnfilteredRowIterator partition = partitions.next()) {
+                    while (partition.hasNext()) partition.next();
+                }
+        }
+    }
+
+    private static void checkTokens(TableStore store, ColumnFamilyStore cfs) {
+        TableMetadata metadata = cfs.metadata();
+        Token least = metadata.partitioner.getMinimumToken();
+        List<Range<Token>> owned = Range.normalize(ranges(cfs));
+        Token from = least;
+        if (owned.isEmpty()) checkEmpty(store, metadata, DataRange.allData(metadata.partitioner));
+        for (Range<Token> range : owned) {
+            if (!from.equals(range.left))
+                checkEmpty(store, metadata, DataRange.forTokenRange(new Range<>(from, range.left)));
+            from = range.right;
+        }
+        // The least token ends the ring as well.
+        if (!from.equals(least))
+            checkEmpty(store, metadata, DataRange.forTokenRange(new Range<>(from, least)));
+    }
+
+    private static void checkEmpty(TableStore store, TableMetadata metadata, DataRange range) {
+        try (UnfilteredPartitionIterator partitions =
+                store.scan(range, ColumnFilter.all(metadata))) {
+            while (partitions.hasNext())
+                try (UnfilteredRowIterator partition = partitions.next()) {
+                    if (!partition.isEmpty())
+                        throw new IllegalStateException(
+                                "it holds partition "
+                                        + metadata.partitionKeyType.getString(
+                                                partition.partitionKey().getKey())
+                                        + ", whose token "
+                                        + partition.partitionKey().getToken()
+                                        + " this node does not own. If the ring is as it should"
+                                        + " be, 'nodetool cleanup' removes it.");
+                }
+        }
+    }
+
+    /** What this node owns, unwrapped. */
+    private static List<Range<Token>> ranges(ColumnFamilyStore cfs) {
+        List<Range<Token>> owned = new ArrayList<>();
+        StorageService.instance
+                .getLocalReplicas(cfs.getKeyspaceName())
+                .ranges()
+                .forEach(range -> owned.addAll(range.unwrap()));
+        return owned;
     }
 
     /**
@@ -124,9 +188,7 @@ final class Verbs {
                     table.generation().stores().displayName());
             return AllSSTableOpStatus.ABORTED;
         }
-        RangesAtEndpoint replicas = service.getLocalReplicas(keyspace);
-        List<Range<Token>> owned = new ArrayList<>();
-        replicas.ranges().forEach(range -> owned.addAll(range.unwrap()));
+        List<Range<Token>> owned = ranges(cfs);
         run(table, "cleanup", store -> store.retainRanges(owned));
         cfs.cleanupCache();
         return AllSSTableOpStatus.SUCCESSFUL;

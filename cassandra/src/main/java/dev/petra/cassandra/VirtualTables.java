@@ -49,7 +49,14 @@ final class VirtualTables {
         }
         VirtualKeyspaceRegistry.instance.register(
                 new VirtualKeyspace(
-                        KEYSPACE, List.of(engines(), settings(), tables(), figures(), moves())));
+                        KEYSPACE,
+                        List.of(
+                                engines(),
+                                engineFigures(),
+                                settings(),
+                                tables(),
+                                figures(),
+                                moves())));
     }
 
     /** One whose partition key is one text, unless another partitioner is set. */
@@ -97,6 +104,23 @@ final class VirtualTables {
                                             .column("cache_bytes", now.cacheBytes())
                                             .column("write_buffer_bytes", now.writeBufferBytes());
                                 }));
+    }
+
+    private static VirtualTable engineFigures() {
+        return new Table(
+                table("engine_figures", "the engines' own figures, on this node")
+                        .addPartitionKeyColumn("engine", UTF8Type.instance)
+                        .addClusteringColumn("figure", UTF8Type.instance)
+                        .addRegularColumn("value", LongType.instance)
+                        .build(),
+                result ->
+                        Engines.forEach(
+                                (key, engine) ->
+                                        engine.figures()
+                                                .forEach(
+                                                        (figure, value) ->
+                                                                result.row(key.toString(), figure)
+                                                                        .column("value", value))));
     }
 
     private static VirtualTable settings() {

@@ -75,6 +75,19 @@ public interface StorageEngine extends AutoCloseable {
     EngineStatistics statistics();
 
     /**
+     * The engine's own figures, for operators: by name, in an order that makes sense. The names
+     * stay from release to release; {@code docs/operations.md} says what they mean. Never blocks.
+     */
+    default Map<String, Long> figures() {
+        return Map.of();
+    }
+
+    /** The flushes and compactions that run now. Never blocks. */
+    default List<BackgroundTask> backgroundTasks() {
+        return List.of();
+    }
+
+    /**
      * Closes every store still open and gives the memory back. Waits for reads in flight.
      * Idempotent. Nothing acknowledged is lost.
      */

@@ -16,13 +16,32 @@ import org.apache.cassandra.schema.TableMetadataRef;
  * @param metadata the table; read again at each call, so that ALTER is seen
  * @param mayPurge whether deletions may be removed now, asked every second or so: not while data
  *     that they delete may lie outside of the store
+ * @param mayCompact whether the store may merge its files by itself now, asked every second or so;
+ *     it does what it is asked to all the same
  */
 public record StoreSpec(
         Path directory,
         String columnFamily,
         long generation,
         TableMetadataRef metadata,
-        BooleanSupplier mayPurge) {
+        BooleanSupplier mayPurge,
+        BooleanSupplier mayCompact) {
+    /** One that compacts by itself as the table's options say. */
+    public StoreSpec(
+            Path directory,
+            String columnFamily,
+            long generation,
+            TableMetadataRef metadata,
+            BooleanSupplier mayPurge) {
+        this(
+                directory,
+                columnFamily,
+                generation,
+                metadata,
+                mayPurge,
+                () -> metadata.get().params.compaction.isEnabled());
+    }
+
     /** A store that never removes deletions. */
     public StoreSpec(
             Path directory, String columnFamily, long generation, TableMetadataRef metadata) {
@@ -35,6 +54,7 @@ public record StoreSpec(
         Objects.requireNonNull(columnFamily, "columnFamily");
         Objects.requireNonNull(metadata, "metadata");
         Objects.requireNonNull(mayPurge, "mayPurge");
+        Objects.requireNonNull(mayCompact, "mayCompact");
         if (generation < 1)
             throw new IllegalArgumentException("generation must be at least 1, not " + generation);
     }

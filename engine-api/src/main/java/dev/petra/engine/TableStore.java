@@ -125,6 +125,12 @@ public interface TableStore extends AutoCloseable {
         compact(List.of());
     }
 
+    /**
+     * Ends the compactions that were asked for and run now, a removal of old deletions included:
+     * whoever asked is told. What they had done stays done.
+     */
+    default void stopCompactions() {}
+
     /** How far the removal of old deletions is, which the store also does by itself. */
     default PurgeProgress purgeProgress() {
         return PurgeProgress.NONE;
@@ -164,6 +170,11 @@ public interface TableStore extends AutoCloseable {
 
     /** What the store holds and does now. Never blocks for long: it reads counters. */
     StoreStatistics statistics();
+
+    /** What the data files hold. Reads the properties of each, which are mostly in memory. */
+    default FileStatistics fileStatistics() {
+        return FileStatistics.NONE;
+    }
 
     /**
      * Estimates what lies in a range, for whoever splits a table into pieces of work.

@@ -121,8 +121,11 @@ class ClusterIT {
             writers.forEach(Thread::start);
             try (TestNode newcomer = other(newcomerHasTheEngine)) {
                 assertThat(content(session)).isEqualTo(expected);
+                String[] verify = {"verify", "--force", "-e", "--check-tokens", "ks", "t"};
+                assertThat(seed.process().nodetool(verify).output()).contains("does not own");
                 // From here on what the newcomer owns is only there.
                 seed.nodetool("cleanup", "ks");
+                seed.nodetool(verify);
                 assertThat(content(session)).isEqualTo(expected);
                 try (CqlSession there = newcomer.session()) {
                     assertThat(content(there)).isEqualTo(expected);

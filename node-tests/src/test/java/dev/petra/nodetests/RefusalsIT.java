@@ -133,10 +133,10 @@ class RefusalsIT {
         "relocatesstables ks t",
         "compact --partition 1 ks t",
         "forcecompact ks t 1",
-        "disableautocompaction ks t",
-        "disableautocompaction ks",
-        "verify --force --extended-verify ks t",
-        "verify --force --extended-verify --check-tokens ks t"
+        "getsstables ks t 1",
+        "getsstables --show-levels ks t 1",
+        "verify --force --rsc ks t",
+        "verify --force --check-version ks t"
     })
     void nodetool(String command) {
         NodeTool.Result result = node.process().nodetool(command.split(" "));

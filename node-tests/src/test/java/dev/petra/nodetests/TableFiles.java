@@ -53,6 +53,14 @@ record TableFiles(Path data, String keyspace, String table) {
         }
     }
 
+    static String text(Path file) {
+        try {
+            return Files.readString(file);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
     /** Copies a folder. */
     static void copy(Path from, Path to) {
         try (Stream<Path> all = Files.walk(from)) {

@@ -14,6 +14,8 @@ final class JoinPoints {
     private static final String CASSANDRA = "org.apache.cassandra.";
     private static final String CFS = CASSANDRA + "db.ColumnFamilyStore";
     private static final String SERVICE = CASSANDRA + "service.StorageService";
+    private static final String COMPACTIONS = CASSANDRA + "db.compaction.CompactionManager";
+    private static final String GAUGE = "com.codahale.metrics.Gauge";
     private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.TableAdvice$";
     private static final String VERB_ADVICE = "dev.petra.cassandra.agent.VerbAdvice$";
     private static final String NODE_ADVICE = "dev.petra.cassandra.agent.NodeAdvice$";
@@ -43,13 +45,20 @@ final class JoinPoints {
                             "setCompactionThroughputMbPerSec",
                             NODE_ADVICE + "AfterCompactionThroughput",
                             "int"),
-                    // first line: Hooks.refuse(ks, tables, "disableAutoCompaction");
+                    // before the return: Hooks.compactions(out);
+                    at(COMPACTIONS, "getCompactions", NODE_ADVICE + "Compactions"),
+                    // first line: Hooks.stopCompactions(type);
+                    at(COMPACTIONS, "stopCompaction", NODE_ADVICE + "StopCompactions", STRING),
+                    // first line: gauge = Hooks.gauge(factory.createMetricName(name).getScope(),
+                    // name, gauge);
                     at(
-                            SERVICE,
-                            "disableAutoCompaction",
-                            NODE_ADVICE + "DisableAutoCompaction",
+                            CASSANDRA + "metrics.TableMetrics",
+                            "createTableGauge",
+                            NODE_ADVICE + "TableGauge",
                             STRING,
-                            STRINGS),
+                            STRING,
+                            GAUGE,
+                            GAUGE),
 
                     // first lines: var done = Hooks.sizeEstimates(table, ranges); if (done != null)
                     // return done;
@@ -210,6 +219,8 @@ final class JoinPoints {
                     refused("relocateSSTables", "int"),
                     refused("forceCompactionForKey", CASSANDRA + "db.DecoratedKey"),
                     refused("forceCompactionKeysIgnoringGcGrace", STRINGS),
+                    refused("getSSTablesForKey", STRING, "boolean"),
+                    refused("getSSTablesForKeyWithLevel", STRING, "boolean"),
                     // first line: if (value) Hooks.refuse(this, "setNeverPurgeTombstones");
                     at(CFS, "setNeverPurgeTombstones", VERB_ADVICE + "NeverPurge", "boolean"));
 

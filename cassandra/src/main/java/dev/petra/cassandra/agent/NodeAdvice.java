@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
+import com.codahale.metrics.Gauge;
 import dev.petra.cassandra.Hooks;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -11,6 +13,7 @@ import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.metrics.MetricNameFactory;
 import org.apache.cassandra.schema.Keyspaces;
 import org.apache.cassandra.utils.Pair;
 import org.jspecify.annotations.Nullable;
@@ -48,13 +51,35 @@ final class NodeAdvice {
         }
     }
 
-    static final class DisableAutoCompaction {
-        private DisableAutoCompaction() {}
+    static final class Compactions {
+        private Compactions() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return List<Map<String, String>> shown) {
+            Hooks.compactions(shown);
+        }
+    }
+
+    static final class StopCompactions {
+        private StopCompactions() {}
 
         @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(0) String type) {
+            Hooks.stopCompactions(type);
+        }
+    }
+
+    static final class TableGauge {
+        private TableGauge() {}
+
+        // An assignment to a parameter is how an advice changes what the method around it gets.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodEnter
         static void enter(
-                @Advice.Argument(0) String keyspace, @Advice.Argument(1) String[] tables) {
-            Hooks.refuse(keyspace, tables, "disableAutoCompaction");
+                @Advice.FieldValue("factory") MetricNameFactory factory,
+                @Advice.Argument(0) String name,
+                @Advice.Argument(value = 2, readOnly = false) Gauge<?> gauge) {
+            gauge = Hooks.gauge(factory.createMetricName(name).getScope(), name, gauge);
         }
     }
 

@@ -24,7 +24,6 @@ import org.rocksdb.CompactionStyle;
  * the other only when it is opened, and both read what the other left.
  *
  * @param universal by size
- * @param automatic whether it compacts by itself
  * @param fanout leveled: how much larger each level is than the one above
  * @param fileBytes leveled: the size of a file, in bytes
  * @param fewest universal: how many files of like size are merged at least
@@ -32,15 +31,10 @@ import org.rocksdb.CompactionStyle;
  * @param tolerance universal: by how many percent sizes that are alike may differ
  */
 record CompactionShape(
-        boolean universal,
-        boolean automatic,
-        int fanout,
-        long fileBytes,
-        int fewest,
-        int most,
-        int tolerance) {
+        boolean universal, int fanout, long fileBytes, int fewest, int most, int tolerance) {
     private static final int FANOUT = 10;
-    private static final long FILE_BYTES = 64L << 20;
+    private static final int FILE_MIB = 64;
+    private static final long FILE_BYTES = (long) FILE_MIB << 20;
     private static final int FEWEST = CompactionParams.DEFAULT_MIN_THRESHOLD;
     private static final int MOST = CompactionParams.DEFAULT_MAX_THRESHOLD;
     private static final int TOLERANCE = 50;
@@ -64,37 +58,31 @@ record CompactionShape(
      * @param byDefault universal where the table has the node's default compaction
      */
     static CompactionShape of(CompactionParams table, boolean byDefault) {
-        boolean automatic = table.isEnabled();
         if (isDefault(table))
-            return new CompactionShape(
-                    byDefault, automatic, FANOUT, FILE_BYTES, FEWEST, MOST, TOLERANCE);
+            return new CompactionShape(byDefault, FANOUT, FILE_BYTES, FEWEST, MOST, TOLERANCE);
         Map<String, String> options = table.options();
         Class<?> strategy = table.klass();
         if (strategy == SizeTieredCompactionStrategy.class
                 || strategy == TimeWindowCompactionStrategy.class)
             return new CompactionShape(
                     true,
-                    automatic,
                     FANOUT,
                     FILE_BYTES,
                     Math.max(2, number(options, "min_threshold", FEWEST)),
                     Math.max(2, number(options, "max_threshold", MOST)),
                     tolerance(options.get("bucket_high")));
-        if (strategy == UnifiedCompactionStrategy.class) return unified(options, automatic);
+        if (strategy == UnifiedCompactionStrategy.class) return unified(options);
         return new CompactionShape(
                 false,
-                automatic,
                 number(options, "fanout_size", FANOUT),
-                options.containsKey("sstable_size_in_mb")
-                        ? (long) number(options, "sstable_size_in_mb", 0) << 20
-                        : FILE_BYTES,
+                (long) number(options, "sstable_size_in_mb", FILE_MIB) << 20,
                 FEWEST,
                 MOST,
                 TOLERANCE);
     }
 
     /** Of its scaling parameters, one for each level, the first: "T4", "L10", "N", or a number. */
-    private static CompactionShape unified(Map<String, String> options, boolean automatic) {
+    private static CompactionShape unified(Map<String, String> options) {
         String scaling = options.getOrDefault("scaling_parameters", "T4").split(",", 2)[0].trim();
         char kind = scaling.charAt(0);
         boolean leveled;
@@ -110,7 +98,6 @@ record CompactionShape(
         String size = options.get("target_sstable_size");
         return new CompactionShape(
                 !leveled,
-                automatic,
                 leveled ? fanout : FANOUT,
                 size == null ? FILE_BYTES : FBUtilities.parseHumanReadableBytes(size),
                 leveled ? FEWEST : fanout,
@@ -170,8 +157,7 @@ record CompactionShape(
 
     /** Sets it on options of a column family that is to be opened. */
     void applyTo(ColumnFamilyOptions family, CompactionOptionsUniversal universalOptions) {
-        family.setDisableAutoCompactions(!automatic)
-                .setMaxBytesForLevelMultiplier(fanout)
+        family.setMaxBytesForLevelMultiplier(fanout)
                 .setTargetFileSizeBase(fileBytes)
                 .setLevel0FileNumCompactionTrigger(fewest);
         if (universal)
@@ -186,7 +172,6 @@ record CompactionShape(
     /** The same for an open column family, as names and values; not whether it is universal. */
     Map<String, String> asMap() {
         Map<String, String> options = new LinkedHashMap<>();
-        options.put("disable_auto_compactions", Boolean.toString(!automatic));
         options.put("max_bytes_for_level_multiplier", Integer.toString(fanout));
         options.put("target_file_size_base", Long.toString(fileBytes));
         options.put("level0_file_num_compaction_trigger", Integer.toString(fewest));

@@ -49,7 +49,7 @@ final class Database implements AutoCloseable {
     private final Set<CompactRangeOptions> compactions =
             Collections.newSetFromMap(new IdentityHashMap<>());
 
-    private volatile boolean cancelled;
+    private volatile boolean closing;
 
     final RocksDB db;
     final ColumnFamilyHandle data;
@@ -120,7 +120,11 @@ final class Database implements AutoCloseable {
         return closed;
     }
 
-    /** Merges a range of keys, as far down as it goes. */
+    /**
+     * Merges a range of keys, as far down as it goes.
+     *
+     * @throws CompactionStoppedException if it was stopped, or the store is being closed
+     */
     void compact(
             ColumnFamilyHandle family,
             byte @Nullable [] from,
@@ -131,15 +135,17 @@ final class Database implements AutoCloseable {
                 new CompactRangeOptions()
                         .setBottommostLevelCompaction(bottommost)
                         .setExclusiveManualCompaction(false)
-                        .setAllowWriteStall(false)) {
+                        .setAllowWriteStall(false)
+                        // The compaction looks at it only if it was set before it began.
+                        .setCanceled(false)) {
             synchronized (compactions) {
-                if (cancelled) throw cancelled(null);
+                if (closing) throw new CompactionStoppedException(name, true, null);
                 compactions.add(options);
             }
             try {
                 db.compactRange(family, from, to, options);
             } catch (RocksDBException e) {
-                if (cancelled) throw cancelled(e);
+                if (options.canceled()) throw new CompactionStoppedException(name, closing, e);
                 throw e;
             } finally {
                 synchronized (compactions) {
@@ -155,30 +161,36 @@ final class Database implements AutoCloseable {
      * @throws IllegalStateException if RocksDB does not take them; none is set then
      */
     void setOptions(ColumnFamilyHandle family, Map<String, String> options) {
-        String error =
-                setOptions(
-                        db.getNativeHandle(),
-                        family.getNativeHandle(),
-                        options.keySet().toArray(String[]::new),
-                        options.values().toArray(String[]::new));
+        String error = setOptions(db, family, options);
         if (error != null)
             throw new IllegalStateException("Options of " + name + ", " + options + ": " + error);
+    }
+
+    /** The same of any database; returns why RocksDB does not take them, or null. */
+    static @Nullable String setOptions(
+            RocksDB db, ColumnFamilyHandle family, Map<String, String> options) {
+        return setOptions(
+                db.getNativeHandle(),
+                family.getNativeHandle(),
+                options.keySet().toArray(String[]::new),
+                options.values().toArray(String[]::new));
     }
 
     private static native @Nullable String setOptions(
             long db, long family, String[] keys, String[] values);
 
-    private IllegalStateException cancelled(@Nullable RocksDBException e) {
-        return new IllegalStateException("The store of " + name + " is being closed.", e);
+    /** Ends compactions that were asked for. Those who asked get an exception. */
+    void stopCompactions() {
+        synchronized (compactions) {
+            for (CompactRangeOptions options : compactions) options.setCanceled(true);
+        }
     }
 
-    /**
-     * Ends compactions that were asked for, and lets none begin: closing must not wait for them.
-     */
-    void cancelCompactions() {
+    /** The same, and lets none begin: closing must not wait for them. */
+    void endCompactions() {
         synchronized (compactions) {
-            cancelled = true;
-            for (CompactRangeOptions options : compactions) options.setCanceled(true);
+            closing = true;
+            stopCompactions();
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.FileStatistics;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -39,6 +40,19 @@ final class Figures {
         figures.put("expired", reconciler.expired());
         figures.put("rows_removed", reconciler.removed());
         return figures;
+    }
+
+    static FileStatistics files(Database database) throws RocksDBException {
+        long files = 0;
+        for (LevelMetaData level : database.db.getColumnFamilyMetaData(database.data).levels())
+            files += level.files().size();
+        Map<String, String> properties =
+                database.db.getMapProperty(database.data, "rocksdb.aggregated-table-properties");
+        return new FileStatistics(
+                files,
+                number(properties.get("raw_key_size")) + number(properties.get("raw_value_size")),
+                number(properties.get("data_size")),
+                number(properties.get("filter_size")));
     }
 
     private static void property(

@@ -31,13 +31,15 @@ import org.rocksdb.CompressionType;
  * @param blockSize bytes, before compression
  * @param bitsPerKey of the bloom filters, 0 for no filters
  * @param compaction how files are merged
+ * @param automatic whether they are merged without being asked
  */
 record FileOptions(
         CompressionType compression,
         int level,
         int blockSize,
         double bitsPerKey,
-        CompactionShape compaction) {
+        CompactionShape compaction,
+        boolean automatic) {
     /** RocksDB's name for the algorithm's own. */
     private static final int DEFAULT_LEVEL = 32767;
 
@@ -66,7 +68,7 @@ record FileOptions(
     private static final double LN_2_SQUARED = Math.log(2) * Math.log(2);
 
     /** Those of a table as it is now. */
-    static FileOptions of(TableParams table, RocksSettings settings) {
+    static FileOptions of(TableParams table, boolean automatic, RocksSettings settings) {
         CompressionParams compression = table.compression;
         ICompressor compressor = compression.getSstableCompressor();
         int chunk = compressor == null ? PLAIN_BLOCK : compression.chunkLength();
@@ -75,7 +77,13 @@ record FileOptions(
                 level(compressor, compression.getOtherOptions()),
                 settings.blockSize() > 0 ? (int) settings.blockSize() : chunk,
                 bitsPerKey(table.bloomFilterFpChance),
-                CompactionShape.of(table.compaction, settings.universal()));
+                CompactionShape.of(table.compaction, settings.universal()),
+                automatic);
+    }
+
+    /** The same, but for that. */
+    FileOptions withAutomatic(boolean other) {
+        return new FileOptions(compression, level, blockSize, bitsPerKey, compaction, other);
     }
 
     private static CompressionType type(
@@ -133,13 +141,17 @@ record FileOptions(
 
     // To RocksDB
 
-    /** Sets them on options of a column family that is to be opened; not the compaction. */
+    /**
+     * Sets them on options of a column family that is to be opened; of the compaction, only whether
+     * there is any.
+     */
     void applyTo(
             ColumnFamilyOptions family,
             BlockBasedTableConfig table,
             CompressionOptions compressionOptions,
             @Nullable BloomFilter filter) {
-        family.setCompressionType(compression)
+        family.setDisableAutoCompactions(!automatic)
+                .setCompressionType(compression)
                 // As the others.
                 .setBottommostCompressionType(CompressionType.DISABLE_COMPRESSION_OPTION)
                 .setCompressionOptions(compressionOptions.setLevel(level));
@@ -160,6 +172,7 @@ record FileOptions(
     Map<String, String> asMap(boolean blobs) {
         String name = Objects.requireNonNull(NAMES.get(compression));
         Map<String, String> options = new LinkedHashMap<>();
+        options.put("disable_auto_compactions", Boolean.toString(!automatic));
         if (!blobs) options.putAll(compaction.asMap());
         options.put("compression", name);
         options.put("compression_opts", "{level=" + level + "}");

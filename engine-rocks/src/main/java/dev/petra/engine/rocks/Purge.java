@@ -63,6 +63,7 @@ final class Purge {
     private static final Logger logger = LoggerFactory.getLogger(Purge.class);
     private static final long SLICE_BYTES = 512L << 20;
     private static final int BOTTOM_LEVEL = 6;
+    private static final long REST_NANOS = TimeUnit.MINUTES.toNanos(10);
 
     private final RocksStore store;
     private final ReentrantLock running = new ReentrantLock();
@@ -74,6 +75,9 @@ final class Purge {
 
     /** In seconds: when the last purge ended, or there was first something to purge; 0: not yet. */
     private volatile long intervalBegan;
+
+    /** Of {@link System#nanoTime}: when one in the background may begin again. */
+    private volatile long restsUntil = System.nanoTime();
 
     private volatile byte @Nullable [] resumeAt;
     private volatile Phase phase = Phase.IDLE;
@@ -129,7 +133,16 @@ final class Purge {
         store.reconciler().clock(FBUtilities.nowInSeconds(), gcBefore());
     }
 
+    /** Lets none begin in the background for a while, after one that failed or was stopped. */
+    void rest() {
+        restsUntil =
+                System.nanoTime()
+                        + Math.min(
+                                REST_NANOS, TimeUnit.SECONDS.toNanos(store.purgeIntervalSeconds()));
+    }
+
     boolean isDue() {
+        if (System.nanoTime() - restsUntil < 0) return false;
         if (resumeAt != null) return gcBefore() > 0;
         if (oldest.get() >= gcBefore()) return false;
         if (intervalBegan == 0) {

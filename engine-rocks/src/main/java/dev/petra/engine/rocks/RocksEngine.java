@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.BackgroundTask;
 import dev.petra.engine.EngineStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -12,6 +13,8 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Comparator;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -20,13 +23,34 @@ import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Cache;
 import org.rocksdb.Env;
+import org.rocksdb.HistogramType;
 import org.rocksdb.HyperClockCache;
 import org.rocksdb.Priority;
 import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.Statistics;
+import org.rocksdb.TickerType;
 import org.rocksdb.WriteBufferManager;
 
 /** What all stores of a process share. */
 final class RocksEngine implements StorageEngine {
+    private static final Map<String, TickerType> COUNTED = new LinkedHashMap<>();
+
+    static {
+        COUNTED.put("block_cache_hits", TickerType.BLOCK_CACHE_HIT);
+        COUNTED.put("block_cache_misses", TickerType.BLOCK_CACHE_MISS);
+        COUNTED.put("bloom_filter_negatives", TickerType.BLOOM_FILTER_USEFUL);
+        COUNTED.put("bloom_filter_positives", TickerType.BLOOM_FILTER_FULL_POSITIVE);
+        COUNTED.put("bloom_filter_true_positives", TickerType.BLOOM_FILTER_FULL_TRUE_POSITIVE);
+        COUNTED.put("written_bytes", TickerType.BYTES_WRITTEN);
+        COUNTED.put("log_bytes", TickerType.WAL_FILE_BYTES);
+        COUNTED.put("log_syncs", TickerType.WAL_FILE_SYNCED);
+        COUNTED.put("flushed_bytes", TickerType.FLUSH_WRITE_BYTES);
+        COUNTED.put("compaction_read_bytes", TickerType.COMPACT_READ_BYTES);
+        COUNTED.put("compaction_written_bytes", TickerType.COMPACT_WRITE_BYTES);
+        COUNTED.put("stall_microseconds", TickerType.STALL_MICROS);
+    }
+
     private final RocksSettings settings;
     private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
     private final LogSyncer syncer;
@@ -36,6 +60,9 @@ final class RocksEngine implements StorageEngine {
     final Cache cache;
     final WriteBufferManager writeBuffers;
     final CompactionThrottle throttle = new CompactionThrottle();
+
+    /** Counters, which are per core, and no histograms, which would ask for the time. */
+    final Statistics counters = new Statistics(EnumSet.allOf(HistogramType.class));
 
     RocksEngine(RocksSettings settings) {
         this.settings = settings;
@@ -150,6 +177,22 @@ final class RocksEngine implements StorageEngine {
     }
 
     @Override
+    public Map<String, Long> figures() {
+        Map<String, Long> figures = new LinkedHashMap<>();
+        COUNTED.forEach((name, ticker) -> figures.put(name, counters.getTickerCount(ticker)));
+        return figures;
+    }
+
+    @Override
+    public List<BackgroundTask> backgroundTasks() {
+        try {
+            return BackgroundTasks.now(path -> stores.get(path));
+        } catch (RocksDBException e) {
+            throw new IllegalStateException("RocksDB does not tell what it is doing", e);
+        }
+    }
+
+    @Override
     public void close() {
         synchronized (this) {
             if (closed) return;
@@ -170,6 +213,7 @@ final class RocksEngine implements StorageEngine {
         maintenance.close();
         throttle.close();
         writeBuffers.close();
+        counters.close();
         cache.close();
         if (failure instanceof Error error) throw error;
         if (failure != null) throw (RuntimeException) failure;

@@ -4,6 +4,7 @@ package dev.petra.engine.rocks;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngineProvider;
+import java.nio.file.Path;
 
 /** Opens the engine named {@value #NAME}. */
 public final class RocksEngineProvider implements StorageEngineProvider {
@@ -21,6 +22,7 @@ public final class RocksEngineProvider implements StorageEngineProvider {
     public StorageEngine open(EngineSettings settings) {
         RocksSettings read = RocksSettings.of(settings);
         NativeLibrary.load(read.nativeLibraryDirectory());
+        SelfTest.options(Path.of(read.nativeLibraryDirectory()), read.rocksdbOptions());
         return new RocksEngine(read);
     }
 }

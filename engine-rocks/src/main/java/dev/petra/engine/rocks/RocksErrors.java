@@ -6,6 +6,7 @@ import dev.petra.engine.WriteStallException;
 import java.nio.file.Path;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.sstable.CorruptSSTableException;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.Status;
@@ -71,7 +72,8 @@ final class RocksErrors {
                         + e.getMessage()
                         + ". Restore it from a snapshot, or remove the directory and repair the"
                         + " table.",
-                e);
+                // By this Cassandra's disk_failure_policy tells damage.
+                new CorruptSSTableException(e, directory.toString()));
     }
 
     /** FSError is an Error in Cassandra: thrown here, so that callers can say {@code throw}. */

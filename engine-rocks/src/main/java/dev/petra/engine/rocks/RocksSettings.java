@@ -24,6 +24,8 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  * @param purgeIntervalMillis how long at least between two removals of old deletions of one table
  * @param universal whether a table with the node's default compaction is compacted by size, not
  *     leveled
+ * @param rocksdbOptions of the column family that holds the rows, as RocksDB names them, over what
+ *     the engine sets
  * @param nativeLibraryDirectory where the native library is unpacked; must allow execution
  */
 record RocksSettings(
@@ -36,6 +38,7 @@ record RocksSettings(
         int largeCell,
         long purgeIntervalMillis,
         boolean universal,
+        Map<String, String> rocksdbOptions,
         String nativeLibraryDirectory) {
     private static final long MIB = 1L << 20;
     private static final String LEVELED = "leveled";
@@ -60,6 +63,7 @@ record RocksSettings(
                         (int) Math.min(Integer.MAX_VALUE, settings.bytes("large_cell", 16 << 10)),
                         settings.millis("purge_interval", TimeUnit.DAYS.toMillis(1)),
                         isUniversal(settings.text("compaction", LEVELED)),
+                        options(settings.text("rocksdb_options", "")),
                         settings.text(
                                 "native_library_directory", System.getProperty("java.io.tmpdir")));
         result.check();
@@ -95,8 +99,26 @@ record RocksSettings(
         all.put("large_cell", largeCell + " B");
         all.put("purge_interval", purgeIntervalMillis + " ms");
         all.put("compaction", universal ? UNIVERSAL : LEVELED);
+        all.put("rocksdb_options", rocksdbOptions.toString());
         all.put("native_library_directory", nativeLibraryDirectory);
         return all;
+    }
+
+    /** Names and values, {@code name=value; name={inner=value;inner=value}}. */
+    private static Map<String, String> options(String text) {
+        Map<String, String> options = new LinkedHashMap<>();
+        // Not where braces are open.
+        for (String option : text.split(";(?![^{]*})", -1)) {
+            if (option.isBlank()) continue;
+            int equals = option.indexOf('=');
+            if (equals < 1)
+                throw new ConfigurationException(
+                        "Setting 'rocksdb_options' has '"
+                                + option.trim()
+                                + "', but must be name=value; name=value.");
+            options.put(option.substring(0, equals).trim(), option.substring(equals + 1).trim());
+        }
+        return options;
     }
 
     private static boolean isUniversal(String compaction) {

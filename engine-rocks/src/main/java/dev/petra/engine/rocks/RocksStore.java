@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.FileStatistics;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StoreSpec;
@@ -39,6 +40,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableParams;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.Hex;
 import org.jspecify.annotations.Nullable;
@@ -133,8 +135,10 @@ final class RocksStore implements TableStore {
             WriteRoom room,
             Reconciler reconciler,
             boolean create) {
-        FileOptions files = FileOptions.of(spec.metadata().get().params, engine.settings());
-        TableOptions options = new TableOptions(engine, reconciler, files, create);
+        TableParams table = spec.metadata().get().params;
+        FileOptions files = FileOptions.of(table, table.compaction.isEnabled(), engine.settings());
+        TableOptions options =
+                new TableOptions(spec.displayName(), engine, reconciler, files, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
             RocksDB db =
@@ -152,6 +156,8 @@ final class RocksStore implements TableStore {
                             handles.get(2),
                             options.owned());
             try {
+                if (!engine.settings().rocksdbOptions().isEmpty())
+                    database.setOptions(database.data, engine.settings().rocksdbOptions());
                 return new Opened(
                         database,
                         new Catalog(database, spec.metadata().get(), room),
@@ -330,6 +336,7 @@ final class RocksStore implements TableStore {
         UpdateWriter writer = UpdateWriter.get();
         int entries = writer.encode(update, this, database.large.getID());
         if (entries == 0) return;
+        int bytes = writer.bytes();
         boolean record = UpdateWriter.hasPartitionRecord(update);
         if (record) {
             catalog().set(Catalog.Flag.PARTITION_RECORDS);
@@ -349,7 +356,7 @@ final class RocksStore implements TableStore {
         }
         if (!hasData) hasData = true;
         writes.increment();
-        bytesWritten.add(writer.bytes());
+        bytesWritten.add(bytes);
         if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
     }
 
@@ -551,7 +558,8 @@ final class RocksStore implements TableStore {
      * Files that are written from now on are as the table's options ask, which may have changed.
      */
     private void followTable() {
-        FileOptions wanted = FileOptions.of(table().params, engine.settings());
+        FileOptions wanted =
+                FileOptions.of(table().params, spec.mayCompact().getAsBoolean(), engine.settings());
         if (wanted.equals(opened.files)) return;
         synchronized (this) {
             Opened present = opened;
@@ -559,9 +567,13 @@ final class RocksStore implements TableStore {
             if (closed || full != null || wanted.equals(present.files) || !database.acquire())
                 return;
             try {
-                database.setOptions(database.data, wanted.asMap(false));
+                Map<String, String> options = wanted.asMap(false);
+                options.putAll(engine.settings().rocksdbOptions());
+                database.setOptions(database.data, options);
                 database.setOptions(database.large, wanted.asMap(true));
-                logger.info("The files of {} are written with {} from now on", name(), wanted);
+                // Cassandra lets nothing compact while it starts.
+                if (!wanted.withAutomatic(present.files.automatic()).equals(present.files))
+                    logger.info("The files of {} are written with {} from now on", name(), wanted);
                 if (wanted.compaction().universal() != present.universal)
                     logger.warn(
                             "{} is compacted {} only when it is opened next, as by a restart",
@@ -624,6 +636,15 @@ final class RocksStore implements TableStore {
     }
 
     @Override
+    public void stopCompactions() {
+        measure(
+                database -> {
+                    database.stopCompactions();
+                    return true;
+                });
+    }
+
+    @Override
     public PurgeProgress purgeProgress() {
         return measure(database -> purge.progress());
     }
@@ -679,7 +700,11 @@ final class RocksStore implements TableStore {
         if (closed || full != null) return;
         try {
             maintain(database -> purge.run(database, true));
-        } catch (IllegalStateException e) {
+        } catch (CompactionStoppedException e) {
+            purge.rest();
+            logger.info("The purge of {} ended early: {}", name(), e.getMessage());
+        } catch (RuntimeException | Error e) {
+            purge.rest();
             if (!closed) throw e;
             logger.debug("The store of {} was closed while it was purged", name(), e);
         }
@@ -791,6 +816,11 @@ final class RocksStore implements TableStore {
     }
 
     @Override
+    public FileStatistics fileStatistics() {
+        return measure(Figures::files);
+    }
+
+    @Override
     public RangeEstimate estimate(Range<Token> range) {
         return RangeSample.estimate(this, TokenRanges.of(List.of(range), partitionKeys).get(0));
     }
@@ -846,7 +876,7 @@ final class RocksStore implements TableStore {
     }
 
     private void closeDatabase(long patienceNanos) {
-        opened.database.cancelCompactions();
+        opened.database.endCompactions();
         opened.database.close(patienceNanos);
         reconciler.close();
     }

@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.Map;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.Options;
@@ -34,10 +35,47 @@ final class SelfTest {
      * @throws ConfigurationException if either does not work
      */
     static void run(Path directory) {
+        inScratch(directory, SelfTest::merge);
+    }
+
+    /**
+     * Sets options on a database of its own.
+     *
+     * @throws ConfigurationException if RocksDB does not take them
+     */
+    static void options(Path directory, Map<String, String> options) {
+        if (!options.isEmpty()) inScratch(directory, (db, reconciler) -> set(db, options));
+    }
+
+    private static void set(RocksDB db, Map<String, String> options) {
+        // One by one, to name the one that is wrong.
+        options.forEach(
+                (name, value) -> {
+                    String error =
+                            Database.setOptions(
+                                    db, db.getDefaultColumnFamily(), Map.of(name, value));
+                    if (error != null)
+                        throw new ConfigurationException(
+                                "Setting 'rocksdb_options' has "
+                                        + name
+                                        + "="
+                                        + value
+                                        + ", which RocksDB "
+                                        + RocksDB.rocksdbVersion()
+                                        + " does not take for an open table: "
+                                        + error);
+                });
+    }
+
+    private interface Trial {
+        void run(RocksDB db, Reconciler reconciler) throws RocksDBException;
+    }
+
+    private static void inScratch(Path directory, Trial trial) {
         Path database = null;
         try {
             database = Files.createTempDirectory(directory, "petra-self-test-");
-            run(database.toString());
+            inDatabase(database.toString(), trial);
         } catch (IOException | RocksDBException e) {
             throw new ConfigurationException(
                     "The engine's self-test could not be made in '"
@@ -52,23 +90,28 @@ final class SelfTest {
         }
     }
 
-    private static void run(String database) throws RocksDBException {
+    private static void inDatabase(String database, Trial trial) throws RocksDBException {
         try (Reconciler reconciler = new Reconciler();
                 Options options = new Options().setCreateIfMissing(true)) {
             reconciler.install(options, false);
-            try (RocksDB db = RocksDB.open(options, database);
-                    FlushOptions flush = new FlushOptions()) {
-                db.merge(KEY, OLDER);
-                db.merge(KEY, NEWER);
-                require("merge", Arrays.equals(db.get(KEY), NEWER) && reconciler.merges() > 0);
-                db.put(KEY, NEWER);
-                db.flush(flush);
-                reconciler.clock(2 * DELETED_AT, DELETED_AT + 1);
-                reconciler.floor(reconciler.activeFloor(), Long.MAX_VALUE);
-                db.compactRange();
-                require("purge", db.get(KEY) == null && reconciler.removed() == 1);
+            try (RocksDB db = RocksDB.open(options, database)) {
+                trial.run(db, reconciler);
             }
         }
+    }
+
+    private static void merge(RocksDB db, Reconciler reconciler) throws RocksDBException {
+        db.merge(KEY, OLDER);
+        db.merge(KEY, NEWER);
+        require("merge", Arrays.equals(db.get(KEY), NEWER) && reconciler.merges() > 0);
+        db.put(KEY, NEWER);
+        try (FlushOptions flush = new FlushOptions()) {
+            db.flush(flush);
+        }
+        reconciler.clock(2 * DELETED_AT, DELETED_AT + 1);
+        reconciler.floor(reconciler.activeFloor(), Long.MAX_VALUE);
+        db.compactRange();
+        require("purge", db.get(KEY) == null && reconciler.removed() == 1);
     }
 
     private static void require(String what, boolean worked) {

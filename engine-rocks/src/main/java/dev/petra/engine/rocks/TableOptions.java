@@ -14,7 +14,6 @@ import org.rocksdb.CompactionOptionsUniversal;
 import org.rocksdb.CompressionOptions;
 import org.rocksdb.DBOptions;
 import org.rocksdb.Env;
-import org.rocksdb.InfoLogLevel;
 import org.rocksdb.Options;
 import org.rocksdb.RocksDB;
 import org.rocksdb.WALRecoveryMode;
@@ -47,14 +46,22 @@ final class TableOptions {
     private static final double BLOB_GARBAGE = 0.5;
 
     private static final int FORMAT_VERSION = 6;
-    private static final long LOG_FILE_BYTES = 8 << 20;
     private static final long BYTES_PER_SYNC = 1 << 20;
 
     final DBOptions database;
     final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
     private final List<AutoCloseable> owned = new ArrayList<>();
 
-    TableOptions(RocksEngine engine, Reconciler reconciler, FileOptions files, boolean create) {
+    /**
+     * @param name of the table, for its log
+     * @param create whether there must be no database yet; otherwise there must be one
+     */
+    TableOptions(
+            String name,
+            RocksEngine engine,
+            Reconciler reconciler,
+            FileOptions files,
+            boolean create) {
         RocksSettings settings = engine.settings();
         this.database =
                 own(new DBOptions())
@@ -81,9 +88,9 @@ final class TableOptions {
                         .setMaxTotalWalSize(LOGS * settings.writeBuffer())
                         .setBytesPerSync(BYTES_PER_SYNC)
                         .setStatsDumpPeriodSec(0)
-                        .setInfoLogLevel(InfoLogLevel.INFO_LEVEL)
-                        .setMaxLogFileSize(LOG_FILE_BYTES)
-                        .setKeepLogFileNum(2);
+                        .setStatistics(engine.counters)
+                        .setEnableThreadTracking(true);
+        database.setLogger(own(new StoreLog(name)));
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
                         RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler, files)));

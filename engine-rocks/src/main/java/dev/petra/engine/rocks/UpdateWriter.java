@@ -216,7 +216,7 @@ final class UpdateWriter {
         return value.flipped();
     }
 
-    /** How many bytes keys and values have. */
+    /** How many bytes keys and values have; before they are asked for. */
     int bytes() {
         return isBatched() ? batch.position() : key.position() + value.position();
     }

@@ -124,6 +124,7 @@ class FileOptionsTest {
                                                                 + " 'compression_level': -3}")
                                                 .metadata()
                                                 .params,
+                                        true,
                                         engine.settings())
                                 .level())
                 .isEqualTo(-3);
@@ -237,11 +238,15 @@ class FileOptionsTest {
 
     /** Of the rows' column family, as RocksDB writes them down. */
     private String inForce() throws IOException {
+        return inForce("default");
+    }
+
+    private String inForce(String family) throws IOException {
         try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-*")) {
             Path newest = null;
             for (Path file : files) if (newest == null || file.compareTo(newest) > 0) newest = file;
             String all = Files.readString(newest);
-            int from = all.indexOf("[CFOptions \"default\"]");
+            int from = all.indexOf("[CFOptions \"" + family + "\"]");
             return all.substring(from, all.indexOf("[TableOptions", from));
         }
     }
@@ -292,6 +297,7 @@ class FileOptionsTest {
                 .contains("level0_file_num_compaction_trigger=6")
                 .contains("min_merge_width=6")
                 .contains("disable_auto_compactions=true");
+        assertThat(inForce("large")).contains("disable_auto_compactions=true");
     }
 
     @Test

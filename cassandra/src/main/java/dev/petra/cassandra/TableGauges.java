@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import com.codahale.metrics.Gauge;
+import com.google.common.cache.Cache;
+import com.google.common.cache.CacheBuilder;
+import dev.petra.engine.FileStatistics;
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiFunction;
+import org.apache.cassandra.metrics.TableMetrics;
+
+/**
+ * Those of Cassandra's gauges of a table that count its SSTables, with what an engine holds of the
+ * table added. Through them it shows wherever Cassandra sums tables up.
+ */
+final class TableGauges {
+    /** How much compaction one pending task is: about what one compaction of Cassandra's writes. */
+    private static final long TASK_BYTES = 64L << 20;
+
+    /** By the gauge's name: its value from Cassandra's own and what the engine has. */
+    private static final Map<String, BiFunction<Object, TableStores, Object>> GAUGES =
+            Map.of(
+                    "LiveSSTableCount",
+                    (stock, stores) -> (int) ((Integer) stock + files(stores).files()),
+                    "PendingCompactions",
+                    (stock, stores) -> (Integer) stock + pendingTasks(stores),
+                    "CompressionRatio",
+                    (stock, stores) -> compressionRatio((Double) stock, files(stores)),
+                    "BloomFilterDiskSpaceUsed",
+                    (stock, stores) -> (Long) stock + files(stores).filterBytes(),
+                    "EstimatedPartitionSizeHistogram",
+                    (stock, stores) ->
+                            TableMetrics.addHistogram(
+                                    (long[]) stock, sample(stores).sizes().getBuckets(false)),
+                    "EstimatedColumnCountHistogram",
+                    (stock, stores) ->
+                            TableMetrics.addHistogram(
+                                    (long[]) stock, sample(stores).cells().getBuckets(false)),
+                    "MinPartitionSize",
+                    (stock, stores) -> smaller((Long) stock, sample(stores).sizes().min()),
+                    "MaxPartitionSize",
+                    (stock, stores) -> Math.max((Long) stock, sample(stores).sizes().max()),
+                    "MeanPartitionSize",
+                    (stock, stores) ->
+                            sample(stores).isEmpty() ? stock : sample(stores).sizes().mean());
+
+    /** They cost some reads, and exporters read all gauges all the time. */
+    private static final Cache<Generation, PartitionSample> SAMPLES =
+            CacheBuilder.newBuilder().weakKeys().expireAfterWrite(10, TimeUnit.MINUTES).build();
+
+    private TableGauges() {}
+
+    /**
+     * What to register instead of one of Cassandra's gauges.
+     *
+     * @param table as keyspace.columnfamily, in an engine or not
+     */
+    @SuppressWarnings("unchecked") // A gauge's values are of one type, whatever it is.
+    static <T> Gauge<T> over(String table, String name, Gauge<T> stock) {
+        BiFunction<Object, TableStores, Object> combine = GAUGES.get(name);
+        if (combine == null) return stock;
+        return () -> {
+            T value = stock.getValue();
+            TableStores stores = TableRegistry.find(table);
+            return stores == null ? value : (T) combine.apply(value, stores);
+        };
+    }
+
+    private static FileStatistics files(TableStores stores) {
+        return stores.current().measure(TableStore::fileStatistics, FileStatistics.NONE);
+    }
+
+    private static PartitionSample sample(TableStores stores) {
+        Generation generation = stores.current();
+        PartitionSample known = SAMPLES.getIfPresent(generation);
+        if (known != null) return known;
+        PartitionSample sample = generation.measure(PartitionSample::of, PartitionSample.none());
+        if (!sample.isEmpty()) SAMPLES.put(generation, sample);
+        return sample;
+    }
+
+    private static int pendingTasks(TableStores stores) {
+        long bytes = stores.current().statistic(StoreStatistics::pendingCompactionBytes);
+        return (int) ((bytes + TASK_BYTES - 1) / TASK_BYTES);
+    }
+
+    private static Double compressionRatio(Double stock, FileStatistics files) {
+        return files.uncompressedBytes() == 0
+                ? stock
+                : (Double) ((double) files.compressedBytes() / files.uncompressedBytes());
+    }
+
+    /** 0 stands for none. */
+    private static long smaller(long stock, long ours) {
+        if (stock == 0 || ours == 0) return Math.max(stock, ours);
+        return Math.min(stock, ours);
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import org.rocksdb.InfoLogLevel;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * RocksDB's own log of one store, in Cassandra's: what it warns of, and with DEBUG for this class
+ * when the store is opened everything it tells. Called on RocksDB's threads, with its lock held.
+ */
+final class StoreLog extends org.rocksdb.Logger {
+    private static final Logger logger = LoggerFactory.getLogger(StoreLog.class);
+
+    private final String name;
+
+    StoreLog(String name) {
+        super(logger.isDebugEnabled() ? InfoLogLevel.INFO_LEVEL : InfoLogLevel.WARN_LEVEL);
+        this.name = name;
+    }
+
+    @Override
+    protected void log(InfoLogLevel level, String message) {
+        switch (level) {
+            case WARN_LEVEL -> logger.warn("{}: {}", name, message);
+            case ERROR_LEVEL, FATAL_LEVEL -> logger.error("{}: {}", name, message);
+            default -> logger.debug("{}: {}", name, message);
+        }
+    }
+}

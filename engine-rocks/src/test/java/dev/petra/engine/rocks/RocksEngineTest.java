@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
+import dev.petra.engine.BackgroundTask;
+import dev.petra.engine.FileStatistics;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.schema.TableMetadata;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.slf4j.LoggerFactory;
+
+/** What an engine tells and is told beside reads and writes. */
+class RocksEngineTest {
+    private static final long MIB = 1 << 20;
+
+    @TempDir Path directory;
+
+    /** Compacted only when that is asked for. */
+    private final TableMetadata quiet =
+            Tables.table(
+                    "CREATE TABLE t (k int PRIMARY KEY, v blob) WITH compaction = {'class':"
+                            + " 'LeveledCompactionStrategy', 'enabled': false}");
+
+    private final TableMetadata table =
+            Tables.table(
+                    "CREATE TABLE t (k int PRIMARY KEY, v blob) WITH compression = {'enabled':"
+                            + " false}");
+
+    private RocksStore open(RocksEngine engine) {
+        return Tables.open(engine, directory.resolve("1"), table);
+    }
+
+    private void fill(RocksStore store, int mib) {
+        Random random = new Random(1);
+        byte[] value = new byte[8 << 10];
+        for (int i = 0; i < mib * 128; i++) {
+            random.nextBytes(value);
+            PartitionUpdate.SimpleBuilder update = Tables.update(table, i);
+            update.row().add("v", ByteBuffer.wrap(value.clone()));
+            store.write(update.build());
+        }
+        store.flush();
+    }
+
+    private static void await(String what, BooleanSupplier seen) throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+        while (!seen.getAsBoolean()) {
+            assertThat(System.nanoTime()).describedAs(what).isLessThan(deadline);
+            TimeUnit.MILLISECONDS.sleep(5);
+        }
+    }
+
+    @Test
+    void aCompactionIsSeenWithItsProgressAndCanBeStopped() throws Exception {
+        try (RocksEngine engine = Tables.engine()) {
+            fill(Tables.open(engine, directory.resolve("1"), quiet), 16);
+            assertThat(engine.backgroundTasks()).isEmpty();
+        }
+        // Another, which has not seen these writes: they make room for flushes.
+        try (RocksEngine engine = Tables.engine()) {
+            RocksStore store = Tables.open(engine, directory.resolve("1"), quiet);
+            engine.compactionThroughput(MIB);
+            CompletableFuture<Void> compact =
+                    CompletableFuture.runAsync(() -> store.compact(List.of()));
+            await("the compaction", () -> !engine.backgroundTasks().isEmpty());
+            BackgroundTask task = engine.backgroundTasks().get(0);
+            assertThat(task.kind()).isEqualTo(BackgroundTask.Kind.COMPACTION);
+            assertThat(task.store()).isEqualTo(store.spec());
+            assertThat(task.totalBytes()).isGreaterThan(10 * MIB);
+            assertThat(task.doneBytes()).isLessThan(task.totalBytes());
+            store.stopCompactions();
+            assertThatThrownBy(() -> compact.get(30, TimeUnit.SECONDS))
+                    .hasRootCauseInstanceOf(org.rocksdb.RocksDBException.class)
+                    .hasMessageContaining("The compaction of ks.t was stopped");
+            engine.compactionThroughput(Long.MAX_VALUE);
+            store.compact(List.of());
+            await("the end", () -> engine.backgroundTasks().isEmpty());
+        }
+    }
+
+    @Test
+    void whatTheFilesHold() {
+        try (RocksEngine engine = Tables.engine()) {
+            RocksStore store = open(engine);
+            assertThat(store.fileStatistics()).isEqualTo(FileStatistics.NONE);
+            fill(store, 2);
+            FileStatistics files = store.fileStatistics();
+            assertThat(files.files()).isPositive();
+            assertThat(files.uncompressedBytes()).isBetween(2 * MIB, 3 * MIB);
+            assertThat(files.compressedBytes()).isBetween(2 * MIB, 3 * MIB);
+            assertThat(files.filterBytes()).isPositive();
+            assertThat(engine.figures().get("flushed_bytes")).isGreaterThan(2 * MIB);
+        }
+    }
+
+    @Test
+    void optionsOfRocksDbAreInForceAfterEachOpeningAndEachChange() throws IOException {
+        String settings =
+                "level0_file_num_compaction_trigger=7; compression_opts={level=3;strategy=1}";
+        for (int opening = 0; opening < 2; opening++)
+            try (RocksEngine engine =
+                    Tables.engine(Map.of("memory", "32MiB", "rocksdb_options", settings))) {
+                open(engine);
+                assertThat(inForce())
+                        .contains("level0_file_num_compaction_trigger=7")
+                        .contains("strategy=1");
+            }
+    }
+
+    private String inForce() throws IOException {
+        try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-*")) {
+            Path newest = null;
+            for (Path file : files) if (newest == null || file.compareTo(newest) > 0) newest = file;
+            String all = Files.readString(newest);
+            int from = all.indexOf("[CFOptions \"default\"]");
+            return all.substring(from, all.indexOf("[TableOptions", from));
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "nosuch=1, nosuch=1",
+        "level0_file_num_compaction_trigger=many, level0_file_num_compaction_trigger=many",
+        "comparator=x, comparator=x",
+        "level0_file_num_compaction_trigger, must be name=value",
+    })
+    void optionsThatRocksDbDoesNotTakeAreNamed(String options, String named) {
+        assertThatThrownBy(
+                        () -> Tables.engine(Map.of("memory", "32MiB", "rocksdb_options", options)))
+                .isInstanceOf(ConfigurationException.class)
+                .hasMessageContaining("rocksdb_options")
+                .hasMessageContaining(named);
+    }
+
+    /** One that is slowed down says so, with the table's name. */
+    @Test
+    void whatRocksDbWarnsOfIsInTheLog() throws Exception {
+        Logger logger = (Logger) LoggerFactory.getLogger(StoreLog.class);
+        ListAppender<ILoggingEvent> seen = new ListAppender<>();
+        seen.start();
+        logger.addAppender(seen);
+        try (RocksEngine engine =
+                Tables.engine(
+                        Map.of(
+                                "memory",
+                                "32MiB",
+                                "rocksdb_options",
+                                "level0_file_num_compaction_trigger=1;"
+                                        + "level0_slowdown_writes_trigger=1"))) {
+            RocksStore store = open(engine);
+            engine.compactionThroughput(MIB);
+            fill(store, 2);
+            fill(store, 2);
+        } finally {
+            logger.detachAppender(seen);
+        }
+        assertThat(seen.list)
+                .extracting(ILoggingEvent::getFormattedMessage)
+                .anyMatch(line -> line.startsWith("ks.t: ") && line.contains("level-0 files"));
+        assertThat(directory.resolve("1").resolve("LOG")).doesNotExist();
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Kill -9 while tables are created, written, altered, moved, truncated and dropped, each by a
+ * {@link TableOwner}: whatever was acknowledged has happened, and the statement in flight has or
+ * has not.
+ */
+class LifeKillIT {
+    private static final int KILLS = Integer.getInteger("petra.life.kills", 6);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+    private static final int TABLES = 6;
+
+    @TempDir Path directory;
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void statementsOfAnyKindSurviveAKill(boolean autoSnapshot) throws Exception {
+        System.out.println("LifeKillIT: -Dpetra.seed=" + SEED);
+        SplittableRandom random = new SplittableRandom(SEED);
+        List<TableOwner> owners = new ArrayList<>();
+        for (int t = 0; t < TABLES; t++) owners.add(new TableOwner("ks.t" + t, random.split()));
+        int kills = KILLS / 2;
+        try (TestNode node =
+                TestNode.start(
+                        directory,
+                        config ->
+                                config.yaml(
+                                                Map.of(
+                                                        "commitlog_sync",
+                                                        "batch",
+                                                        "auto_snapshot",
+                                                        autoSnapshot))
+                                        .engineParameters(
+                                                Map.of(
+                                                        "engine", "rocks",
+                                                        "memory", "128MiB",
+                                                        "write_buffer", "64KiB")))) {
+            try (CqlSession session = node.session()) {
+                TestNode.createKeyspace(session, "ks", 1);
+            }
+            for (int kill = 0; kill < kills; kill++) {
+                CqlSession session = node.session();
+                List<Thread> threads = new ArrayList<>();
+                List<Throwable> failures = new ArrayList<>();
+                for (TableOwner owner : owners) {
+                    Thread thread = new Thread(() -> owner.run(session));
+                    thread.setUncaughtExceptionHandler(
+                            (t, e) -> {
+                                synchronized (failures) {
+                                    failures.add(e);
+                                }
+                            });
+                    threads.add(thread);
+                    thread.start();
+                }
+                Thread.sleep(500 + random.nextInt(6_000));
+                node.process().kill();
+                for (Thread thread : threads) thread.join();
+                session.close();
+                for (Throwable failure : failures) throw new AssertionError(failure);
+                node.restart();
+                try (CqlSession after = node.session()) {
+                    for (TableOwner owner : owners) owner.check(after);
+                }
+            }
+        }
+        long done = owners.stream().mapToLong(TableOwner::done).sum();
+        System.out.println("LifeKillIT: " + kills + " kills, " + done + " statements");
+        assertThat(done).isGreaterThan(100L * kills);
+    }
+}
