@@ -22,7 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The dashboard asks for nothing that the Prometheus exporter does not show of a real node. */
 class ExporterIT {
     private static final Path DASHBOARD = Path.of("..", "docs", "grafana").toAbsolutePath();
-    private static final Pattern SERIES = Pattern.compile("([a-zA-Z_]+)\\{([^}]*)}");
+    private static final Pattern SERIES = Pattern.compile("([a-zA-Z_]\\w*)\\{([^}]*)}");
     private static final Pattern EXACTLY = Pattern.compile("(\\w+)=\"([^\"]*)\"");
 
     @TempDir Path directory;

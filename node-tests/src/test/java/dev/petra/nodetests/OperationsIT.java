@@ -2,6 +2,7 @@
 package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
@@ -11,6 +12,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.cql.TraceEvent;
 import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
+import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -102,6 +104,10 @@ class OperationsIT {
 
     /** Ten rows in each of some partitions. */
     private static void fill(String table, int partitions) {
+        fill(session, table, partitions);
+    }
+
+    private static void fill(CqlSession session, String table, int partitions) {
         PreparedStatement insert =
                 session.prepare("INSERT INTO ks." + table + " (p, c, v) VALUES (?, ?, ?)");
         Random random = new Random(1);
@@ -127,6 +133,10 @@ class OperationsIT {
     }
 
     private static long figure(String table, String figure) {
+        return figure(session, table, figure);
+    }
+
+    private static long figure(CqlSession session, String table, String figure) {
         return session.execute(
                         SimpleStatement.newInstance(
                                 "SELECT value FROM petra.figures WHERE keyspace_name = 'ks' AND"
@@ -239,6 +249,60 @@ class OperationsIT {
         node.nodetool("enableautocompaction", "ks", "quiet");
         await("a compaction", () -> figure("quiet", "level_0_files") < 4);
         assertThat(session.execute("SELECT * FROM ks.quiet").all()).hasSize(10);
+    }
+
+    /** Compaction is behind: its writes fail in time, and nobody else waits. */
+    @Test
+    void aStalledTableConcernsNoOther() throws Exception {
+        try (TestNode slow =
+                TestNode.start(
+                        directory.resolve("slow"),
+                        config ->
+                                config.engineParameters(
+                                        Map.of(
+                                                "engine", "rocks",
+                                                "memory", "128MiB",
+                                                "write_stall_timeout", "300ms",
+                                                "rocksdb_options",
+                                                        "level0_file_num_compaction_trigger=2;"
+                                                            + "level0_slowdown_writes_trigger=2;"
+                                                            + "level0_stop_writes_trigger=2")))) {
+            CqlSession there = slow.session();
+            TestNode.createKeyspace(there, "ks", 1);
+            for (String table : new String[] {"stalled", "other", "stock"})
+                there.execute(
+                        "CREATE TABLE ks."
+                                + table
+                                + " (p int, c int, v text, PRIMARY KEY (p, c)) WITH memtable = '"
+                                + (table.equals("stock") ? "default" : "rocks")
+                                + "' AND compression = {'enabled': false} AND compaction ="
+                                + " {'class': 'LeveledCompactionStrategy', 'enabled': false}");
+            for (int half = 0; half < 2; half++) {
+                fill(there, "stalled", 500);
+                slow.nodetool("flush", "ks", "stalled");
+            }
+            there.close();
+            slow.process().stop();
+            slow.restart();
+            there = slow.session();
+            slow.nodetool("setcompactionthroughput", "1");
+            slow.nodetool("enableautocompaction", "ks", "stalled");
+            CqlSession session = there;
+            await("the stall", () -> figure(session, "stalled", "writes_stopped") > 0);
+            assertThatThrownBy(() -> session.execute("INSERT INTO ks.stalled (p, c) VALUES (1, 1)"))
+                    .isInstanceOf(WriteFailureException.class);
+            assertThat(session.execute("SELECT * FROM ks.stalled WHERE p = 1").all()).hasSize(10);
+            for (String table : new String[] {"other", "stock"}) {
+                fill(session, table, 5);
+                slow.nodetool("flush", "ks", table);
+            }
+            // All of this while it was stalled.
+            assertThat(figure(session, "stalled", "writes_stopped")).isPositive();
+            slow.nodetool("setcompactionthroughput", "0");
+            await("its end", () -> figure(session, "stalled", "writes_stopped") == 0);
+            session.execute("INSERT INTO ks.stalled (p, c) VALUES (1, 1)");
+            session.close();
+        }
     }
 
     @Test

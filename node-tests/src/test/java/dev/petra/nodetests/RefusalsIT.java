@@ -144,6 +144,21 @@ class RefusalsIT {
         assertThat(result.output()).contains("cannot be done on table ks.t");
     }
 
+    /** Its files are no SSTables that could be named. */
+    @Test
+    void compactUserDefined() {
+        node.nodetool("flush", "ks", "t");
+        Path file =
+                TableFiles.children(TableFiles.of(node, "ks", "t").stores().resolve("1")).stream()
+                        .filter(path -> path.toString().endsWith(".sst"))
+                        .findFirst()
+                        .orElseThrow();
+        NodeTool.Result result =
+                node.process().nodetool("compact", "--user-defined", file.toString());
+        assertThat(result.exitCode()).isNotZero();
+        assertThat(result.output()).contains("Invalid sstable file");
+    }
+
     @Test
     void otherTablesAreNotConcerned() {
         for (String command :
