@@ -14,6 +14,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
+import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
@@ -106,12 +107,20 @@ public final class Hooks {
             OrphanStores.remove(
                     StartupCheck.tableDirectories(directories),
                     id -> Schema.instance.getTableMetadata(id) != null,
-                    !Schema.instance.getUserKeyspaces().isEmpty(),
+                    schemaDoubt(),
                     DatabaseDescriptor.isAutoSnapshot(),
                     Clock.Global.currentTimeMillis());
         } catch (IOException e) {
             logger.error("The data directories cannot be searched for stores of dropped tables", e);
         }
+    }
+
+    private static @Nullable String schemaDoubt() {
+        if (Schema.instance.getUserKeyspaces().isEmpty()) return "the schema has no tables at all";
+        // A crash while the tables of the schema are flushed leaves tables without columns.
+        return CassandraRelevantProperties.IGNORE_CORRUPTED_SCHEMA_TABLES.getBoolean()
+                ? "the node leaves out what it cannot read of the schema"
+                : null;
     }
 
     /** What {@code nodetool compactionstats} shows. The engines' work is added. */

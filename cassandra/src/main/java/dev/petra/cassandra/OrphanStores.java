@@ -11,6 +11,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.TableId;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -32,15 +33,15 @@ final class OrphanStores {
      *
      * @param tableDirectories all directories of tables on the node
      * @param exists whether the schema has a table
-     * @param schemaHasTables whether the schema has any table of a user. Without, it was lost
-     *     rather than emptied, and nothing is touched: a node gets its schema back from its peers
+     * @param doubt why a table may be missing in the schema and come back, as from the node's
+     *     peers; nothing is touched then. Null if what is missing was dropped
      * @param snapshot whether DROP keeps a snapshot
      * @param now for the snapshot's name, in milliseconds since 1970
      */
     static void remove(
             List<Path> tableDirectories,
             Predicate<TableId> exists,
-            boolean schemaHasTables,
+            @Nullable String doubt,
             boolean snapshot,
             long now) {
         for (Path table : tableDirectories) {
@@ -49,13 +50,11 @@ final class OrphanStores {
             StoreDirectory store = new StoreDirectory(table, Disk.REAL);
             try {
                 if (!Files.isDirectory(store.root())) continue;
-                if (store.isKept() || !schemaHasTables)
+                if (store.isKept() || doubt != null)
                     logger.warn(
-                            "{} belongs to no table of the schema. It is left alone, {}",
+                            "{} belongs to no table of the schema. It is left alone, because {}",
                             store,
-                            store.isKept()
-                                    ? "because the snapshot of the dropped table failed"
-                                    : "because the schema has no tables at all");
+                            doubt != null ? doubt : "the snapshot of the dropped table failed");
                 else finish(store, name.group(1), snapshot, now);
             } catch (IOException | RuntimeException | FSError e) {
                 logger.error(

@@ -29,7 +29,8 @@ class OrphanStoresTest {
 
     private static void remove(
             Path table, Set<TableId> schema, boolean anyTables, boolean snapshot) {
-        OrphanStores.remove(List.of(table), schema::contains, anyTables, snapshot, 5);
+        OrphanStores.remove(
+                List.of(table), schema::contains, anyTables ? null : "of a doubt", snapshot, 5);
     }
 
     @Test

@@ -60,8 +60,9 @@ final class ConfFiles {
         if (isAbsent(directory.jvmOptions())) {
             write(directory.jvmOptions(), jvmText());
         }
-        copyIfAbsent(directory.logback());
-        copyIfAbsent(directory.logbackTools());
+        copyIfAbsent(
+                config.consoleLog() ? "logback-console.xml" : "logback.xml", directory.logback());
+        copyIfAbsent("logback-tools.xml", directory.logbackTools());
     }
 
     private String jvmText() {
@@ -74,11 +75,10 @@ final class ConfFiles {
         return config.overwriteConf() || !Files.exists(file);
     }
 
-    private void copyIfAbsent(Path file) {
+    private void copyIfAbsent(String name, Path file) {
         if (!isAbsent(file)) {
             return;
         }
-        String name = file.getFileName().toString();
         try (InputStream resource = getClass().getResourceAsStream(name)) {
             Files.write(file, Objects.requireNonNull(resource, name).readAllBytes());
         } catch (IOException e) {

@@ -18,7 +18,13 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "petra",
         description = "Runs a Cassandra node with Petra in it, and talks to it.",
-        subcommands = {RunCommand.class, StopCommand.class, CqlCommand.class})
+        subcommands = {
+            RunCommand.class,
+            StopCommand.class,
+            CqlCommand.class,
+            ClusterCommand.class,
+            ContainerCommand.class
+        })
 public final class Main implements Runnable {
     /** The exit code for what a user can mend. */
     static final int FAILED = 1;

@@ -29,6 +29,7 @@ public final class NodeConfig {
     private final boolean agent;
     private final boolean overwriteConf;
     private final boolean endWithThisJvm;
+    private final boolean consoleLog;
 
     private NodeConfig(Builder builder) {
         distribution = builder.distribution;
@@ -41,6 +42,7 @@ public final class NodeConfig {
         agent = builder.agent;
         overwriteConf = builder.overwriteConf;
         endWithThisJvm = builder.endWithThisJvm;
+        consoleLog = builder.consoleLog;
     }
 
     /** Begins a node in a directory, which need not exist. */
@@ -90,6 +92,10 @@ public final class NodeConfig {
         return endWithThisJvm;
     }
 
+    boolean consoleLog() {
+        return consoleLog;
+    }
+
     /** Collects what is asked of a node; the last word on a setting counts. */
     public static final class Builder {
         private final NodeDirectory directory;
@@ -103,6 +109,7 @@ public final class NodeConfig {
         private boolean agent = true;
         private boolean overwriteConf;
         private boolean endWithThisJvm = true;
+        private boolean consoleLog;
 
         private Builder(NodeDirectory directory) {
             this.directory = directory;
@@ -226,6 +233,12 @@ public final class NodeConfig {
         /** Whether the node is stopped when the JVM that started it ends; yes by default. */
         public Builder endWithThisJvm(boolean end) {
             endWithThisJvm = end;
+            return this;
+        }
+
+        /** The log goes to the standard output, instead of a file. */
+        public Builder consoleLog() {
+            consoleLog = true;
             return this;
         }
 

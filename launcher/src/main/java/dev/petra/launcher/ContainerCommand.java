@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import com.sun.management.OperatingSystemMXBean;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+
+/**
+ * {@code petra container}: writes a node's files by the environment of its container, and the
+ * arguments of its JVM, which the image's entry point becomes then.
+ */
+@Command(
+        name = "container",
+        hidden = true,
+        description = "Configures a node by the environment; for the entry point of an image.")
+final class ContainerCommand implements Callable<Integer> {
+    @Option(names = "--dir", required = true, description = "The node's directory, a volume.")
+    private Path dir = Path.of("");
+
+    @Option(
+            names = "--arguments",
+            required = true,
+            description = "The file for the JVM's arguments.")
+    private Path arguments = Path.of("");
+
+    @Override
+    public Integer call() {
+        ContainerEnvironment environment =
+                new ContainerEnvironment(System.getenv(), memory(), address());
+        NodeConfig config = environment.config(dir);
+        NodeProcess node = new NodeProcess(config);
+        List<String> all = new ArrayList<>(node.prepareForAnotherJvm());
+        all.add("-cp");
+        all.add(node.classPath());
+        all.add("org.apache.cassandra.service.CassandraDaemon");
+        write(config.directory().conf().resolve("cassandra-rackdc.properties"), environment.rack());
+        write(
+                arguments,
+                all.stream().map(ContainerCommand::quoted).collect(Collectors.joining("\n")));
+        return 0;
+    }
+
+    /** As the JVM reads files of arguments. */
+    static String quoted(String argument) {
+        return '"' + argument.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+    }
+
+    private static void write(Path file, String text) {
+        try {
+            Files.writeString(file, text);
+        } catch (IOException e) {
+            throw new NodeException("cannot write " + file + ": " + e, e);
+        }
+    }
+
+    /** Of the container, or of the machine if it has no limit. */
+    private static long memory() {
+        return ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class)
+                .getTotalMemorySize();
+    }
+
+    private static String address() {
+        try {
+            return InetAddress.getLocalHost().getHostAddress();
+        } catch (UnknownHostException e) {
+            throw new NodeException(
+                    "the container does not know its own address: set CASSANDRA_LISTEN_ADDRESS ("
+                            + e.getMessage()
+                            + ")",
+                    e);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * What the environment of a container says of its node: the variables of Cassandra's official
+ * image, and {@code PETRA_<SETTING>} for the engine's settings.
+ */
+final class ContainerEnvironment {
+    private static final String ENGINE_SETTING = "PETRA_";
+    private static final String YAML = "PETRA_YAML";
+    private static final int LEAST_HEAP = 256;
+    private static final int MOST_HEAP = 8 << 10;
+
+    /** What the JVM needs beside heap and direct memory, and the engine at least. */
+    private static final int REST = 384;
+
+    private final Map<String, String> variables;
+    private final long memoryMebibytes;
+    private final String address;
+
+    /**
+     * @param variables by name; empty ones count as missing
+     * @param memory of the container, in bytes
+     * @param address of the container
+     */
+    ContainerEnvironment(Map<String, String> variables, long memory, String address) {
+        this.variables = new TreeMap<>(variables);
+        this.variables.values().removeIf(String::isBlank);
+        this.memoryMebibytes = memory >> 20;
+        this.address = address;
+    }
+
+    private String text(String name, String absent) {
+        return variables.getOrDefault(name, absent).strip();
+    }
+
+    /** The node's configuration, written anew at each start. */
+    NodeConfig config(Path dir) {
+        NodeConfig.Builder config =
+                NodeConfig.builder(dir)
+                        .overwriteConf(true)
+                        .endWithThisJvm(false)
+                        .consoleLog()
+                        .heap(heap())
+                        .jvmOptions(jvmOptions())
+                        .yaml(yaml());
+        Map<String, String> engine = engine();
+        if (!engine.isEmpty()) {
+            engine.put("engine", "rocks");
+            config.engineParameters(engine);
+        }
+        if (variables.containsKey(YAML)) {
+            config.yaml(own(Path.of(text(YAML, ""))));
+        }
+        return config.build();
+    }
+
+    private static Map<String, Object> own(Path file) {
+        if (!Files.isReadable(file)) {
+            throw new NodeException(YAML + " is " + file + ", which cannot be read");
+        }
+        return Yaml.read(file);
+    }
+
+    private Map<String, Object> yaml() {
+        Map<String, Object> yaml = new LinkedHashMap<>();
+        String listen = text("CASSANDRA_LISTEN_ADDRESS", "auto");
+        if (listen.equals("auto")) {
+            listen = address;
+        }
+        String broadcast = text("CASSANDRA_BROADCAST_ADDRESS", listen);
+        yaml.put("cluster_name", text("CASSANDRA_CLUSTER_NAME", "Petra"));
+        yaml.put("listen_address", listen);
+        yaml.put("broadcast_address", broadcast);
+        yaml.put("rpc_address", text("CASSANDRA_RPC_ADDRESS", "0.0.0.0"));
+        yaml.put("broadcast_rpc_address", text("CASSANDRA_BROADCAST_RPC_ADDRESS", broadcast));
+        yaml.put(
+                "endpoint_snitch",
+                text("CASSANDRA_ENDPOINT_SNITCH", "GossipingPropertyFileSnitch"));
+        yaml.put("num_tokens", number("CASSANDRA_NUM_TOKENS", 16));
+        yaml.put(
+                "seed_provider",
+                CassandraYaml.seeds(List.of(text("CASSANDRA_SEEDS", broadcast).split(",", -1))));
+        return yaml;
+    }
+
+    /** The text of {@code cassandra-rackdc.properties}. */
+    String rack() {
+        return "dc="
+                + text("CASSANDRA_DC", "datacenter1")
+                + "\nrack="
+                + text("CASSANDRA_RACK", "rack1")
+                + "\n";
+    }
+
+    /** The engine's settings: {@code PETRA_WRITE_BUFFER} is {@code write_buffer}. */
+    private Map<String, String> engine() {
+        Map<String, String> engine = new TreeMap<>();
+        variables.forEach(
+                (name, value) -> {
+                    if (name.startsWith(ENGINE_SETTING) && !name.equals(YAML)) {
+                        engine.put(
+                                name.substring(ENGINE_SETTING.length()).toLowerCase(Locale.ROOT),
+                                value.strip());
+                    }
+                });
+        return engine;
+    }
+
+    /** A quarter of the container's memory, unless {@code MAX_HEAP_SIZE} says otherwise. */
+    private HeapSize heap() {
+        HeapSize heap;
+        if (variables.containsKey("MAX_HEAP_SIZE")) {
+            try {
+                heap = HeapSize.parse(text("MAX_HEAP_SIZE", ""));
+            } catch (IllegalArgumentException e) {
+                throw new NodeException("MAX_HEAP_SIZE: " + e.getMessage(), e);
+            }
+        } else {
+            heap =
+                    new HeapSize(
+                            (int) Math.min(MOST_HEAP, Math.max(LEAST_HEAP, memoryMebibytes / 4)));
+        }
+        // Direct memory is half the heap.
+        long needed = heap.mebibytes() * 3L / 2 + REST;
+        if (needed > memoryMebibytes) {
+            throw new NodeException(
+                    "the container has "
+                            + memoryMebibytes
+                            + " MiB of memory, but a heap of "
+                            + heap.mebibytes()
+                            + " MiB with what comes beside it takes "
+                            + needed
+                            + " MiB at least: give it more memory, or set MAX_HEAP_SIZE");
+        }
+        return heap;
+    }
+
+    private String[] jvmOptions() {
+        List<String> options = new ArrayList<>();
+        for (String name : new String[] {"JVM_OPTS", "JVM_EXTRA_OPTS"}) {
+            for (String option : text(name, "").split("\\s+", -1)) {
+                if (!option.isEmpty()) {
+                    options.add(option);
+                }
+            }
+        }
+        return options.toArray(String[]::new);
+    }
+
+    private int number(String name, int absent) {
+        String value = text(name, Integer.toString(absent));
+        try {
+            return Integer.parseInt(value);
+        } catch (NumberFormatException e) {
+            throw new NodeException(name + " is '" + value + "', which is no number", e);
+        }
+    }
+}
