@@ -100,8 +100,11 @@ final class TableOwner {
             int key = random.nextInt(200);
             rows.remove(key);
             execute(session, "DELETE FROM " + table + " WHERE k = " + key, known.with(rows));
-        } else if (choice < 986) truncate(session);
-        else if (choice < 990)
+        } else if (choice < 986) {
+            // Cassandra's own is not safe: its SSTables are gone before it says so, and without
+            // them whatever the commit log still has is replayed.
+            if (known.memtable.equals(ENGINE)) truncate(session);
+        } else if (choice < 990)
             execute(
                     session,
                     "DROP TABLE " + table,

@@ -14,6 +14,8 @@ import com.datastax.oss.driver.api.core.cql.Statement;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Owns a partition and writes rows 0, 1, 2, … one behind the other; every tenth step deletes the
@@ -32,6 +34,7 @@ final class Writer extends Thread {
     private final PreparedStatement delete;
     private volatile int acknowledged = -1;
     private volatile boolean halted;
+    private boolean persistent;
     private volatile DriverException failure;
 
     /** Prepares its statements; the table has the columns of {@link #table}. */
@@ -61,6 +64,12 @@ final class Writer extends Thread {
         return acknowledged;
     }
 
+    /** Tries a step again until it is done, instead of ending with the first that fails. */
+    Writer persistent() {
+        persistent = true;
+        return this;
+    }
+
     /** What ended it, or null. */
     DriverException failure() {
         return failure;
@@ -74,15 +83,29 @@ final class Writer extends Thread {
     @Override
     public void run() {
         try {
-            for (int step = 0; !halted; step++) {
-                session.execute(statement(step));
-                acknowledged = step;
+            for (int step = 0; !halted; ) {
+                if (!isDone(step)) continue;
+                acknowledged = step++;
                 started.countDown();
             }
         } catch (DriverException e) {
             // The node was killed: the step in flight may or may not be there.
             failure = e;
             started.countDown();
+        }
+    }
+
+    private boolean isDone(int step) {
+        try {
+            session.execute(statement(step));
+            // For hours, perhaps, on a machine with other work.
+            if (persistent) LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+            return true;
+        } catch (DriverException e) {
+            if (!persistent) throw e;
+            // A node may be gone for a while.
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(100));
+            return false;
         }
     }
 
