@@ -30,6 +30,7 @@ import picocli.CommandLine.Spec;
         })
 final class ClusterCommand implements Runnable {
     private static final Duration BOOT = Duration.ofMinutes(10);
+    private static final Duration RING = Duration.ofMinutes(2);
     private static final Duration STOP = Duration.ofSeconds(90);
     private static final int FIRST_JMX_PORT = 7199;
     private static final int MOST = 100;
@@ -83,6 +84,7 @@ final class ClusterCommand implements Runnable {
                 start(where.dir, number, heap);
             }
         }
+        awaitRing(where.dir);
         return 0;
     }
 
@@ -90,6 +92,7 @@ final class ClusterCommand implements Runnable {
     int add(@Mixin Where where) {
         List<Integer> present = required(where.dir);
         start(where.dir, present.get(present.size() - 1) + 1, null);
+        awaitRing(where.dir);
         return 0;
     }
 
@@ -161,6 +164,33 @@ final class ClusterCommand implements Runnable {
         say(
                 "node %d: CQL is open on %s:%d (pid %d, log %s)",
                 number, node.address(), node.nativePort(), node.pid(), node.logFile());
+    }
+
+    /** A change of the schema reaches only nodes that are known to be up. */
+    private static void awaitRing(Path dir) {
+        List<Integer> running =
+                present(dir).stream().filter(number -> isRunning(dir, number)).toList();
+        long deadline = System.nanoTime() + RING.toNanos();
+        for (int number : running) {
+            while (up(dir, number) < running.size()) {
+                if (System.nanoTime() > deadline) {
+                    throw new NodeException(
+                            "node %d does not see %d nodes up after %d s; see its log"
+                                    .formatted(number, running.size(), RING.toSeconds()));
+                }
+            }
+        }
+    }
+
+    /** How many nodes one sees up. */
+    private static long up(Path dir, int number) {
+        NodeDirectory directory = new NodeDirectory(directory(dir, number));
+        return new NodeTool(Distribution.fromSystemProperty(), directory)
+                .run("status")
+                .output()
+                .lines()
+                .filter(line -> line.startsWith("UN "))
+                .count();
     }
 
     private void stop(Path dir, int number) {

@@ -18,12 +18,21 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Pattern;
 import java.util.stream.StreamSupport;
 
 /** A connection to one node and to no other of its cluster, so that it shows what that node has. */
 public final class CqlClient implements AutoCloseable {
     private static final int EXCERPT = 120;
+    private static final Duration AGREEMENT = Duration.ofSeconds(10);
+    private static final Pattern SCHEMA_CHANGE =
+            Pattern.compile("\\s*(CREATE|ALTER|DROP)\\s", Pattern.CASE_INSENSITIVE);
     private static final Duration CONNECT_AT_MOST = Duration.ofMinutes(1);
 
     private final CqlSession session;
@@ -61,6 +70,11 @@ public final class CqlClient implements AutoCloseable {
             ResultSet result = session.execute(statement);
             ColumnDefinitions columns = result.getColumnDefinitions();
             warn(result.getExecutionInfo(), warnings);
+            if (SCHEMA_CHANGE.matcher(statement).lookingAt() && !awaitAgreement()) {
+                warnings.println(
+                        "Warning: the nodes do not have the same schema yet; some may be down");
+                warnings.flush();
+            }
             if (columns.size() == 0) {
                 return;
             }
@@ -85,6 +99,29 @@ public final class CqlClient implements AutoCloseable {
             writer.end();
         } catch (DriverException | IllegalArgumentException e) {
             throw new CqlException(e.getMessage() + "\n  in: " + excerpt(statement), e);
+        }
+    }
+
+    /**
+     * Waits until all nodes have the same schema. The driver asks only those that it would talk to.
+     */
+    private boolean awaitAgreement() {
+        long deadline = System.nanoTime() + AGREEMENT.toNanos();
+        while (true) {
+            Set<UUID> versions = new HashSet<>();
+            for (String table : new String[] {"system.local", "system.peers_v2"}) {
+                for (Row row : session.execute("SELECT schema_version FROM " + table)) {
+                    // Null for a node that has just come.
+                    versions.add(row.getUuid(0));
+                }
+            }
+            if (versions.size() == 1) {
+                return true;
+            }
+            if (System.nanoTime() > deadline) {
+                return false;
+            }
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(100));
         }
     }
 
