@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
@@ -26,6 +27,7 @@ final class TableRegistry {
     private record Entry(ColumnFamilyStore owner, TableStores stores, DiskSpace space) {}
 
     private static final Map<Key, Entry> tables = new HashMap<>();
+    private static final Map<String, TableStores> names = new ConcurrentHashMap<>();
 
     private TableRegistry() {}
 
@@ -55,7 +57,7 @@ final class TableRegistry {
                 entry.space().end();
             }
             TableStores stores = open(cfs, engine);
-            tables.put(key, new Entry(cfs, stores, new DiskSpace(cfs)));
+            put(key, new Entry(cfs, stores, new DiskSpace(cfs)));
             return stores.current();
         }
         if (!Truncation.isRunning())
@@ -78,7 +80,13 @@ final class TableRegistry {
         Entry entry = tables.get(key(cfs));
         if (entry == null || entry.owner() != cfs) return;
         tables.remove(key(cfs));
+        names.remove(entry.stores().displayName(), entry.stores());
         entry.space().end();
+    }
+
+    private static void put(Key key, Entry entry) {
+        tables.put(key, entry);
+        names.put(entry.stores().displayName(), entry.stores());
     }
 
     /** Whether no table is in an engine. */
@@ -183,7 +191,7 @@ final class TableRegistry {
             stores.deleteDirectory();
             return;
         }
-        tables.put(key(cfs), new Entry(cfs, stores, new DiskSpace(cfs)));
+        put(key(cfs), new Entry(cfs, stores, new DiskSpace(cfs)));
         PetraMemtable memtable = factory.memtable(cfs, stores.current());
         cfs.getTracker().switchMemtable(false, memtable);
         cfs.getTracker().markFlushing(memtable);
@@ -212,11 +220,9 @@ final class TableRegistry {
         if (!tables.containsKey(key(cfs))) stores.deleteDirectory();
     }
 
-    /** The stores of a table, by keyspace.columnfamily, or null if it has none. */
-    static synchronized @Nullable TableStores find(String name) {
-        for (Entry entry : tables.values())
-            if (entry.stores().displayName().equals(name)) return entry.stores();
-        return null;
+    /** The stores of a table, by keyspace.columnfamily, or null if it has none. Never blocks. */
+    static @Nullable TableStores find(String name) {
+        return names.get(name);
     }
 
     /** The stores of a table, or null if it has none. */

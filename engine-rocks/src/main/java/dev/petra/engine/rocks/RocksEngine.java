@@ -18,6 +18,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
@@ -55,6 +58,8 @@ final class RocksEngine implements StorageEngine {
     private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
     private final LogSyncer syncer;
     private final Maintenance maintenance;
+    private final ReadWriteLock freeing = new ReentrantReadWriteLock();
+    private boolean freed;
     private boolean closed;
 
     final Cache cache;
@@ -173,20 +178,33 @@ final class RocksEngine implements StorageEngine {
     public EngineStatistics statistics() {
         long buffers = 0;
         for (RocksStore store : stores.values()) buffers += store.memoryBytes();
-        return new EngineStatistics(stores.size(), settings.memory(), cache.getUsage(), buffers);
+        return new EngineStatistics(
+                stores.size(), settings.memory(), whileThere(cache::getUsage), buffers);
     }
 
     @Override
     public Map<String, Long> figures() {
         Map<String, Long> figures = new LinkedHashMap<>();
-        COUNTED.forEach((name, ticker) -> figures.put(name, counters.getTickerCount(ticker)));
+        COUNTED.forEach(
+                (name, ticker) ->
+                        figures.put(name, whileThere(() -> counters.getTickerCount(ticker))));
         return figures;
+    }
+
+    /** A figure of a native object; 0 when it is gone. Metrics are read to the very end. */
+    private long whileThere(LongSupplier figure) {
+        freeing.readLock().lock();
+        try {
+            return freed ? 0 : figure.getAsLong();
+        } finally {
+            freeing.readLock().unlock();
+        }
     }
 
     @Override
     public List<BackgroundTask> backgroundTasks() {
         try {
-            return BackgroundTasks.now(path -> stores.get(path));
+            return BackgroundTasks.now(path -> stores.get(normalized(path)));
         } catch (RocksDBException e) {
             throw new IllegalStateException("RocksDB does not tell what it is doing", e);
         }
@@ -211,11 +229,21 @@ final class RocksEngine implements StorageEngine {
         }
         syncer.close();
         maintenance.close();
-        throttle.close();
-        writeBuffers.close();
-        counters.close();
-        cache.close();
+        free();
         if (failure instanceof Error error) throw error;
         if (failure != null) throw (RuntimeException) failure;
+    }
+
+    private void free() {
+        freeing.writeLock().lock();
+        try {
+            freed = true;
+            throttle.close();
+            writeBuffers.close();
+            counters.close();
+            cache.close();
+        } finally {
+            freeing.writeLock().unlock();
+        }
     }
 }

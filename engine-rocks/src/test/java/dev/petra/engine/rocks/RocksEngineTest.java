@@ -97,6 +97,18 @@ class RocksEngineTest {
         }
     }
 
+    /** As exporters do while a node ends. */
+    @Test
+    void figuresOfAClosedEngineAreZero() {
+        RocksEngine engine = Tables.engine();
+        fill(open(engine), 1);
+        assertThat(engine.figures().get("written_bytes")).isPositive();
+        engine.close();
+        assertThat(engine.figures().values()).containsOnly(0L);
+        assertThat(engine.statistics().cacheBytes()).isZero();
+        assertThat(engine.backgroundTasks()).isEmpty();
+    }
+
     @Test
     void whatTheFilesHold() {
         try (RocksEngine engine = Tables.engine()) {
