@@ -36,7 +36,7 @@ final class MainTest {
     @ValueSource(
             strings = {
                 "",
-                "bogus",
+                "xyzzy",
                 "run --bogus",
                 "run extra",
                 "run --port x",
@@ -44,7 +44,11 @@ final class MainTest {
                 "stop --timeout 5",
                 "cql",
                 "cql a -f b",
-                "cql --bogus a"
+                "cql --bogus a",
+                "cluster",
+                "cluster up --nodes 0",
+                "cluster decommission",
+                "cluster decommission x"
             })
     void aWrongCommandLineIsAnErrorWithoutAStackTrace(String line) {
         int exitCode = petra.execute(line.isEmpty() ? new String[0] : line.split(" ", -1));

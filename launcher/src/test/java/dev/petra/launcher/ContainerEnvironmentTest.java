@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class ContainerEnvironmentTest {
+    private static final long GIB = 1L << 30;
+
+    @TempDir Path directory;
+
+    private NodeConfig config(Map<String, String> variables, long memory) {
+        return new ContainerEnvironment(variables, memory, "10.0.0.7").config(directory);
+    }
+
+    @Test
+    void withoutVariablesANodeIsItsOwnSeed() {
+        NodeConfig config = config(Map.of(), 4 * GIB);
+        assertThat(config.yaml())
+                .containsEntry("cluster_name", "Petra")
+                .containsEntry("listen_address", "10.0.0.7")
+                .containsEntry("rpc_address", "0.0.0.0")
+                .containsEntry("broadcast_rpc_address", "10.0.0.7")
+                .containsEntry("seed_provider", CassandraYaml.seeds(List.of("10.0.0.7")));
+        assertThat(config.heap()).contains(new HeapSize(1024));
+        assertThat(new ContainerEnvironment(Map.of(), GIB, "a").rack())
+                .isEqualTo("dc=datacenter1\nrack=rack1\n");
+    }
+
+    @Test
+    void variablesAreThoseOfTheOfficialImage() {
+        NodeConfig config =
+                config(
+                        Map.of(
+                                "CASSANDRA_CLUSTER_NAME", "test",
+                                "CASSANDRA_SEEDS", "a,b",
+                                "CASSANDRA_BROADCAST_ADDRESS", "1.2.3.4",
+                                "CASSANDRA_NUM_TOKENS", "8",
+                                "MAX_HEAP_SIZE", "512M",
+                                "JVM_EXTRA_OPTS", "-Dx=1  -Dy=2",
+                                "PETRA_WRITE_BUFFER", "8MiB"),
+                        4 * GIB);
+        assertThat(config.yaml())
+                .containsEntry("cluster_name", "test")
+                .containsEntry("seed_provider", CassandraYaml.seeds(List.of("a", "b")))
+                .containsEntry("listen_address", "10.0.0.7")
+                .containsEntry("broadcast_address", "1.2.3.4")
+                .containsEntry("broadcast_rpc_address", "1.2.3.4")
+                .containsEntry("num_tokens", 8);
+        assertThat(config.yaml().toString()).contains("write_buffer=8MiB").contains("engine=rocks");
+        assertThat(config.heap()).contains(new HeapSize(512));
+        assertThat(config.jvmOptions()).containsExactly("-Dx=1", "-Dy=2");
+    }
+
+    @Test
+    void onesOwnYamlHasTheLastWord() throws IOException {
+        Path own = directory.resolve("own.yaml");
+        Files.writeString(own, "num_tokens: 1\n");
+        NodeConfig config =
+                config(Map.of("PETRA_YAML", own.toString(), "CASSANDRA_NUM_TOKENS", "8"), 4 * GIB);
+        assertThat(config.yaml()).containsEntry("num_tokens", 1);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1, 256", "2, 512", "16, 4096", "256, 8192"})
+    void theHeapFollowsTheContainersMemory(long gib, int heap) {
+        assertThat(config(Map.of(), gib * GIB).heap()).contains(new HeapSize(heap));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "MAX_HEAP_SIZE, lots, MAX_HEAP_SIZE",
+        "MAX_HEAP_SIZE, 2G, the container has 2048 MiB",
+        "CASSANDRA_NUM_TOKENS, many, CASSANDRA_NUM_TOKENS is 'many'",
+        "PETRA_YAML, /nowhere, PETRA_YAML is /nowhere"
+    })
+    void whatIsWrongIsNamed(String variable, String value, String message) {
+        assertThatThrownBy(() -> config(Map.of(variable, value), 2 * GIB))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining(message);
+    }
+
+    @Test
+    void tooLittleMemoryIsNamed() {
+        assertThatThrownBy(() -> config(Map.of(), GIB / 2))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("the container has 512 MiB of memory");
+    }
+
+    @Test
+    void argumentsAreQuotedAsTheJvmReadsThem() {
+        assertThat(ContainerCommand.quoted("-Da=b \"c\" \\d"))
+                .isEqualTo("\"-Da=b \\\"c\\\" \\\\d\"");
+    }
+}
