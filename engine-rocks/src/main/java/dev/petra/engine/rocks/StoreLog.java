@@ -12,6 +12,9 @@ import org.slf4j.LoggerFactory;
 final class StoreLog extends org.rocksdb.Logger {
     private static final Logger logger = LoggerFactory.getLogger(StoreLog.class);
 
+    /** Said of the end of each log that was written over another, when a store is opened. */
+    private static final String EXPECTED = "possibly recycled";
+
     private final String name;
 
     StoreLog(String name) {
@@ -21,6 +24,11 @@ final class StoreLog extends org.rocksdb.Logger {
 
     @Override
     protected void log(InfoLogLevel level, String message) {
+        if (message.contains(EXPECTED)) logger.debug("{}: {}", name, message);
+        else log(message, level);
+    }
+
+    private void log(String message, InfoLogLevel level) {
         switch (level) {
             case WARN_LEVEL -> logger.warn("{}: {}", name, message);
             case ERROR_LEVEL, FATAL_LEVEL -> logger.error("{}: {}", name, message);
