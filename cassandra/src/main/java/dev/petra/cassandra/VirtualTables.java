@@ -3,11 +3,15 @@ package dev.petra.cassandra;
 
 import dev.petra.engine.EngineStatistics;
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.util.Date;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
+import java.util.function.Function;
+import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.BooleanType;
 import org.apache.cassandra.db.marshal.CompositeType;
 import org.apache.cassandra.db.marshal.DoubleType;
@@ -107,36 +111,43 @@ final class VirtualTables {
     }
 
     private static VirtualTable engineFigures() {
-        return new Table(
-                table("engine_figures", "the engines' own figures, on this node")
-                        .addPartitionKeyColumn("engine", UTF8Type.instance)
-                        .addClusteringColumn("figure", UTF8Type.instance)
-                        .addRegularColumn("value", LongType.instance)
-                        .build(),
-                result ->
-                        Engines.forEach(
-                                (key, engine) ->
-                                        engine.figures()
-                                                .forEach(
-                                                        (figure, value) ->
-                                                                result.row(key.toString(), figure)
-                                                                        .column("value", value))));
+        return ofEachEngine(
+                "engine_figures",
+                "the engines' own figures, on this node",
+                "figure",
+                LongType.instance,
+                StorageEngine::figures);
     }
 
     private static VirtualTable settings() {
+        return ofEachEngine(
+                "settings",
+                "settings in force of this node's storage engines",
+                "name",
+                UTF8Type.instance,
+                StorageEngine::settingsInForce);
+    }
+
+    /** Whatever an engine has by name. */
+    private static <T> VirtualTable ofEachEngine(
+            String name,
+            String comment,
+            String key,
+            AbstractType<T> type,
+            Function<StorageEngine, Map<String, T>> values) {
         return new Table(
-                table("settings", "settings in force of this node's storage engines")
+                table(name, comment)
                         .addPartitionKeyColumn("engine", UTF8Type.instance)
-                        .addClusteringColumn("name", UTF8Type.instance)
-                        .addRegularColumn("value", UTF8Type.instance)
+                        .addClusteringColumn(key, UTF8Type.instance)
+                        .addRegularColumn("value", type)
                         .build(),
                 result ->
                         Engines.forEach(
-                                (key, engine) ->
-                                        engine.settingsInForce()
+                                (engine, storage) ->
+                                        values.apply(storage)
                                                 .forEach(
-                                                        (name, value) ->
-                                                                result.row(key.toString(), name)
+                                                        (each, value) ->
+                                                                result.row(engine.toString(), each)
                                                                         .column("value", value))));
     }
 
