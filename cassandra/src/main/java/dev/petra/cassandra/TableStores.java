@@ -22,6 +22,7 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.StorageService;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -180,9 +181,10 @@ final class TableStores {
     /** As the table's options say, or since then {@code nodetool disableautocompaction}. */
     private boolean mayCompact() {
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(metadata.id);
-        return cfs == null
-                ? metadata.get().params.compaction.isEnabled()
-                : !cfs.isAutoCompactionDisabled();
+        // While it starts, Cassandra lets no table compact.
+        if (cfs == null || !StorageService.instance.isDaemonSetupCompleted())
+            return metadata.get().params.compaction.isEnabled();
+        return !cfs.isAutoCompactionDisabled();
     }
 
     /** Creates the store of a generation without one, for its first write. */

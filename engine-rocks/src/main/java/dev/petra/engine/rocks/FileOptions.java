@@ -81,11 +81,6 @@ record FileOptions(
                 automatic);
     }
 
-    /** The same, but for that. */
-    FileOptions withAutomatic(boolean other) {
-        return new FileOptions(compression, level, blockSize, bitsPerKey, compaction, other);
-    }
-
     private static CompressionType type(
             @Nullable ICompressor compressor, Map<String, String> options) {
         if (compressor == null) return CompressionType.NO_COMPRESSION;

@@ -571,9 +571,7 @@ final class RocksStore implements TableStore {
                 options.putAll(engine.settings().rocksdbOptions());
                 database.setOptions(database.data, options);
                 database.setOptions(database.large, wanted.asMap(true));
-                // Cassandra lets nothing compact while it starts.
-                if (!wanted.withAutomatic(present.files.automatic()).equals(present.files))
-                    logger.info("The files of {} are written with {} from now on", name(), wanted);
+                logger.info("The files of {} are written with {} from now on", name(), wanted);
                 if (wanted.compaction().universal() != present.universal)
                     logger.warn(
                             "{} is compacted {} only when it is opened next, as by a restart",
