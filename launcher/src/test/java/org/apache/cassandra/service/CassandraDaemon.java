@@ -2,6 +2,7 @@
 package org.apache.cassandra.service;
 
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,8 +20,10 @@ public final class CassandraDaemon {
             System.err.println("this fake ends at once");
             System.exit(3);
         }
-        try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
-            System.out.println("listening on " + socket);
+        try (ServerSocket socket = new ServerSocket()) {
+            // Before the port opens: then whoever connects can read it.
+            System.out.println("listening on " + port);
+            socket.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
             new CountDownLatch(1).await();
         }
     }
