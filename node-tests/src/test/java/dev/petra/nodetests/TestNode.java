@@ -12,6 +12,7 @@ import dev.petra.launcher.NodeProcess;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -20,12 +21,15 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 
 /** One real node on loopback with ports of its own, and sessions to it. */
 final class TestNode implements AutoCloseable {
     private static final Duration BOOT = Duration.ofMinutes(3);
     private static final String ADDRESS = "127.0.0.1";
+    private static final AtomicInteger NEXT_PORT =
+            new AtomicInteger(16_000 + 4_000 * Integer.getInteger("petra.fork", 1));
 
     private final NodeProcess process;
 
@@ -44,6 +48,8 @@ final class TestNode implements AutoCloseable {
                         .heap("512MiB")
                         .engineParameters(Map.of("engine", "rocks", "memory", "128MiB"))
                         .fastRing()
+                        // Lives for seconds: the better compiler would take half of all its work.
+                        .jvmOptions("-XX:TieredStopAtLevel=1")
                         .endWithThisJvm(true);
         TestNode node = new TestNode(options.apply(config).build());
         node.restart();
@@ -54,11 +60,22 @@ final class TestNode implements AutoCloseable {
         return start(directory, UnaryOperator.identity());
     }
 
+    /**
+     * A port that nothing uses and that is given out once: a node that is started again must find
+     * it free. Below those that the system gives to clients, and another range in each JVM of
+     * tests.
+     */
     static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
+        while (true) {
+            int port = NEXT_PORT.getAndIncrement();
+            try (ServerSocket socket =
+                    new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return socket.getLocalPort();
+            } catch (BindException taken) {
+                // The next one, then.
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
     }
 
