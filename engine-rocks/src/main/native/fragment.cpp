@@ -306,6 +306,7 @@ void writeRow(const Row& row, Buffer& out) {
     if (!row.liveness.empty()) head |= ROW_LIVENESS;
     if (row.liveness.expiring()) head |= ROW_EXPIRING;
     if (!row.deletion.live()) head |= ROW_DELETION;
+    if (row.shadowable) head |= ROW_SHADOWABLE;
     if (row.hasClustering) head |= ROW_CLUSTERING;
     Fragment fragment(out, head);
     putFixed64(out, static_cast<uint64_t>(base));

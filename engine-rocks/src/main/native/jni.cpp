@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks: Reconciler, Cursor and Database.
+// The native methods of dev.petra.engine.rocks: Reconciler, Cursor, Database and PartFile.
 #include <jni.h>
 
 #include "store.h"
@@ -133,4 +133,35 @@ extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_Database_setOpt
     jstring result = env->NewStringUTF(error);
     free(error);
     return result;
+}
+
+extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_PartFile_copy(
+        JNIEnv* env, jclass, jlong iterator, jlong writer, jboolean merge, jbyteArray until,
+        jlong mostBytes, jintArray ids, jobjectArray last) {
+    Buffer bound;
+    if (until != nullptr) copy(env, until, bound);
+    Array<uint32_t> numbers;
+    Copy what;
+    what.iterator = reinterpret_cast<void*>(iterator);
+    what.writer = reinterpret_cast<void*>(writer);
+    what.merge = merge != 0;
+    what.until = Slice{bound.begin(), bound.size()};
+    what.mostBytes = static_cast<uint64_t>(mostBytes);
+    if (ids != nullptr) {
+        jsize count = env->GetArrayLength(ids);
+        numbers.resize(static_cast<size_t>(count) + 1);  // never null
+        env->GetIntArrayRegion(ids, 0, count, reinterpret_cast<jint*>(numbers.begin()));
+        what.ids = numbers.begin();
+        what.idCount = static_cast<size_t>(count);
+    }
+    Buffer key;
+    char* error = copySorted(what, &key);
+    if (error != nullptr) {
+        jstring result = env->NewStringUTF(error);
+        free(error);
+        return result;
+    }
+    if (key.size() > 0)
+        env->SetObjectArrayElement(last, 0, bytes(env, key.begin(), key.size()));
+    return nullptr;
 }

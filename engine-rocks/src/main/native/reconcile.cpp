@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reconcile.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace petra {
@@ -569,6 +570,41 @@ Verdict purge(Slice value, const PurgeLimits& limits, Scratch& scratch, PurgeCou
         default:
             return Verdict::MALFORMED;
     }
+}
+
+bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch) {
+    scratch.begin();
+    scratch.out.reserve(1);  // never null, not even for nothing
+    Reader in(value.data, value.data + value.size);
+    const uint8_t* from = in.at();
+    uint8_t head = 0;
+    Reader body{nullptr, nullptr};
+    for (; nextFragment(in, &head, &body); from = in.at()) {
+        if ((head & KIND_MASK) != ROW) {
+            PartitionRecord partition;
+            RangeRecord range;
+            if (!parsePartition(head, body, &partition) && !parseRange(head, body, &range))
+                return false;
+            scratch.out.append(from, static_cast<size_t>(in.at() - from));
+            continue;
+        }
+        Row& row = scratch.next;
+        if (!parseRow(head, body, &row)) return false;
+        Column* columns = row.columns.begin();
+        for (size_t i = 0; i < row.columns.size(); i++) {
+            uint64_t id = columns[i].number >> 1;
+            if (id >= count) return false;
+            columns[i].number =
+                    static_cast<uint64_t>(ids[id]) << 1 | (columns[i].number & COLUMN_COMPLEX);
+        }
+        std::sort(columns, columns + row.columns.size(), [](const Column& a, const Column& b) {
+            return a.number < b.number;
+        });
+        for (size_t i = 1; i < row.columns.size(); i++)
+            if (columns[i].number == columns[i - 1].number) return false;
+        writeRow(row, scratch.out);
+    }
+    return in.ok();
 }
 
 }  // namespace petra

@@ -52,6 +52,14 @@ struct PurgeCounts {
  */
 bool merge(const Slice* values, size_t count, Scratch& scratch);
 
+/**
+ * Rewrites a value for a store that has other ids of columns, into scratch.out.
+ *
+ * @param ids what each column's id becomes
+ * @return false if bytes are malformed, or a column has none
+ */
+bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch);
+
 enum class Verdict { KEEP, CHANGE, REMOVE, MALFORMED };
 
 /** Purges a value; the new one is in scratch.out if the verdict is CHANGE. */

@@ -139,13 +139,19 @@ struct Api {
     void (*previous)(void*);
     const char* (*key)(const void*, size_t*);
     const char* (*value)(const void*, size_t*);
+    void (*sstPut)(void*, const char*, size_t, const char*, size_t, char**);
+    void (*sstMerge)(void*, const char*, size_t, const char*, size_t, char**);
+    void (*sstSize)(void*, uint64_t*);
 };
 
-/** The C API's own: rocksdb_iterator_t, rocksdb_t, rocksdb_column_family_handle_t. */
+/** The C API's own: rocksdb_iterator_t, rocksdb_t, rocksdb_sstfilewriter_t, and so on. */
 struct Iterator {
     void* rep;
 };
 struct Db {
+    void* rep;
+};
+struct SstWriter {
     void* rep;
 };
 struct Family {
@@ -297,6 +303,9 @@ const char* bind(void* env) {
     find(library, "rocksdb_iter_prev", &api.previous);
     find(library, "rocksdb_iter_key", &api.key);
     find(library, "rocksdb_iter_value", &api.value);
+    find(library, "rocksdb_sstfilewriter_put", &api.sstPut);
+    find(library, "rocksdb_sstfilewriter_merge", &api.sstMerge);
+    find(library, "rocksdb_sstfilewriter_file_size", &api.sstSize);
     return missing;
 }
 
@@ -355,6 +364,47 @@ uint32_t fetch(
         count++;
     }
     return count;
+}
+
+char* copySorted(const Copy& copy, Buffer* last) {
+    Iterator iterator{copy.iterator};
+    SstWriter writer{copy.writer};
+    Scratch& s = scratch();
+    last->clear();
+    for (; api.isValid(&iterator); api.next(&iterator)) {
+        size_t keySize;
+        size_t valueSize;
+        const char* key = api.key(&iterator, &keySize);
+        if (copy.until.size > 0 && compare(slice(key, keySize), copy.until) >= 0) break;
+        const char* value = api.value(&iterator, &valueSize);
+        if (copy.ids != nullptr) {
+            if (!renumber(slice(value, valueSize), copy.ids, copy.idCount, s)) {
+                char text[128];
+                size_t used = static_cast<size_t>(snprintf(text, sizeof(text), "malformed entry under key "));
+                for (size_t i = 0; i < keySize && used + 3 < sizeof(text); i++, used += 2)
+                    snprintf(text + used, sizeof(text) - used, "%02x", static_cast<uint8_t>(key[i]));
+                return strdup(text);
+            }
+            value = reinterpret_cast<const char*>(s.out.begin());
+            valueSize = s.out.size();
+        }
+        if (copy.writer != nullptr) {
+            char* error = nullptr;
+            (copy.merge ? api.sstMerge : api.sstPut)(
+                    &writer, key, keySize, value, valueSize, &error);
+            if (error != nullptr) return error;
+        }
+        last->clear();
+        last->append(reinterpret_cast<const uint8_t*>(key), keySize);
+        if (copy.writer == nullptr) continue;
+        uint64_t size = 0;
+        api.sstSize(&writer, &size);
+        if (size >= copy.mostBytes) {
+            api.next(&iterator);
+            break;
+        }
+    }
+    return nullptr;
 }
 
 }  // namespace petra

@@ -80,4 +80,24 @@ uint32_t fetch(
         void* iterator, bool forward, bool isThere, uint32_t most, uint8_t* batch,
         size_t batchBytes, bool* isAhead);
 
+/** What copySorted copies, and how. */
+struct Copy {
+    void* iterator;
+    void* writer = nullptr;  // an SstFileWriter; null to look at the entries only
+    bool merge = false;      // as something to merge with what is there, not in its stead
+    Slice until;             // keys before it; of no size: all
+    uint64_t mostBytes = 0;  // ends when the file has as many
+    const uint32_t* ids = nullptr;  // as renumber() takes them; null: values stay as they are
+    size_t idCount = 0;
+};
+
+/**
+ * Copies entries to a file in the order of the iterator, which is left on the first that was not
+ * copied.
+ *
+ * @param last the key of the last that was
+ * @return an error that the caller frees, or null
+ */
+char* copySorted(const Copy& copy, Buffer* last);
+
 }  // namespace petra

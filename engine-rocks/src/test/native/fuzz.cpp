@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer: whatever bytes come, parsing, merging and purging neither crash nor read out of bounds,
+// libFuzzer: whatever bytes come, parsing, merging, purging and renumbering neither crash nor read out of bounds,
 // and keep their promises. Input: two values, the length of the first in the first byte pair.
 #include <cstdio>
 #include <cstdlib>
@@ -63,6 +63,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         copy(scratch.out, again);
         Verdict second = purge(slice(again), limits, scratch, &counts);
         require(second == Verdict::KEEP, "purging is idempotent");
+    }
+
+    const uint32_t there[] = {2, 0, 3, 1}, back[] = {1, 3, 0, 2};
+    Buffer once;
+    for (int round = 0; round < 2; round++) {
+        if (!renumber(round == 0 ? values[0] : slice(once), there, 4, scratch)) return 0;
+        copy(scratch.out, again);
+        require(renumber(slice(again), back, 4, scratch), "what is renumbered is well-formed");
+        if (round == 1) require(slice(scratch.out) == slice(once), "renumbering can be undone");
+        copy(scratch.out, once);
     }
     return 0;
 }

@@ -63,6 +63,26 @@ public final class ComparedStore {
         store = kit.reopen(store);
     }
 
+    /**
+     * Sends everything to a new store, which takes the place of the one under test.
+     *
+     * @param there what the new store has before
+     */
+    public void stream(List<PartitionUpdate> there) {
+        if (!kit.capabilities().streams()) {
+            there.forEach(this::write);
+            return;
+        }
+        TableStore next = kit.open(table);
+        for (PartitionUpdate update : there) {
+            next.write(update);
+            reference.write(update);
+        }
+        StreamTests.send(store, next, StreamTests.everything(table.metadata().partitioner));
+        store.drop();
+        store = next;
+    }
+
     /** Drops both stores. */
     public void drop() {
         store.drop();

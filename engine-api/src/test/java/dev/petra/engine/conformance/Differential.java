@@ -23,8 +23,8 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 
 /**
  * Random histories, applied to an engine and to the reference, whose every answer must be the same:
- * updates with few values and few timestamps, ALTERs, flushes, compactions and reopenings between
- * them, and reads of all kinds. A history follows from its seed alone.
+ * updates with few values and few timestamps, ALTERs, flushes, compactions, reopenings and streams
+ * between them, and reads of all kinds. A history follows from its seed alone.
  *
  * <p>A history that shows a difference is shortened, step by step and statement by statement, while
  * it still shows one, and reported with its seed.
@@ -182,6 +182,12 @@ public final class Differential implements AutoCloseable {
                         table = alter(random, table, added++);
                         steps.add(new Alter(table));
                     }
+                    case 12 -> {
+                        List<Write> there = new ArrayList<>();
+                        for (int w = random.nextInt(4); w > 0; w--)
+                            there.add(write(random, schema, operations, table));
+                        steps.add(new Stream(there));
+                    }
                     case 4, 5, 6, 7, 8, 9 ->
                             steps.add(
                                     new Read(
@@ -205,7 +211,7 @@ public final class Differential implements AutoCloseable {
             return new History(schema.metadata(), steps);
         }
 
-        private static Step write(
+        private static Write write(
                 Random random,
                 RandomSchema schema,
                 RandomOperations operations,
@@ -328,6 +334,25 @@ public final class Differential implements AutoCloseable {
                     + carrier
                     + ", "
                     + PartitionContent.of(build().unfilteredIterator());
+        }
+    }
+
+    private record Stream(List<Write> there) implements Step {
+        @Override
+        public void run(ComparedStore store) {
+            store.stream(there.stream().map(Write::build).toList());
+        }
+
+        @Override
+        public RegularAndStaticColumns columns() {
+            return there.stream()
+                    .map(Write::columns)
+                    .reduce(RegularAndStaticColumns.NONE, RegularAndStaticColumns::mergeTo);
+        }
+
+        @Override
+        public String toString() {
+            return "stream to a store with " + there;
         }
     }
 

@@ -28,6 +28,7 @@ import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -43,7 +44,12 @@ public interface StreamTests {
 
     /** The whole ring, unwrapped. */
     static List<Range<Token>> everything() {
-        Token minimum = Murmur3Partitioner.instance.getMinimumToken();
+        return everything(Murmur3Partitioner.instance);
+    }
+
+    /** The whole ring of a partitioner, unwrapped. */
+    static List<Range<Token>> everything(IPartitioner partitioner) {
+        Token minimum = partitioner.getMinimumToken();
         return List.of(new Range<>(minimum, minimum));
     }
 
@@ -89,7 +95,8 @@ public interface StreamTests {
         return Channels.newChannel(new ByteArrayInputStream(bytes));
     }
 
-    private static void send(TableStore from, TableStore to, Collection<Range<Token>> ranges) {
+    /** Sends some ranges whole. */
+    static void send(TableStore from, TableStore to, Collection<Range<Token>> ranges) {
         try (OutgoingParts out = from.streamOut(ranges);
                 IncomingParts in = to.streamIn(out.manifest(), ranges)) {
             List<byte[]> parts = bytesOf(out);

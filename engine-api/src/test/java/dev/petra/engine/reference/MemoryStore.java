@@ -216,7 +216,14 @@ final class MemoryStore implements TableStore {
     @Override
     public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
         acquire();
-        return new MemoryOutgoingParts(this, ranges);
+        boolean complete = false;
+        try {
+            OutgoingParts parts = new MemoryOutgoingParts(this, ranges);
+            complete = true;
+            return parts;
+        } finally {
+            if (!complete) release();
+        }
     }
 
     @Override

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
@@ -30,7 +31,7 @@ final class Catalog {
         /** Anything that can be purged one day: deletions, and what expires. */
         TOMBSTONES(4, "tombstones");
 
-        private final int bit;
+        final int bit;
         private final String key;
 
         Flag(int bit, String key) {
@@ -53,19 +54,12 @@ final class Catalog {
     Catalog(Database database, TableMetadata table, WriteRoom room) throws RocksDBException {
         this.database = database;
         this.room = room;
-        try (RocksIterator it = database.db.newIterator(database.catalog)) {
-            for (it.seekToFirst(); it.isValid(); it.next()) {
-                String key = new String(it.key(), StandardCharsets.UTF_8);
-                if (key.startsWith(COLUMN)) {
-                    String value = new String(it.value(), StandardCharsets.UTF_8);
-                    int space = value.indexOf(' ');
-                    ids.put(
-                            key.substring(COLUMN.length()),
-                            Integer.parseInt(value.substring(0, space)));
-                }
-            }
-            it.status();
-        }
+        columns()
+                .forEach(
+                        (name, value) ->
+                                ids.put(
+                                        name,
+                                        Integer.parseInt(value.substring(0, value.indexOf(' ')))));
         int found = 0;
         for (Flag flag : Flag.values())
             if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
@@ -93,15 +87,53 @@ final class Catalog {
     private synchronized int assign(ColumnMetadata column) {
         String name = column.name.toString();
         Integer known = ids.get(name);
-        if (known == null) {
-            int id = ids.size();
-            String value = id + " " + column.kind + " " + column.type;
-            put(bytes(COLUMN + name), bytes(value));
-            ids.put(name, id);
-            known = id;
-        }
+        if (known == null) known = assign(name, column.kind + " " + column.type);
         form = form.with(ids);
         return known;
+    }
+
+    private int assign(String name, String kindAndType) {
+        int id = ids.size();
+        put(bytes(COLUMN + name), bytes(id + " " + kindAndType));
+        ids.put(name, id);
+        return id;
+    }
+
+    /** The columns that have ids, as the catalog has them: id, kind and type by name. */
+    Map<String, String> columns() throws RocksDBException {
+        Map<String, String> columns = new HashMap<>();
+        try (RocksIterator it = database.db.newIterator(database.catalog)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) {
+                String key = new String(it.key(), StandardCharsets.UTF_8);
+                if (key.startsWith(COLUMN))
+                    columns.put(
+                            key.substring(COLUMN.length()),
+                            new String(it.value(), StandardCharsets.UTF_8));
+            }
+            it.status();
+        }
+        return columns;
+    }
+
+    /**
+     * The ids that another store's columns have here, by the ids that they have there. Those that
+     * have none are given one.
+     *
+     * @param kindsAndTypes by name
+     */
+    synchronized int[] adopt(List<String> names, List<String> kindsAndTypes) {
+        int[] adopted = new int[names.size()];
+        for (int id = 0; id < adopted.length; id++) {
+            Integer known = ids.get(names.get(id));
+            adopted[id] = known != null ? known : assign(names.get(id), kindsAndTypes.get(id));
+        }
+        form = form.with(ids);
+        return adopted;
+    }
+
+    /** What {@link #set} was called for, as bits. */
+    int flags() {
+        return flags;
     }
 
     /** Whether the store may hold such a thing. Never false wrongly. */
@@ -131,7 +163,7 @@ final class Catalog {
 
     private void put(byte[] key, byte[] value) {
         try {
-            room.await(
+            room.write(
                     () ->
                             database.db.put(
                                     database.catalog, database.syncedWriteOptions, key, value));

@@ -7,6 +7,10 @@ import java.io.Serial;
 final class MalformedFragment extends RuntimeException {
     @Serial private static final long serialVersionUID = 1;
 
+    MalformedFragment(String message) {
+        super(message);
+    }
+
     MalformedFragment(Throwable cause) {
         super(String.valueOf(cause.getMessage()), cause);
     }

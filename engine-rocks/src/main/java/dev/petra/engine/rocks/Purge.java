@@ -386,7 +386,7 @@ final class Purge {
             ByteBuffer value = fragment.flipped();
             // Its old timestamp does not lower the floor: it hides nothing that is not hidden.
             store.room()
-                    .await(
+                    .write(
                             () ->
                                     database.db.merge(
                                             database.data,
@@ -509,8 +509,7 @@ final class Purge {
         DecoratedKey partition;
         try {
             partition = store.partitionKeys().get(in);
-            if ((in.get() & 0xFF) == KeyKind.ROW)
-                store.catalog().form(store.table()).clusterings.getClustering(in);
+            in.position(store.rowBytes(in.rewind()));
         } catch (IllegalArgumentException
                 | IndexOutOfBoundsException
                 | java.nio.BufferUnderflowException e) {
@@ -521,7 +520,7 @@ final class Purge {
         synchronized (store.largeWrites(partition)) {
             if (isReferred(database, rowKey, in)) return;
             store.room()
-                    .await(
+                    .write(
                             () ->
                                     database.db.delete(
                                             database.large, database.writeOptions, largeKey));

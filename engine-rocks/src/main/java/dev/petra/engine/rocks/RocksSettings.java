@@ -21,6 +21,7 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  * @param backgroundThreads threads for flush and compaction, all tables together
  * @param writeStallTimeoutMillis how long a write waits for a store that is behind
  * @param largeCell from how many bytes on a cell's value lies apart from its row
+ * @param streamPart of how many bytes about the files are that a stream sends
  * @param purgeIntervalMillis how long at least between two removals of old deletions of one table
  * @param universal whether a table with the node's default compaction is compacted by size, not
  *     leveled
@@ -36,6 +37,7 @@ record RocksSettings(
         int backgroundThreads,
         long writeStallTimeoutMillis,
         int largeCell,
+        long streamPart,
         long purgeIntervalMillis,
         boolean universal,
         Map<String, String> rocksdbOptions,
@@ -61,6 +63,7 @@ record RocksSettings(
                                 1),
                         settings.millis("write_stall_timeout", 2_000),
                         (int) Math.min(Integer.MAX_VALUE, settings.bytes("large_cell", 16 << 10)),
+                        settings.bytes("stream_part", 64 * MIB),
                         settings.millis("purge_interval", TimeUnit.DAYS.toMillis(1)),
                         isUniversal(settings.text("compaction", LEVELED)),
                         options(settings.text("rocksdb_options", "")),
@@ -76,6 +79,7 @@ record RocksSettings(
         atLeast("write_buffer", writeBuffer, 64 << 10);
         if (blockSize != 0) atLeast("block_size", blockSize, 1 << 10);
         atLeast("large_cell", largeCell, 1);
+        atLeast("stream_part", streamPart, 64 << 10);
         if (writeBuffers > memory)
             throw new ConfigurationException(
                     "Setting 'write_buffers' is more than 'memory', of which it is a part: "
@@ -97,6 +101,7 @@ record RocksSettings(
         all.put("background_threads", Integer.toString(backgroundThreads));
         all.put("write_stall_timeout", writeStallTimeoutMillis + " ms");
         all.put("large_cell", largeCell + " B");
+        all.put("stream_part", streamPart + " B");
         all.put("purge_interval", purgeIntervalMillis + " ms");
         all.put("compaction", universal ? UNIVERSAL : LEVELED);
         all.put("rocksdb_options", rocksdbOptions.toString());

@@ -48,6 +48,7 @@ import org.rocksdb.Checkpoint;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.FlushOptions;
+import org.rocksdb.IngestExternalFileOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.WriteBatch;
@@ -70,7 +71,6 @@ final class RocksStore implements TableStore {
     private final PartitionReader reader = new PartitionReader(this);
     private final Reconciler reconciler;
     private final WriteRoom room;
-    private final WriterPhases writers = new WriterPhases();
     private final Purge purge;
 
     /** Held by writers of large cells, and by whoever removes those no row refers to. */
@@ -92,6 +92,7 @@ final class RocksStore implements TableStore {
 
     private final AtomicLong recordWritesBegun = new AtomicLong();
     private final AtomicLong recordWritesEnded = new AtomicLong();
+    private final AtomicLong streams = new AtomicLong();
     private final LongAdder writes = new LongAdder();
     private final LongAdder bytesWritten = new LongAdder();
     private final LongAdder reads = new LongAdder();
@@ -110,6 +111,7 @@ final class RocksStore implements TableStore {
     static RocksStore open(RocksEngine engine, StoreSpec spec) {
         StoreFile file = new StoreFile(spec);
         boolean create = file.prepare();
+        RocksEngine.deleteTree(spec.directory().resolve(StoreFile.STREAMS));
         WriteRoom room =
                 new WriteRoom(spec.displayName(), engine.settings().writeStallTimeoutMillis());
         Reconciler reconciler = new Reconciler();
@@ -229,7 +231,7 @@ final class RocksStore implements TableStore {
         throw RocksErrors.full(name(), directory(), reason);
     }
 
-    private IllegalStateException closed() {
+    IllegalStateException closed() {
         return new IllegalStateException("The store of " + name() + " is closed.");
     }
 
@@ -242,7 +244,7 @@ final class RocksStore implements TableStore {
     }
 
     WriterPhases writers() {
-        return writers;
+        return room.writers;
     }
 
     WriteRoom room() {
@@ -363,7 +365,7 @@ final class RocksStore implements TableStore {
     private void write(UpdateWriter writer, Database database, boolean synced)
             throws RocksDBException {
         WriteOptions options = synced ? database.syncedWriteOptions : database.writeOptions;
-        int phase = writers.begin();
+        int phase = room.writers.begin();
         try {
             // Before it can be seen: what is purged from now on must not uncover this write.
             reconciler.lowerFloors(writer.minTimestamp());
@@ -385,7 +387,7 @@ final class RocksStore implements TableStore {
                                         value.position(0)));
             }
         } finally {
-            writers.end(phase);
+            room.writers.end(phase);
         }
     }
 
@@ -478,23 +480,95 @@ final class RocksStore implements TableStore {
 
     @Override
     public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
-        throw unsupported("streamOut");
+        return use(
+                database -> {
+                    Path parts = Files.createDirectories(newStreamDirectory());
+                    return new SentParts(this, database, parts, ranges);
+                },
+                e -> RocksErrors.onWrite(e, name(), directory()));
     }
 
     @Override
     public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
-        throw unsupported("streamIn");
+        return measure(database -> new ReceivedParts(this, manifest, owned, newStreamDirectory()));
     }
 
-    private UnsupportedOperationException unsupported(String operation) {
-        return new UnsupportedOperationException(
-                "Engine '"
-                        + engine.name()
-                        + "' does not support "
-                        + operation
-                        + " in this version (table "
-                        + name()
-                        + ").");
+    private Path newStreamDirectory() {
+        return directory()
+                .resolve(StoreFile.STREAMS)
+                .resolve(Long.toString(streams.incrementAndGet()));
+    }
+
+    /** What the ids of another store's columns are here; those that have none are given one. */
+    int[] adopt(PartsDictionary dictionary) {
+        return use(
+                database -> catalog().adopt(dictionary.names(), dictionary.kindsAndTypes()),
+                this::failed);
+    }
+
+    /** How the files of streams are written and read; the caller closes it. */
+    TableOptions.ForParts partOptions() {
+        return TableOptions.ForParts.of(
+                new TableOptions(name(), engine, reconciler, opened.files, false));
+    }
+
+    /** Of how many bytes about the files of a stream are. */
+    long partBytes() {
+        return engine.settings().streamPart();
+    }
+
+    /**
+     * How many bytes of a large cell's key are its row's.
+     *
+     * @throws RuntimeException of several kinds if it is malformed
+     */
+    int rowBytes(ByteBuffer largeKey) {
+        partitionKeys.get(largeKey);
+        if ((largeKey.get() & 0xFF) == KeyKind.ROW)
+            catalog().form(table()).clusterings.getClustering(largeKey);
+        return largeKey.position();
+    }
+
+    /**
+     * Takes files that another store has written, whole: merged with what is there.
+     *
+     * <p>RocksDB gives them a sequence number, which is in no log. If it came between the last of
+     * one log and the first of the next, recovery would take the rest of the logs for lost. So the
+     * log is one that has nothing in it yet: all that was written is flushed, while no write runs.
+     *
+     * @param flags of the catalog that they come from
+     */
+    void ingest(List<String> data, List<String> large, int flags) {
+        if (full != null) heal();
+        maintain(
+                database -> {
+                    unsynced.refuseAfterFailure();
+                    for (Catalog.Flag flag : Catalog.Flag.values())
+                        if ((flags & flag.bit) != 0) catalog().set(flag);
+                    recordWritesBegun.incrementAndGet();
+                    try (IngestExternalFileOptions options =
+                            new IngestExternalFileOptions().setMoveFiles(true)) {
+                        // Most of it while writes go on.
+                        flush(database);
+                        room.writers.<RocksDBException>alone(
+                                () -> {
+                                    flush(database);
+                                    // As each write does. Their timestamps are not known.
+                                    reconciler.lowerFloors(Long.MIN_VALUE);
+                                    if (catalog().has(Catalog.Flag.TOMBSTONES)) purge.written(0);
+                                    // What rows refer to comes before them.
+                                    if (!large.isEmpty())
+                                        database.db.ingestExternalFile(
+                                                database.large, large, options);
+                                    if (!data.isEmpty())
+                                        database.db.ingestExternalFile(
+                                                database.data, data, options);
+                                });
+                    } finally {
+                        recordWritesEnded.incrementAndGet();
+                    }
+                    if (!data.isEmpty()) hasData = true;
+                });
     }
 
     // Maintenance
@@ -737,7 +811,7 @@ final class RocksStore implements TableStore {
                 database -> {
                     for (TokenRanges.KeyRange gap : TokenRanges.gaps(owned, partitionKeys)) {
                         for (ColumnFamilyHandle family : List.of(database.data, database.large)) {
-                            room.await(
+                            room.write(
                                     () ->
                                             database.db.deleteRange(
                                                     family,

@@ -27,6 +27,9 @@ import org.apache.cassandra.io.FSWriteError;
 final class StoreFile {
     static final String NAME = "PETRA";
 
+    /** A directory for parts of streams, worthless once the process has ended. */
+    static final String STREAMS = "streams";
+
     /**
      * The format that this version writes; {@code docs/FORMAT.md} says which release reads what.
      */

@@ -150,6 +150,23 @@ final class TableOptions {
                 .setMemtablePrefixBloomSizeRatio(0.02);
     }
 
+    /** The options of sst files outside of a database, of rows and of large cells. */
+    record ForParts(Options data, Options large, TableOptions all) implements AutoCloseable {
+        static ForParts of(TableOptions all) {
+            return new ForParts(
+                    new Options(all.database, all.columnFamilies.get(0).getOptions()),
+                    new Options(all.database, all.columnFamilies.get(2).getOptions()),
+                    all);
+        }
+
+        @Override
+        public void close() {
+            data.close();
+            large.close();
+            all.close();
+        }
+    }
+
     private <T extends AutoCloseable> T own(T handle) {
         owned.add(handle);
         return handle;

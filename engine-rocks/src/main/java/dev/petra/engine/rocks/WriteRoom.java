@@ -21,6 +21,9 @@ final class WriteRoom {
     private final long timeoutMillis;
     private final Semaphore turn = new Semaphore(1, true);
 
+    /** Who writes now. */
+    final WriterPhases writers = new WriterPhases();
+
     WriteRoom(String name, long timeoutMillis) {
         this.name = name;
         this.timeoutMillis = timeoutMillis;
@@ -29,6 +32,16 @@ final class WriteRoom {
     /** A write, which may be tried more than once. */
     interface Attempt {
         void run() throws RocksDBException;
+    }
+
+    /** A whole write: {@link #await} as one of {@link #writers}. */
+    void write(Attempt attempt) throws RocksDBException {
+        int phase = writers.begin();
+        try {
+            await(attempt);
+        } finally {
+            writers.end(phase);
+        }
     }
 
     /**

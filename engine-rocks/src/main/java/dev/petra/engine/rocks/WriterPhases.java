@@ -19,24 +19,51 @@ final class WriterPhases {
 
     private final AtomicIntegerArray writers = new AtomicIntegerArray(2 * PHASE);
     private volatile int phase;
+    private volatile boolean held;
+
+    /** Something to do while no write runs. */
+    interface Alone<E extends Exception> {
+        void run() throws E;
+    }
 
     /**
-     * Begins a write.
+     * Begins a write; waits while {@link #alone} runs. Not within another write.
      *
      * @return what to give to {@link #end}
      */
     int begin() {
-        int slot = phase * PHASE + ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
-        writers.incrementAndGet(slot);
-        return slot;
+        while (true) {
+            int slot =
+                    phase * PHASE + ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
+            writers.incrementAndGet(slot);
+            if (!held) return slot;
+            writers.decrementAndGet(slot);
+            awaitNotHeld();
+        }
     }
 
     void end(int slot) {
         writers.decrementAndGet(slot);
     }
 
-    /** Waits until every write that had begun before the call has ended. One caller at a time. */
-    void awaitThoseBegun() {
+    /** Whoever holds the writers up has this object's lock. */
+    private synchronized void awaitNotHeld() {
+        assert !held;
+    }
+
+    /** Runs something while no write does: those that have begun end before, others wait. */
+    synchronized <E extends Exception> void alone(Alone<E> work) throws E {
+        held = true;
+        try {
+            awaitThoseBegun();
+            work.run();
+        } finally {
+            held = false;
+        }
+    }
+
+    /** Waits until every write that had begun before the call has ended. */
+    synchronized void awaitThoseBegun() {
         // Twice: a writer may have read the phase and not yet counted itself when it changed
         // before.
         for (int i = 0; i < 2; i++) {

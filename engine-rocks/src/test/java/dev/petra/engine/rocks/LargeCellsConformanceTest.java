@@ -4,8 +4,8 @@ package dev.petra.engine.rocks;
 import java.util.Map;
 
 /**
- * The same rules with every value apart from its row, tiny blocks, tiny write buffers and
- * compaction by size.
+ * The same rules with every value apart from its row, tiny blocks, tiny write buffers, tiny parts
+ * of streams and compaction by size.
  */
 class LargeCellsConformanceTest extends RocksEngineConformanceTest {
     @Override
@@ -15,6 +15,7 @@ class LargeCellsConformanceTest extends RocksEngineConformanceTest {
                 "write_buffer", "64KiB",
                 "block_size", "1KiB",
                 "large_cell", "1B",
+                "stream_part", "64KiB",
                 "compaction", "universal");
     }
 }

@@ -17,11 +17,6 @@ class RocksEngineConformanceTest extends StorageEngineConformance {
     }
 
     @Override
-    protected boolean supportsStreams() {
-        return false;
-    }
-
-    @Override
     public Map<String, String> illFormedSettings() {
         return Map.of(
                 "memory", "32 apples",
@@ -31,6 +26,7 @@ class RocksEngineConformanceTest extends StorageEngineConformance {
                 "background_threads", "0",
                 "write_stall_timeout", "soon",
                 "large_cell", "0B",
+                "stream_part", "1B",
                 "purge_interval", "daily",
                 "compaction", "sometimes");
     }

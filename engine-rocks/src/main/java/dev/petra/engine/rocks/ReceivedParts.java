@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.StreamPart;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.ReadableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.Options;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
+import org.rocksdb.SstFileReaderIterator;
+import org.rocksdb.TableProperties;
+
+/**
+ * The parts of a stream on their way into a store: staged in a directory of the store's, checked
+ * there, and ingested. Where the sender has given other ids to the columns, the parts are written
+ * anew with those of this store. Thread-safe.
+ */
+final class ReceivedParts implements IncomingParts {
+    /** Each takes some hundred bytes of memory; a sender writes none that small. */
+    private static final int MOST_PARTS = 1 << 20;
+
+    private enum Stage {
+        AWAITED,
+        ARRIVING,
+        THERE
+    }
+
+    private final RocksStore store;
+    private final StreamManifest manifest;
+    private final PartsDictionary dictionary;
+    private final Path directory;
+    private final List<TokenRanges.KeyRange> notOwned;
+    private final AtomicReferenceArray<Stage> stages;
+    private boolean verified;
+    private boolean ingested;
+    private volatile boolean closed;
+
+    /**
+     * @param directory of its own, not there yet
+     */
+    ReceivedParts(
+            RocksStore store,
+            StreamManifest manifest,
+            Collection<Range<Token>> owned,
+            Path directory)
+            throws IOException {
+        this.store = store;
+        this.manifest = manifest;
+        this.directory = directory;
+        refuseUnless(manifest.engine().equals(RocksEngineProvider.NAME), "its engine");
+        refuseUnless(manifest.formatVersion() == StoreFile.FORMAT, "its format");
+        refuseUnless(manifest.table().equals(store.table().id), "its table");
+        refuseUnless(
+                manifest.columnFamily().equals(store.spec().columnFamily()), "its column family");
+        int count = manifest.parts().size();
+        refuseUnless(count <= MOST_PARTS, "its number of parts");
+        this.dictionary = PartsDictionary.decode(manifest.dictionary(), count);
+        this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());
+        for (StreamPart part : manifest.parts()) checkBounds(part);
+        this.stages = new AtomicReferenceArray<>(count);
+        for (int i = 0; i < count; i++) stages.set(i, Stage.AWAITED);
+        Files.createDirectories(directory);
+        long room = Files.getFileStore(directory).getUsableSpace();
+        if (room < manifest.totalBytes()) {
+            Files.delete(directory);
+            throw new IOException(
+                    "%s: a stream of %d bytes has no room, %d bytes are free in %s"
+                            .formatted(store.name(), manifest.totalBytes(), room, directory));
+        }
+    }
+
+    private void refuseUnless(boolean fits, String what) {
+        if (!fits)
+            throw new IllegalArgumentException(
+                    "The store of "
+                            + store.name()
+                            + " (engine "
+                            + RocksEngineProvider.NAME
+                            + ", format "
+                            + StoreFile.FORMAT
+                            + ") refuses a stream of engine "
+                            + manifest.engine()
+                            + ", format "
+                            + manifest.formatVersion()
+                            + ", table "
+                            + manifest.table()
+                            + " "
+                            + manifest.columnFamily()
+                            + ", "
+                            + manifest.parts().size()
+                            + " parts: "
+                            + what
+                            + " does not fit.");
+    }
+
+    /** What the manifest says of a part; verifying sees whether it is true. */
+    private void checkBounds(StreamPart part) {
+        byte[] first = bytes(part.firstKey());
+        byte[] last = bytes(part.lastKey());
+        boolean isFirst = part.index() == 0 || part.index() == dictionary.dataParts();
+        boolean follows =
+                isFirst
+                        || Arrays.compareUnsigned(
+                                        bytes(manifest.parts().get(part.index() - 1).lastKey()),
+                                        first)
+                                < 0;
+        refuseUnless(
+                part.bytes() > 0 && follows && Arrays.compareUnsigned(first, last) <= 0,
+                "part " + part.index());
+        for (TokenRanges.KeyRange gap : notOwned)
+            refuseUnless(!contains(gap, first) && !contains(gap, last), "what this node owns");
+    }
+
+    private static boolean contains(TokenRanges.KeyRange range, byte[] key) {
+        return Arrays.compareUnsigned(range.from(), key) <= 0
+                && Arrays.compareUnsigned(key, range.to()) < 0;
+    }
+
+    private static byte[] bytes(ByteBuffer buffer) {
+        return ByteBufferUtil.getArray(buffer);
+    }
+
+    private Path file(int index) {
+        return directory.resolve(index + ".sst");
+    }
+
+    @Override
+    public void receive(int index, ReadableByteChannel channel) throws IOException {
+        checkOpen();
+        StreamPart part = manifest.parts().get(Objects.checkIndex(index, stages.length()));
+        if (!stages.compareAndSet(index, Stage.AWAITED, Stage.ARRIVING))
+            throw new IllegalStateException("Part " + index + " has already come.");
+        boolean complete = false;
+        try (FileChannel file =
+                FileChannel.open(
+                        file(index),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.TRUNCATE_EXISTING,
+                        StandardOpenOption.WRITE)) {
+            if (PartFile.transfer(channel, file, part.bytes()) != part.checksum())
+                throw wrong(index, "its checksum is not that of the manifest");
+            complete = true;
+        } catch (EOFException e) {
+            throw wrong(index, String.valueOf(e.getMessage()));
+        } finally {
+            stages.set(index, complete ? Stage.THERE : Stage.AWAITED);
+        }
+    }
+
+    private IOException wrong(int index, String what) {
+        return new IOException("Part %d for %s: %s".formatted(index, store.name(), what));
+    }
+
+    @Override
+    public synchronized void verify() throws IOException {
+        checkOpen();
+        for (int i = 0; i < stages.length(); i++)
+            if (stages.get(i) != Stage.THERE) throw wrong(i, "it has not come");
+        try (TableOptions.ForParts options = store.partOptions()) {
+            for (int i = 0; i < stages.length(); i++) read(i, options, this::check);
+        }
+        verified = true;
+    }
+
+    private interface Reading {
+        void read(int index, Options options, SstFileReaderIterator it)
+                throws RocksDBException, IOException;
+    }
+
+    private boolean isData(int index) {
+        return index < dictionary.dataParts();
+    }
+
+    private void read(int index, TableOptions.ForParts of, Reading reading) throws IOException {
+        Options options = isData(index) ? of.data() : of.large();
+        try (SstFileReader reader = new SstFileReader(options);
+                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
+            reader.open(file(index).toString());
+            checkProperties(index, reader.getTableProperties());
+            try (SstFileReaderIterator it = reader.newIterator(how)) {
+                reading.read(index, options, it);
+                it.status();
+            }
+        } catch (RocksDBException | MalformedFragment e) {
+            throw new IOException(
+                    "Part %d for %s: %s".formatted(index, store.name(), e.getMessage()), e);
+        }
+    }
+
+    private void check(int index, Options options, SstFileReaderIterator it)
+            throws RocksDBException, IOException {
+        checkKeys(index, it);
+        int[] same = new int[dictionary.names().size()];
+        for (int id = 0; id < same.length; id++) same[id] = id;
+        it.seekToFirst();
+        if (isData(index)) PartFile.check(it, same);
+        else for (; it.isValid(); it.next()) renumbered(index, it.key(), same);
+    }
+
+    /** Before the parts become live: from here on the ids are for good. */
+    private void renumber() throws IOException {
+        int[] ids = store.adopt(dictionary);
+        boolean same = true;
+        for (int id = 0; id < ids.length; id++) same &= ids[id] == id;
+        if (same) return;
+        try (TableOptions.ForParts options = store.partOptions()) {
+            for (int i = 0; i < stages.length(); i++)
+                read(
+                        i,
+                        options,
+                        (index, of, it) -> {
+                            it.seekToFirst();
+                            if (isData(index)) renumberRows(index, of, it, ids);
+                            else renumberLargeCells(index, of, it, ids);
+                        });
+        }
+    }
+
+    private void checkProperties(int index, TableProperties properties) throws IOException {
+        long entries = properties.getNumEntries();
+        if (properties.getNumDeletions() != 0
+                || properties.getNumRangeDeletions() != 0
+                || properties.getNumMergeOperands() != (isData(index) ? entries : 0))
+            throw wrong(index, "it has entries of another kind than a stream has");
+    }
+
+    private void checkKeys(int index, SstFileReaderIterator it)
+            throws IOException, RocksDBException {
+        StreamPart part = manifest.parts().get(index);
+        it.seekToFirst();
+        boolean first = it.isValid() && Arrays.equals(it.key(), bytes(part.firstKey()));
+        it.seekToLast();
+        if (!first || !it.isValid() || !Arrays.equals(it.key(), bytes(part.lastKey())))
+            throw wrong(index, "its first or last key is not that of the manifest");
+        for (TokenRanges.KeyRange gap : notOwned) {
+            it.seek(gap.from());
+            if (it.isValid() && Arrays.compareUnsigned(it.key(), gap.to()) < 0)
+                throw wrong(index, "it has keys that this node does not own");
+        }
+        it.status();
+    }
+
+    private interface Entries {
+        void writeTo(PartFile file) throws RocksDBException, IOException;
+    }
+
+    private void rewrite(int index, Options options, Entries entries)
+            throws RocksDBException, IOException {
+        Path renumbered = directory.resolve(index + ".renumbered");
+        try (PartFile file = new PartFile(options, renumbered.toString(), isData(index))) {
+            entries.writeTo(file);
+            file.finish();
+        }
+        Files.move(renumbered, file(index), StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    private void renumberRows(int index, Options options, SstFileReaderIterator it, int[] ids)
+            throws RocksDBException, IOException {
+        rewrite(index, options, file -> file.addAll(it, null, Long.MAX_VALUE, ids));
+    }
+
+    /** Of each row apart: its cells are in the order of their columns' ids. */
+    private void renumberLargeCells(int index, Options options, SstFileReaderIterator it, int[] ids)
+            throws RocksDBException, IOException {
+        rewrite(
+                index,
+                options,
+                file -> {
+                    while (it.isValid()) {
+                        List<LargeKey> row = new ArrayList<>();
+                        @Nullable LargeKey key = renumbered(index, it.key(), ids);
+                        while (key != null && key.isOf(row)) {
+                            row.add(key);
+                            it.next();
+                            key = it.isValid() ? renumbered(index, it.key(), ids) : null;
+                        }
+                        row.sort((a, b) -> Arrays.compareUnsigned(a.here, b.here));
+                        for (LargeKey cell : row) {
+                            it.seek(cell.there);
+                            file.add(cell.here, it.value());
+                        }
+                        if (key == null) return;
+                        it.seek(key.there);
+                    }
+                });
+    }
+
+    /** A large cell's key as it was sent, as it is here, and how long its row's key is. */
+    @SuppressWarnings("ArrayRecordComponent") // never compared
+    private record LargeKey(byte[] there, byte[] here, int rowBytes) {
+        boolean isOf(List<LargeKey> row) {
+            if (row.isEmpty()) return true;
+            LargeKey first = row.get(0);
+            return rowBytes == first.rowBytes
+                    && Arrays.equals(there, 0, rowBytes, first.there, 0, rowBytes);
+        }
+    }
+
+    private LargeKey renumbered(int index, byte[] key, int[] ids) throws IOException {
+        try {
+            int row = store.rowBytes(ByteBuffer.wrap(key));
+            byte[] here = key.clone();
+            ByteBuffer cell = ByteBuffer.wrap(here, row, here.length - row);
+            cell.putInt(row, ids[cell.getInt(row)]);
+            return new LargeKey(key, here, row);
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw new IOException(
+                    "Part %d for %s: malformed key %s"
+                            .formatted(
+                                    index,
+                                    store.name(),
+                                    ByteBufferUtil.bytesToHex(ByteBuffer.wrap(key))),
+                    e);
+        }
+    }
+
+    @Override
+    public synchronized void ingest() throws IOException {
+        checkOpen();
+        if (ingested) throw new IllegalStateException("These parts were ingested.");
+        if (!verified) verify();
+        renumber();
+        List<String> files = new ArrayList<>();
+        for (int i = 0; i < stages.length(); i++) files.add(file(i).toString());
+        int data = dictionary.dataParts();
+        store.ingest(files.subList(0, data), files.subList(data, files.size()), dictionary.flags());
+        ingested = true;
+    }
+
+    private void checkOpen() {
+        if (closed) throw new IllegalStateException("These parts are closed.");
+    }
+
+    @Override
+    public synchronized void close() {
+        closed = true;
+        if (Files.exists(directory)) RocksEngine.deleteTree(directory);
+    }
+}

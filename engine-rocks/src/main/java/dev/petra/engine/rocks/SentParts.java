@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.StreamPart;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.channels.FileChannel;
+import java.nio.channels.WritableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.rocksdb.Options;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+import org.rocksdb.Snapshot;
+
+/**
+ * Ranges of a store, written to sst files of their own, which no compaction and no drop of the
+ * store takes away before they are sent.
+ */
+final class SentParts implements OutgoingParts {
+    private static final int CHUNK = 1 << 18;
+
+    private final Path directory;
+    private final List<FileChannel> files = new ArrayList<>();
+    private final List<StreamPart> parts = new ArrayList<>();
+    private StreamManifest manifest;
+
+    /**
+     * Writes the parts. Rows and large cells are of one moment.
+     *
+     * @param directory of its own, which is there
+     */
+    SentParts(RocksStore store, Database database, Path directory, Collection<Range<Token>> ranges)
+            throws RocksDBException, IOException {
+        this.directory = directory;
+        boolean complete = false;
+        Snapshot snapshot = database.db.getSnapshot();
+        try (TableOptions.ForParts options = store.partOptions();
+                ReadOptions reading =
+                        Database.newReadOptions().setSnapshot(snapshot).setFillCache(false)) {
+            List<TokenRanges.KeyRange> keys = TokenRanges.of(ranges, store.partitionKeys());
+            try (RocksIterator it = database.db.newIterator(database.data, reading)) {
+                write(store, it, true, options.data(), keys);
+            }
+            int dataParts = parts.size();
+            try (RocksIterator it = database.db.newIterator(database.large, reading)) {
+                write(store, it, false, options.large(), keys);
+            }
+            manifest =
+                    new StreamManifest(
+                            RocksEngineProvider.NAME,
+                            StoreFile.FORMAT,
+                            store.table().id,
+                            store.spec().columnFamily(),
+                            List.copyOf(ranges),
+                            // Behind the snapshot: what it refers to was known before.
+                            PartsDictionary.of(
+                                            dataParts,
+                                            store.catalog().flags(),
+                                            store.catalog().columns())
+                                    .encode(),
+                            parts);
+            complete = true;
+        } finally {
+            database.db.releaseSnapshot(snapshot);
+            snapshot.close();
+            if (!complete) close();
+        }
+    }
+
+    private void write(
+            RocksStore store,
+            RocksIterator it,
+            boolean merges,
+            Options options,
+            List<TokenRanges.KeyRange> ranges)
+            throws RocksDBException, IOException {
+        for (TokenRanges.KeyRange range : ranges) {
+            it.seek(range.from());
+            while (it.isValid() && Arrays.compareUnsigned(it.key(), range.to()) < 0) {
+                if (store.isClosed()) throw store.closed();
+                byte[] first = it.key();
+                Path file = directory.resolve(parts.size() + ".sst");
+                byte[] last;
+                try (PartFile part = new PartFile(options, file.toString(), merges)) {
+                    last = part.addAll(it, range.to(), store.partBytes(), null);
+                    part.finish();
+                }
+                add(file, first, Objects.requireNonNull(last));
+            }
+            it.status();
+        }
+    }
+
+    private void add(Path file, byte[] first, byte[] last) throws IOException {
+        FileChannel channel = FileChannel.open(file, StandardOpenOption.READ);
+        files.add(channel);
+        long bytes = channel.size();
+        parts.add(
+                new StreamPart(
+                        parts.size(),
+                        bytes,
+                        PartFile.transfer(
+                                channel,
+                                Channels.newChannel(OutputStream.nullOutputStream()),
+                                bytes),
+                        ByteBuffer.wrap(first),
+                        ByteBuffer.wrap(last)));
+    }
+
+    @Override
+    public StreamManifest manifest() {
+        return manifest;
+    }
+
+    @Override
+    public long transferTo(int index, WritableByteChannel channel) throws IOException {
+        FileChannel file = files.get(Objects.checkIndex(index, files.size()));
+        long size = manifest.parts().get(index).bytes();
+        ByteBuffer chunk = ByteBuffer.allocateDirect((int) Math.min(CHUNK, Math.max(1, size)));
+        for (long at = 0; at < size; at += chunk.limit()) {
+            chunk.clear();
+            if (file.read(chunk, at) < 0)
+                throw new EOFException("Part " + index + " in " + directory + " was cut short.");
+            chunk.flip();
+            while (chunk.hasRemaining()) channel.write(chunk);
+        }
+        return size;
+    }
+
+    @Override
+    public void close() {
+        for (FileChannel file : files) {
+            try {
+                file.close();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+        if (Files.exists(directory)) RocksEngine.deleteTree(directory);
+    }
+}

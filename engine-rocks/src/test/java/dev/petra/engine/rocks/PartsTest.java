@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.StreamPart;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.function.UnaryOperator;
+import net.jpountz.xxhash.XXHashFactory;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.Hex;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.EnvOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileWriter;
+
+/** What a stream does to the store that receives it, beyond what the kit asks of any engine. */
+class PartsTest {
+    private static final List<Range<Token>> ALL =
+            List.of(new Range<>(TestTable.token(Long.MIN_VALUE), TestTable.token(Long.MIN_VALUE)));
+
+    private final TestTable table =
+            TestTable.of(
+                    "CREATE TABLE t (k int, c int, v text, w text, PRIMARY KEY (k, c)) WITH"
+                            + " compression = {'enabled': 'false'}");
+
+    @TempDir Path directory;
+    private RocksEngine engine;
+    private RocksStore from;
+    private RocksStore to;
+
+    @BeforeEach
+    void open() {
+        engine =
+                Tables.engine(
+                        Map.of("memory", "32MiB", "large_cell", "1KiB", "stream_part", "64KiB"));
+        from = (RocksStore) engine.openStore(table.spec(directory.resolve("from")));
+        to = (RocksStore) engine.openStore(table.spec(directory.resolve("to")));
+        for (int k = 0; k < 300; k++) {
+            from.write(table.update(k).at(2).row(k).set("v", "from".repeat(100)).build());
+            if (k % 10 == 0)
+                from.write(table.update(k).at(2).row(k).set("w", "large".repeat(300)).build());
+        }
+        to.write(table.update(7).at(1).row(7).set("w", "there").set("v", "there").build());
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private List<String> content(RocksStore store) {
+        List<String> partitions = new ArrayList<>();
+        try (UnfilteredPartitionIterator all =
+                store.scan(DataRange.allData(table.metadata().partitioner), table.all())) {
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    StringBuilder text = new StringBuilder(partition.partitionKey().toString());
+                    while (partition.hasNext())
+                        text.append(partition.next().toString(table.metadata(), true));
+                    partitions.add(text.toString());
+                }
+        }
+        return partitions;
+    }
+
+    private static List<byte[]> bytes(OutgoingParts out) throws IOException {
+        List<byte[]> parts = new ArrayList<>();
+        for (StreamPart part : out.manifest().parts()) {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            out.transferTo(part.index(), Channels.newChannel(bytes));
+            parts.add(bytes.toByteArray());
+        }
+        return parts;
+    }
+
+    private static void send(
+            StreamManifest manifest, List<byte[]> parts, RocksStore to, List<Range<Token>> owned)
+            throws IOException {
+        try (IncomingParts in = to.streamIn(manifest, owned)) {
+            for (int i = 0; i < parts.size(); i++)
+                in.receive(i, Channels.newChannel(new ByteArrayInputStream(parts.get(i))));
+            in.ingest();
+        }
+    }
+
+    /**
+     * RocksDB gives an ingest a number that is in no log, and takes logs with a gap between them
+     * for damaged.
+     */
+    @Test
+    void whatWasWrittenBeforeAnIngestIsInNoLogAnyMore() throws Exception {
+        try (OutgoingParts out = from.streamOut(ALL)) {
+            send(out.manifest(), bytes(out), to, ALL);
+        }
+        List<String> expected = content(to);
+        assertThat(expected).hasSize(300).anyMatch(partition -> partition.contains("there"));
+        Path crashed = Files.createDirectory(directory.resolve("crashed"));
+        try (var files = Files.list(directory.resolve("to"))) {
+            for (Path file : (Iterable<Path>) files::iterator)
+                if (Files.isRegularFile(file) && !file.toString().endsWith(".log"))
+                    Files.copy(file, crashed.resolve(file.getFileName()));
+        }
+        try (RocksStore opened = (RocksStore) engine.openStore(table.spec(crashed))) {
+            assertThat(content(opened)).isEqualTo(expected);
+        }
+    }
+
+    @Test
+    void writesGoOnWhileFilesAreIngested() throws Exception {
+        int writers = 4;
+        List<Thread> threads = new ArrayList<>();
+        List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
+        TreeSet<Integer> written = new TreeSet<>();
+        for (int w = 0; w < writers; w++) {
+            int first = 1_000 + w * 10_000;
+            for (int i = 0; i < 2_000; i++) written.add(first + i);
+            Thread thread =
+                    new Thread(
+                            () -> {
+                                for (int i = 0; i < 2_000; i++)
+                                    to.write(
+                                            table.update(first + i)
+                                                    .at(1)
+                                                    .row(1)
+                                                    .set("v", "x")
+                                                    .build());
+                            });
+            thread.setUncaughtExceptionHandler((t, e) -> failures.add(e));
+            threads.add(thread);
+        }
+        threads.forEach(Thread::start);
+        try (OutgoingParts out = from.streamOut(ALL)) {
+            List<byte[]> parts = bytes(out);
+            while (threads.stream().anyMatch(Thread::isAlive)) send(out.manifest(), parts, to, ALL);
+        }
+        for (Thread thread : threads) thread.join();
+        assertThat(failures).isEmpty();
+        assertThat(content(to)).hasSize(300 + written.size());
+        to.close();
+        to = (RocksStore) engine.openStore(table.spec(directory.resolve("to")));
+        assertThat(content(to)).hasSize(300 + written.size());
+    }
+
+    @Test
+    void whatAProcessLeftThatEndedInAStreamIsRemoved() throws Exception {
+        Path staged = directory.resolve("to").resolve(StoreFile.STREAMS).resolve("1");
+        to.close();
+        Files.createDirectories(staged);
+        Files.writeString(staged.resolve("0.sst"), "half of it");
+        to = (RocksStore) engine.openStore(table.spec(directory.resolve("to")));
+        assertThat(staged.getParent()).doesNotExist();
+        assertThat(content(to)).hasSize(1);
+    }
+
+    @Test
+    void whatIsSentOutlivesTheStore() throws Exception {
+        List<String> expected = content(from);
+        try (OutgoingParts out = from.streamOut(ALL)) {
+            from.drop();
+            RocksStore next = (RocksStore) engine.openStore(table.spec(directory.resolve("next")));
+            send(out.manifest(), bytes(out), next, ALL);
+            assertThat(content(next)).isEqualTo(expected);
+        }
+    }
+
+    // A peer that lies
+
+    private interface Entries {
+        void add(SstFileWriter writer, byte[] key, byte[] value) throws RocksDBException;
+    }
+
+    /** A part with one entry. */
+    private byte[] part(byte[] key, byte[] value, Entries entries) throws Exception {
+        Path file = directory.resolve("made.sst");
+        try (TableOptions.ForParts options = from.partOptions();
+                EnvOptions environment = new EnvOptions();
+                SstFileWriter writer = new SstFileWriter(environment, options.data())) {
+            writer.open(file.toString());
+            entries.add(writer, key, value);
+            writer.finish();
+        }
+        return Files.readAllBytes(file);
+    }
+
+    private static StreamPart described(int index, byte[] part, byte[] first, byte[] last) {
+        long checksum = XXHashFactory.fastestJavaInstance().hash64().hash(ByteBuffer.wrap(part), 0);
+        return new StreamPart(
+                index, part.length, checksum, ByteBuffer.wrap(first), ByteBuffer.wrap(last));
+    }
+
+    private static StreamManifest with(StreamManifest manifest, List<StreamPart> parts) {
+        return with(manifest, parts, manifest.dictionary());
+    }
+
+    private static StreamManifest with(
+            StreamManifest manifest, List<StreamPart> parts, ByteBuffer dictionary) {
+        return new StreamManifest(
+                manifest.engine(),
+                manifest.formatVersion(),
+                manifest.table(),
+                manifest.columnFamily(),
+                manifest.ranges(),
+                dictionary,
+                parts);
+    }
+
+    private void refuses(
+            StreamManifest manifest, List<byte[]> parts, List<Range<Token>> owned, String why) {
+        List<String> before = content(to);
+        assertThatThrownBy(() -> send(manifest, parts, to, owned)).hasMessageContaining(why);
+        assertThat(content(to)).isEqualTo(before);
+        assertThat(directory.resolve("to").resolve(StoreFile.STREAMS)).isEmptyDirectory();
+    }
+
+    @Test
+    void aPeerThatLiesChangesNothing() throws Exception {
+        Files.createDirectories(directory.resolve("to").resolve(StoreFile.STREAMS));
+        try (OutgoingParts out = from.streamOut(ALL)) {
+            StreamManifest good = out.manifest();
+            assertThat(good.parts()).hasSizeGreaterThan(2);
+            byte[] key = ByteBufferUtil.getArray(good.parts().get(0).firstKey());
+            byte[] value = {0x00, 0x08, 0, 0, 0, 0, 0, 0, 0, 5};
+            ByteBuffer one = PartsDictionary.of(1, 0, Map.of("v", "0 REGULAR text")).encode();
+
+            byte[] taken = part(key, value, SstFileWriter::merge);
+            send(with(good, List.of(described(0, taken, key, key)), one), List.of(taken), to, ALL);
+
+            Entries delete = (writer, k, v) -> writer.delete(k);
+            for (Entries kind : List.<Entries>of(delete, SstFileWriter::put)) {
+                byte[] bad = part(key, value, kind);
+                refuses(
+                        with(good, List.of(described(0, bad, key, key)), one),
+                        List.of(bad),
+                        ALL,
+                        "entries of another kind");
+            }
+            byte[] malformed = part(key, new byte[] {0x00, 0x7f, 1}, SstFileWriter::merge);
+            refuses(
+                    with(good, List.of(described(0, malformed, key, key)), one),
+                    List.of(malformed),
+                    ALL,
+                    "malformed entry under key " + Hex.bytesToHex(key));
+            byte[] unknown = {0x00, 0x0b, 0, 0, 0, 0, 0, 0, 0, 5, 0x04, 0x00, 0x00};
+            byte[] column = part(key, unknown, SstFileWriter::merge);
+            refuses(
+                    with(good, List.of(described(0, column, key, key)), one),
+                    List.of(column),
+                    ALL,
+                    "malformed entry");
+            byte[] noSst =
+                    "This is no sst file, and longer than a footer is. "
+                            .repeat(9)
+                            .getBytes(StandardCharsets.UTF_8);
+            refuses(
+                    with(good, List.of(described(0, noSst, key, key)), one),
+                    List.of(noSst),
+                    ALL,
+                    "Part 0");
+            byte[] other = key.clone();
+            other[other.length - 2]++;
+            refuses(
+                    with(good, List.of(described(0, taken, key, other)), one),
+                    List.of(taken),
+                    ALL,
+                    "first or last key");
+
+            UnaryOperator<List<StreamPart>> turned =
+                    parts ->
+                            List.of(
+                                    described(0, taken, parts.get(1)),
+                                    described(1, taken, parts.get(0)));
+            refuses(with(good, turned.apply(good.parts())), List.of(), ALL, "part 1");
+            refuses(
+                    with(good, good.parts(), ByteBuffer.allocate(5)),
+                    List.of(),
+                    ALL,
+                    "malformed dictionary");
+            refuses(
+                    with(good, good.parts(), ByteBuffer.allocate(12).putInt(0, 1 << 30)),
+                    List.of(),
+                    ALL,
+                    "dictionary of 1073741824 parts");
+            StreamPart huge =
+                    new StreamPart(
+                            0, Long.MAX_VALUE / 2, 1, ByteBuffer.wrap(key), ByteBuffer.wrap(key));
+            refuses(with(good, List.of(huge), one), List.of(), ALL, "has no room");
+        }
+    }
+
+    private static StreamPart described(int index, byte[] part, StreamPart bounds) {
+        return new StreamPart(index, part.length, 0, bounds.firstKey(), bounds.lastKey());
+    }
+
+    /** Between two owned ranges, where neither bound of the part shows it. */
+    @Test
+    void keysInAGapOfWhatIsOwnedAreRefused() throws Exception {
+        Files.createDirectories(directory.resolve("to").resolve(StoreFile.STREAMS));
+        RocksStore few = (RocksStore) engine.openStore(table.spec(directory.resolve("few")));
+        for (long token : new long[] {10, 20, 30})
+            few.write(table.update(table.keyWithToken(token, 0)).at(1).row(1).liveness().build());
+        try (OutgoingParts out = few.streamOut(ALL)) {
+            List<Range<Token>> owned =
+                    List.of(
+                            new Range<>(TestTable.token(5), TestTable.token(15)),
+                            new Range<>(TestTable.token(25), TestTable.token(35)));
+            refuses(out.manifest(), bytes(out), owned, "keys that this node does not own");
+        }
+    }
+}
