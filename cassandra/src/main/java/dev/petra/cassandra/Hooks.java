@@ -97,9 +97,8 @@ public final class Hooks {
             logger.warn(
                     "incremental_backups does not include the tables in storage engines: take"
                             + " snapshots of them");
-        var unused =
-                ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
-                        TableRegistry::countDiskSpace, 0, DISK_SPACE_SECONDS, TimeUnit.SECONDS);
+        every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
+        every(1, StreamPeers::publish);
         List<Path> directories = new ArrayList<>();
         for (String directory : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
             directories.add(Path.of(directory));
@@ -113,6 +112,12 @@ public final class Hooks {
         } catch (IOException e) {
             logger.error("The data directories cannot be searched for stores of dropped tables", e);
         }
+    }
+
+    private static void every(int seconds, Runnable task) {
+        var unused =
+                ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
+                        task, 0, seconds, TimeUnit.SECONDS);
     }
 
     private static @Nullable String schemaDoubt() {

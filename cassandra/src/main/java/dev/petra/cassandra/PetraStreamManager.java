@@ -2,7 +2,9 @@
 package dev.petra.cassandra;
 
 import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.OutgoingParts;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -11,7 +13,6 @@ import java.util.List;
 import java.util.Objects;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraOutgoingFile;
-import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSWriteError;
@@ -30,12 +31,12 @@ import org.apache.cassandra.utils.TimeUUID;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 
 /**
- * Streams of a table that is in an engine, in whole or in part, in Cassandra's own format: to and
- * from nodes on any engine, and from {@code sstableloader}.
+ * Streams of a table that is in an engine, in whole or in part. To a node that has the table in the
+ * same engine go parts of the store, written by the engine itself; to all others, SSTables in
+ * Cassandra's own format. From nodes on any engine, and from {@code sstableloader}, comes either;
+ * see {@link ArrivingReceiver}.
  *
- * <p>What is sent is first written to SSTables beside the store, which are gone when the last is
- * sent. What comes is live as an SSTable of the table at once, and moved into the store by {@link
- * MoveIn}.
+ * <p>What is sent is first written to files beside the store, which are gone when the last is sent.
  *
  * @param stock for the SSTables of a table on its way
  */
@@ -48,7 +49,9 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
 
     @Override
     public IncomingStream prepareIncomingStream(StreamSession session, StreamMessageHeader header) {
-        return stock.prepareIncomingStream(session, header);
+        return header.repairedAt == PartHeader.MARK
+                ? new IncomingPart(session, header.tableId)
+                : stock.prepareIncomingStream(session, header);
     }
 
     @Override
@@ -77,10 +80,23 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
         }
     }
 
+    private static List<OutgoingStream> parts(TableStore store, List<Range<Token>> ranges) {
+        // Unwrapped and merged.
+        OutgoingParts parts = store.streamOut(ranges);
+        try {
+            return OutgoingPart.of(parts);
+        } catch (IOException e) {
+            parts.close();
+            throw new UncheckedIOException(e);
+        }
+    }
+
     private List<OutgoingStream> export(StreamSession session, RangesAtEndpoint replicas) {
         TableStore store = table.generation().existing();
         if (store == null) return List.of();
         List<Range<Token>> ranges = Range.normalize(replicas.ranges());
+        if (StreamPeers.takes(session.peer, Engines.get(table.engine()), cfs.metadata.id))
+            return parts(store, ranges);
         Path directory = table.generation().stores().streamDirectory();
         try {
             Files.createDirectories(directory);
@@ -108,24 +124,6 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
         } finally {
             sstables.forEach(sstable -> sstable.selfRef().release());
             exported.complete();
-        }
-    }
-
-    /** Makes what came live, and has it moved into the store. */
-    private static final class ArrivingReceiver extends CassandraStreamReceiver {
-        private final ColumnFamilyStore cfs;
-
-        ArrivingReceiver(ColumnFamilyStore cfs, StreamSession session, int totalStreams) {
-            super(cfs, session, totalStreams);
-            this.cfs = cfs;
-        }
-
-        @Override
-        public void finished() {
-            // Before: from here on nothing is purged that may hide something in what came.
-            TableRegistry.moveIn(cfs);
-            super.finished();
-            TableRegistry.moveIn(cfs);
         }
     }
 }

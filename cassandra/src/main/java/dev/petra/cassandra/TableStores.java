@@ -5,6 +5,7 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.IncomingParts;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.DirectoryNotEmptyException;
@@ -17,6 +18,7 @@ import java.util.OptionalLong;
 import java.util.SortedSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSError;
@@ -401,6 +403,24 @@ final class TableStores {
                     kill(current, usableDirectory());
                     moveMark = null;
                 });
+    }
+
+    /**
+     * Has parts of a stream go into a store, while the table can neither leave it nor be truncated.
+     *
+     * @param generation that they were received for
+     * @param stays whether the table is whole in its engine, asked while it cannot begin to leave
+     * @throws IOException if the table has changed since they came, or the parts are not what they
+     *     should be; none of them is live then
+     */
+    synchronized void ingest(Generation generation, BooleanSupplier stays, IncomingParts parts)
+            throws IOException {
+        if (!isLive(generation) || !stays.getAsBoolean())
+            throw new IOException(
+                    displayName
+                            + " was truncated, dropped or altered while a stream came to it: run"
+                            + " again what streams");
+        parts.ingest();
     }
 
     /** A directory of its own for SSTables that are to be sent; does not exist yet. */

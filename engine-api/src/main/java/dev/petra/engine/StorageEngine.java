@@ -71,6 +71,14 @@ public interface StorageEngine extends AutoCloseable {
         return name();
     }
 
+    /**
+     * The version of the parts that its stores send and receive; 0 if they do neither. Stores of
+     * one version understand each other.
+     */
+    default int streamFormat() {
+        return 0;
+    }
+
     /** What the whole engine holds and does now. Never blocks. */
     EngineStatistics statistics();
 

@@ -26,6 +26,9 @@ class ClusterIT {
 
     private static final int ROWS = 2_000;
 
+    /** What is logged where both nodes have the table in the same engine. */
+    private static final String INGESTED = "parts into ks.t";
+
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path first;
 
@@ -123,6 +126,8 @@ class ClusterIT {
                 assertThat(content(session)).isEqualTo(expected);
                 String[] verify = {"verify", "--force", "-e", "--check-tokens", "ks", "t"};
                 assertThat(seed.process().nodetool(verify).output()).contains("does not own");
+                assertThat(newcomer.process().log().contains(INGESTED))
+                        .isEqualTo(newcomerHasTheEngine);
                 // From here on what the newcomer owns is only there.
                 seed.nodetool("cleanup", "ks");
                 seed.nodetool(verify);
@@ -142,9 +147,14 @@ class ClusterIT {
                 assertThat(writer.failure()).isNull();
                 writer.check(session);
             }
-            assertThat(seed.process().log()).contains("The move of ks.t into its engine is over");
-            // What was sent lay in SSTables beside the store meanwhile.
-            assertThat(TableFiles.of(seed, "ks", "t").stores().resolve("streams/1")).doesNotExist();
+            String log = seed.process().log();
+            assertThat(log.contains(INGESTED)).isEqualTo(newcomerHasTheEngine);
+            assertThat(log.contains("The move of ks.t into its engine is over"))
+                    .isNotEqualTo(newcomerHasTheEngine);
+            // What was sent lay beside the store meanwhile.
+            Path stores = TableFiles.of(seed, "ks", "t").stores();
+            assertThat(stores.resolve("streams/1")).doesNotExist();
+            assertThat(stores.resolve("1/streams/1")).doesNotExist();
         }
     }
 
@@ -168,6 +178,7 @@ class ClusterIT {
                     seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
             seed.nodetool("repair", "-full", "ks", "t");
+            assertThat(seed.process().log().contains(INGESTED)).isEqualTo(otherHasTheEngine);
             try (CqlSession session = seed.session()) {
                 TestNode.awaitMoves(session, MOVES);
                 assertThat(content(session)).isEqualTo(expected);

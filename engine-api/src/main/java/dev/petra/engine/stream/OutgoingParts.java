@@ -3,6 +3,8 @@ package dev.petra.engine.stream;
 
 import java.io.IOException;
 import java.nio.channels.WritableByteChannel;
+import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
 
 /** Ranges of one store, pinned as they were when this was opened. Used by one thread at a time. */
 public interface OutgoingParts extends AutoCloseable {
@@ -19,6 +21,14 @@ public interface OutgoingParts extends AutoCloseable {
      * @throws IndexOutOfBoundsException if there is no such part
      */
     long transferTo(int index, WritableByteChannel channel) throws IOException;
+
+    /**
+     * The file that has a part's bytes and nothing else, for whoever can send a file without
+     * copying it; null if there is none. It may be gone once the store is dropped.
+     */
+    default @Nullable Path file(int index) {
+        return null;
+    }
 
     /** Releases what was pinned. Idempotent. */
     @Override

@@ -165,6 +165,11 @@ final class RocksEngine implements StorageEngine {
     }
 
     @Override
+    public int streamFormat() {
+        return StoreFile.FORMAT;
+    }
+
+    @Override
     public String version() {
         return "RocksDB " + RocksDB.rocksdbVersion();
     }

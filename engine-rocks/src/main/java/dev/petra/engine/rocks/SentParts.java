@@ -95,7 +95,7 @@ final class SentParts implements OutgoingParts {
             while (it.isValid() && Arrays.compareUnsigned(it.key(), range.to()) < 0) {
                 if (store.isClosed()) throw store.closed();
                 byte[] first = it.key();
-                Path file = directory.resolve(parts.size() + ".sst");
+                Path file = file(parts.size());
                 byte[] last;
                 try (PartFile part = new PartFile(options, file.toString(), merges)) {
                     last = part.addAll(it, range.to(), store.partBytes(), null);
@@ -126,6 +126,11 @@ final class SentParts implements OutgoingParts {
     @Override
     public StreamManifest manifest() {
         return manifest;
+    }
+
+    @Override
+    public Path file(int index) {
+        return directory.resolve(index + ".sst");
     }
 
     @Override

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.engine.StorageEngine;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.gms.ApplicationState;
+import org.apache.cassandra.gms.EndpointState;
+import org.apache.cassandra.gms.Gossiper;
+import org.apache.cassandra.gms.VersionedValue;
+import org.apache.cassandra.locator.InetAddressAndPort;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Which nodes take which tables as parts of a storage engine: each says so by gossip. Others, and
+ * those that have not heard of a change yet, get SSTables. Thread-safe.
+ */
+final class StreamPeers {
+    private static final Logger logger = LoggerFactory.getLogger(StreamPeers.class);
+
+    /** Whether this node sends and takes parts at all. */
+    private static final boolean ENABLED =
+            Boolean.parseBoolean(System.getProperty("petra.stream.parts", "true"));
+
+    /** One of those that Cassandra leaves free. */
+    private static final ApplicationState STATE = ApplicationState.X8;
+
+    /** Of them gossip carries one number each; tables beyond are streamed as SSTables. */
+    private static final int MOST_TABLES = 1_000;
+
+    private static String published = "";
+
+    private StreamPeers() {}
+
+    /** Says what this node takes, if that has changed. */
+    static synchronized void publish() {
+        try {
+            InetAddressAndPort me = FBUtilities.getBroadcastAddressAndPort();
+            if (!Gossiper.instance.isEnabled()
+                    || Gossiper.instance.getEndpointStateForEndpoint(me) == null) return;
+            String mine = mine();
+            if (mine.equals(published)) return;
+            Gossiper.instance.addLocalApplicationState(
+                    STATE,
+                    // Cassandra makes values by what they are for; this is any text.
+                    StorageService.instance.valueFactory.rack(mine));
+            published = mine;
+            logger.debug("Other nodes are told: {}", mine);
+        } catch (RuntimeException e) {
+            logger.error("Other nodes cannot be told which tables are in storage engines", e);
+        }
+    }
+
+    /** {@code engine/format:table,table;engine/format:table}. */
+    private static String mine() {
+        Map<String, List<String>> tables = new TreeMap<>();
+        int count = 0;
+        for (String keyspace : Schema.instance.getUserKeyspaces())
+            for (TableMetadata table :
+                    Objects.requireNonNull(Schema.instance.getKeyspaceMetadata(keyspace)).tables) {
+                ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
+                PetraMemtable receiver = cfs == null ? null : receiver(cfs);
+                if (receiver == null || ++count > MOST_TABLES) continue;
+                StorageEngine engine = Engines.get(receiver.engine());
+                tables.computeIfAbsent(form(engine), name -> new ArrayList<>())
+                        .add(number(table.id));
+            }
+        List<String> forms = new ArrayList<>();
+        tables.forEach((form, numbers) -> forms.add(form + ":" + String.join(",", numbers)));
+        return String.join(";", forms);
+    }
+
+    private static String form(StorageEngine engine) {
+        return engine.name() + "/" + engine.streamFormat();
+    }
+
+    /** Short; that two tables have the same ends in a session that fails. */
+    private static String number(TableId table) {
+        return Integer.toHexString(table.asUUID().hashCode());
+    }
+
+    /** The memtable of a table that takes parts now, or null. */
+    static @Nullable PetraMemtable receiver(ColumnFamilyStore cfs) {
+        // The change log is fed by the write path.
+        if (!ENABLED || cfs.getTracker() == null || cfs.metadata().params.cdc) return null;
+        if (!(cfs.getCurrentMemtable() instanceof PetraMemtable table) || table.departure() != 0)
+            return null;
+        if (table.generation().failure() != null) return null;
+        return Engines.get(table.engine()).streamFormat() > 0 ? table : null;
+    }
+
+    /** Whether a node takes what this engine's store of a table sends. */
+    static boolean takes(InetAddressAndPort peer, StorageEngine engine, TableId table) {
+        if (!ENABLED || engine.streamFormat() == 0) return false;
+        EndpointState state = Gossiper.instance.getEndpointStateForEndpoint(peer);
+        VersionedValue said = state == null ? null : state.getApplicationState(STATE);
+        if (said == null) return false;
+        for (String form : said.value.split(";", -1)) {
+            int colon = form.indexOf(':');
+            if (colon > 0 && form.substring(0, colon).equals(form(engine)))
+                return List.of(form.substring(colon + 1).split(",", -1)).contains(number(table));
+        }
+        return false;
+    }
+}

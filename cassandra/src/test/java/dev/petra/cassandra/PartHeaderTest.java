@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.StreamPart;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.UUID;
+import org.apache.cassandra.io.util.DataInputBuffer;
+import org.apache.cassandra.io.util.DataOutputBuffer;
+import org.apache.cassandra.schema.TableId;
+import org.junit.jupiter.api.Test;
+
+class PartHeaderTest {
+    private static final StreamManifest MANIFEST =
+            new StreamManifest(
+                    "rocks",
+                    2,
+                    TableId.fromUUID(new UUID(1, 2)),
+                    "t",
+                    List.of(),
+                    ByteBuffer.wrap(new byte[] {7, 8}),
+                    List.of(part(0, 10), part(1, 20)));
+
+    private static StreamPart part(int index, long bytes) {
+        ByteBuffer key = ByteBuffer.wrap(new byte[] {(byte) index, 1, 2});
+        return new StreamPart(index, bytes, bytes * 3, key, key.duplicate());
+    }
+
+    private static byte[] written(PartHeader header) throws IOException {
+        try (DataOutputBuffer out = new DataOutputBuffer()) {
+            header.write(out);
+            return out.toByteArray();
+        }
+    }
+
+    @Test
+    void whatIsWrittenIsRead() throws IOException {
+        for (int index = 0; index < 2; index++) {
+            PartHeader sent = PartHeader.of(MANIFEST, index);
+            byte[] bytes = written(sent);
+            try (DataInputBuffer in = new DataInputBuffer(bytes)) {
+                PartHeader read = PartHeader.read(in);
+                assertThat(read).isEqualTo(sent);
+                assertThat(read.part().bytes()).isEqualTo(10 + 10 * index);
+                assertThat(in.available()).isZero();
+            }
+        }
+    }
+
+    @Test
+    void aChangedByteIsNoticed() throws IOException {
+        byte[] bytes = written(PartHeader.of(MANIFEST, 1));
+        for (int place = 0; place < bytes.length; place++) {
+            byte[] damaged = bytes.clone();
+            damaged[place] ^= 1;
+            try (DataInputBuffer in = new DataInputBuffer(damaged)) {
+                assertThatThrownBy(() -> PartHeader.read(in))
+                        .as("byte %d", place)
+                        .isInstanceOf(IOException.class);
+            }
+        }
+    }
+}
