@@ -41,6 +41,7 @@ final class IncomingPart implements IncomingStream {
         private final StreamSession session;
         private final PartHeader header;
         private final DataInputPlus input;
+        private final byte[] chunk = new byte[1 << 16];
         private long position;
 
         Counted(StreamSession session, PartHeader header, DataInputPlus input) {
@@ -52,14 +53,14 @@ final class IncomingPart implements IncomingStream {
         @Override
         public int read(ByteBuffer to) throws IOException {
             long size = header.part().bytes();
-            int count = (int) Math.min(to.remaining(), size - position);
+            int count = (int) Math.min(Math.min(to.remaining(), chunk.length), size - position);
             if (count == 0) return position == size ? -1 : 0;
             try {
-                input.readFully(to.array(), to.arrayOffset() + to.position(), count);
+                input.readFully(chunk, 0, count);
             } catch (EOFException e) {
                 throw new EOFException(header.name() + " ends after byte " + position);
             }
-            to.position(to.position() + count);
+            to.put(chunk, 0, count);
             position += count;
             session.progress(header.name(), ProgressInfo.Direction.IN, position, count, size);
             return count;

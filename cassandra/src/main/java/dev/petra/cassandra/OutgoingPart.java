@@ -2,7 +2,6 @@
 package dev.petra.cassandra;
 
 import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamPart;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
@@ -39,12 +38,9 @@ final class OutgoingPart implements OutgoingStream {
     /** A stream for each part. Takes the parts over: they are closed when all are finished. */
     static List<OutgoingStream> of(OutgoingParts parts) throws IOException {
         List<OutgoingStream> streams = new ArrayList<>();
-        List<StreamPart> all = parts.manifest().parts();
-        AtomicInteger unfinished = new AtomicInteger(all.size());
-        for (StreamPart part : all)
-            streams.add(
-                    new OutgoingPart(
-                            parts, PartHeader.of(parts.manifest(), part.index()), unfinished));
+        List<PartHeader> headers = PartHeader.of(parts.manifest());
+        AtomicInteger unfinished = new AtomicInteger(headers.size());
+        for (PartHeader header : headers) streams.add(new OutgoingPart(parts, header, unfinished));
         if (streams.isEmpty()) parts.close();
         return streams;
     }

@@ -36,8 +36,13 @@ record PartHeader(StreamManifest manifest, int index, long digest) {
     /** Bytes of a part in the list of them, at least. */
     private static final int LEAST_PART = 24;
 
-    static PartHeader of(StreamManifest manifest, int index) throws IOException {
-        return new PartHeader(manifest, index, digest(encode(manifest)));
+    /** One for each part. */
+    static List<PartHeader> of(StreamManifest manifest) throws IOException {
+        long digest = digest(encode(manifest));
+        List<PartHeader> headers = new ArrayList<>();
+        for (StreamPart part : manifest.parts())
+            headers.add(new PartHeader(manifest, part.index(), digest));
+        return headers;
     }
 
     void write(DataOutputPlus out) throws IOException {

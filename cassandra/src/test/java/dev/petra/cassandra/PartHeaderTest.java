@@ -40,13 +40,12 @@ class PartHeaderTest {
 
     @Test
     void whatIsWrittenIsRead() throws IOException {
-        for (int index = 0; index < 2; index++) {
-            PartHeader sent = PartHeader.of(MANIFEST, index);
+        for (PartHeader sent : PartHeader.of(MANIFEST)) {
             byte[] bytes = written(sent);
             try (DataInputBuffer in = new DataInputBuffer(bytes)) {
                 PartHeader read = PartHeader.read(in);
                 assertThat(read).isEqualTo(sent);
-                assertThat(read.part().bytes()).isEqualTo(10 + 10 * index);
+                assertThat(read.part().bytes()).isEqualTo(10 + 10 * sent.index());
                 assertThat(in.available()).isZero();
             }
         }
@@ -54,7 +53,7 @@ class PartHeaderTest {
 
     @Test
     void aChangedByteIsNoticed() throws IOException {
-        byte[] bytes = written(PartHeader.of(MANIFEST, 1));
+        byte[] bytes = written(PartHeader.of(MANIFEST).get(1));
         for (int place = 0; place < bytes.length; place++) {
             byte[] damaged = bytes.clone();
             damaged[place] ^= 1;

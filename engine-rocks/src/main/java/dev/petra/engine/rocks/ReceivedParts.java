@@ -11,6 +11,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.ReadableByteChannel;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
@@ -30,6 +31,8 @@ import org.rocksdb.RocksDBException;
 import org.rocksdb.SstFileReader;
 import org.rocksdb.SstFileReaderIterator;
 import org.rocksdb.TableProperties;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The parts of a stream on their way into a store: staged in a directory of the store's, checked
@@ -37,6 +40,8 @@ import org.rocksdb.TableProperties;
  * anew with those of this store. Thread-safe.
  */
 final class ReceivedParts implements IncomingParts {
+    private static final Logger logger = LoggerFactory.getLogger(ReceivedParts.class);
+
     /** Each takes some hundred bytes of memory; a sender writes none that small. */
     private static final int MOST_PARTS = 1 << 20;
 
@@ -165,6 +170,8 @@ final class ReceivedParts implements IncomingParts {
             throw wrong(index, String.valueOf(e.getMessage()));
         } finally {
             stages.set(index, complete ? Stage.THERE : Stage.AWAITED);
+            // It was closed meanwhile, without waiting for a peer that may be gone.
+            if (closed) deleteStaged();
         }
     }
 
@@ -355,8 +362,19 @@ final class ReceivedParts implements IncomingParts {
     }
 
     @Override
-    public synchronized void close() {
+    public void close() {
         closed = true;
-        if (Files.exists(directory)) RocksEngine.deleteTree(directory);
+        deleteStaged();
+    }
+
+    private synchronized void deleteStaged() {
+        try (var files = Files.newDirectoryStream(directory)) {
+            for (Path file : files) Files.deleteIfExists(file);
+            Files.deleteIfExists(directory);
+        } catch (NoSuchFileException e) {
+            logger.debug("{} is deleted already", directory, e);
+        } catch (IOException e) {
+            logger.warn("{} cannot be deleted now; it is at the next start", directory, e);
+        }
     }
 }

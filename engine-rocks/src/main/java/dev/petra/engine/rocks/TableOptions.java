@@ -80,8 +80,8 @@ final class TableOptions {
                         .setWalRecoveryMode(WALRecoveryMode.PointInTimeRecovery)
                         // To write over an old log costs a third of writing a new one. Recovery
                         // tells the two apart by the log's number in each record, and that nothing
-                        // is missing between two logs by their sequence numbers: nothing may take
-                        // one that is not in the log.
+                        // is missing between two logs by their sequence numbers: what takes one
+                        // that is not in the log, an ingest, flushes the logs before.
                         .setRecycleLogFileNum(1)
                         // A column family that is hardly written to must not hold on to all logs
                         // since it was: a restart reads them, and none would be written over.
