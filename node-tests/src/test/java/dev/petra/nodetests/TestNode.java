@@ -39,6 +39,13 @@ final class TestNode implements AutoCloseable {
 
     /** Starts a node in a directory and waits until it takes CQL. */
     static TestNode start(Path directory, UnaryOperator<NodeConfig.Builder> options) {
+        TestNode node = begin(directory, options);
+        node.process.awaitCql(BOOT);
+        return node;
+    }
+
+    /** Starts a node in a directory and does not wait. */
+    static TestNode begin(Path directory, UnaryOperator<NodeConfig.Builder> options) {
         NodeConfig.Builder config =
                 NodeConfig.builder(directory)
                         .address(ADDRESS)
@@ -52,7 +59,7 @@ final class TestNode implements AutoCloseable {
                         .jvmOptions("-XX:TieredStopAtLevel=1")
                         .endWithThisJvm(true);
         TestNode node = new TestNode(options.apply(config).build());
-        node.restart();
+        node.process.start();
         return node;
     }
 

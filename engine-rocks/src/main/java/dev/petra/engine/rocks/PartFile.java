@@ -98,6 +98,11 @@ final class PartFile implements AutoCloseable {
             int @Nullable [] ids,
             byte[][] last);
 
+    /** How large it is by now, about. */
+    long bytes() throws RocksDBException {
+        return writer.fileSize();
+    }
+
     /** Completes the file. */
     void finish() throws RocksDBException {
         writer.finish();

@@ -516,14 +516,16 @@ final class Purge {
             throw store.malformed(e, ByteBuffer.wrap(largeKey));
         }
         byte[] rowKey = Arrays.copyOf(largeKey, in.position());
-        // Whoever writes this very cell again does so before the look or after the removal.
+        // Whoever writes this very cell again does so before the look or after the removal; and so
+        // does whoever ingests it, who is alone.
         synchronized (store.largeWrites(partition)) {
-            if (isReferred(database, rowKey, in)) return;
             store.room()
                     .write(
-                            () ->
+                            () -> {
+                                if (!isReferred(database, rowKey, in.duplicate()))
                                     database.db.delete(
-                                            database.large, database.writeOptions, largeKey));
+                                            database.large, database.writeOptions, largeKey);
+                            });
         }
     }
 

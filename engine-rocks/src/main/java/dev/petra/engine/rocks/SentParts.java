@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.Objects;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
@@ -90,21 +91,37 @@ final class SentParts implements OutgoingParts {
             Options options,
             List<TokenRanges.KeyRange> ranges)
             throws RocksDBException, IOException {
-        for (TokenRanges.KeyRange range : ranges) {
-            it.seek(range.from());
-            while (it.isValid() && Arrays.compareUnsigned(it.key(), range.to()) < 0) {
-                if (store.isClosed()) throw store.closed();
-                byte[] first = it.key();
-                Path file = file(parts.size());
-                byte[] last;
-                try (PartFile part = new PartFile(options, file.toString(), merges)) {
+        PartFile part = null;
+        byte[] first = null;
+        byte[] last = null;
+        try {
+            // A part goes on from one range to the next: repair asks for many small ones.
+            for (TokenRanges.KeyRange range : ranges) {
+                it.seek(range.from());
+                while (it.isValid() && Arrays.compareUnsigned(it.key(), range.to()) < 0) {
+                    if (store.isClosed()) throw store.closed();
+                    if (part == null) {
+                        part = new PartFile(options, file(parts.size()).toString(), merges);
+                        first = it.key();
+                    }
                     last = part.addAll(it, range.to(), store.partBytes(), null);
-                    part.finish();
+                    if (part.bytes() < store.partBytes()) continue;
+                    finish(part, first, last);
+                    part = null;
                 }
-                add(file, first, Objects.requireNonNull(last));
+                it.status();
             }
-            it.status();
+            if (part != null) finish(part, first, last);
+        } finally {
+            if (part != null) part.close();
         }
+    }
+
+    private void finish(PartFile part, byte @Nullable [] first, byte @Nullable [] last)
+            throws RocksDBException, IOException {
+        part.finish();
+        part.close();
+        add(file(parts.size()), Objects.requireNonNull(first), Objects.requireNonNull(last));
     }
 
     private void add(Path file, byte[] first, byte[] last) throws IOException {

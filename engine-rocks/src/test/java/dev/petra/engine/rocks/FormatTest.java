@@ -88,6 +88,15 @@ class FormatTest {
     }
 
     @Test
+    void theDictionaryOfAStream() {
+        PartsDictionary dictionary = PartsDictionary.of(1, 4, Map.of("v", "0 REGULAR text"));
+        ByteBuffer bytes = dictionary.encode();
+        assertThat(ByteBufferUtil.bytesToHex(bytes))
+                .isEqualTo("000000010000000400000001000176000c524547554c41522074657874");
+        assertThat(PartsDictionary.decode(bytes, 1)).isEqualTo(dictionary);
+    }
+
+    @Test
     void anInsertedRow() {
         var update = update(TABLE, "x");
         update.row(7).add("a", "hi").add("b", 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import static java.util.stream.Collectors.toSet;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -21,8 +22,12 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.UnaryOperator;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import net.jpountz.xxhash.XXHashFactory;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
@@ -120,15 +125,36 @@ class PartsTest {
         }
         List<String> expected = content(to);
         assertThat(expected).hasSize(300).anyMatch(partition -> partition.contains("there"));
-        Path crashed = Files.createDirectory(directory.resolve("crashed"));
-        try (var files = Files.list(directory.resolve("to"))) {
-            for (Path file : (Iterable<Path>) files::iterator)
-                if (Files.isRegularFile(file) && !file.toString().endsWith(".log"))
-                    Files.copy(file, crashed.resolve(file.getFileName()));
-        }
+        Path crashed = directory.resolve("crashed");
+        // Again, if a file came or went meanwhile.
+        Set<String> before;
+        do {
+            if (Files.exists(crashed)) RocksEngine.deleteTree(crashed);
+            Files.createDirectory(crashed);
+            before = names(files());
+            for (Path file : files())
+                if (Files.exists(file)) Files.copy(file, crashed.resolve(file.getFileName()));
+        } while (!before.equals(names(files())) || !before.equals(names(files(crashed))));
         try (RocksStore opened = (RocksStore) engine.openStore(table.spec(crashed))) {
             assertThat(content(opened)).isEqualTo(expected);
         }
+    }
+
+    /** All but the logs. */
+    private List<Path> files() throws IOException {
+        return files(directory.resolve("to"));
+    }
+
+    private static List<Path> files(Path of) throws IOException {
+        try (var files = Files.list(of)) {
+            return files.filter(Files::isRegularFile)
+                    .filter(file -> !file.toString().endsWith(".log"))
+                    .toList();
+        }
+    }
+
+    private static Set<String> names(List<Path> files) {
+        return files.stream().map(file -> file.getFileName().toString()).collect(toSet());
     }
 
     @Test
@@ -176,6 +202,86 @@ class PartsTest {
         to = (RocksStore) engine.openStore(table.spec(directory.resolve("to")));
         assertThat(staged.getParent()).doesNotExist();
         assertThat(content(to)).hasSize(1);
+    }
+
+    /** As repair asks for them. */
+    @Test
+    void manySmallRangesGoInFewParts() throws Exception {
+        List<Range<Token>> ranges = new ArrayList<>();
+        long step = Long.MAX_VALUE / 500;
+        for (long left = Long.MIN_VALUE + 1; left < Long.MAX_VALUE - 2 * step; left += 2 * step)
+            ranges.add(new Range<>(TestTable.token(left), TestTable.token(left + step)));
+        try (OutgoingParts out = from.streamOut(ranges)) {
+            assertThat(out.manifest().parts()).hasSizeBetween(2, 4);
+            RocksStore half = (RocksStore) engine.openStore(table.spec(directory.resolve("half")));
+            send(out.manifest(), bytes(out), half, ranges);
+            assertThat(content(half))
+                    .isNotEmpty()
+                    .isEqualTo(
+                            content(from).stream()
+                                    .filter(
+                                            partition ->
+                                                    ranges.stream()
+                                                            .anyMatch(
+                                                                    range ->
+                                                                            range.contains(
+                                                                                    token(
+                                                                                            partition))))
+                                    .toList());
+        }
+    }
+
+    private static Token token(String partition) {
+        Matcher token = Pattern.compile("DecoratedKey\\((-?\\d+),").matcher(partition);
+        assertThat(token.find()).isTrue();
+        return TestTable.token(Long.parseLong(token.group(1)));
+    }
+
+    @Test
+    void whatWasGivenUpCanComeBack() throws Exception {
+        List<String> expected = content(from);
+        try (OutgoingParts out = from.streamOut(ALL)) {
+            List<byte[]> parts = bytes(out);
+            for (int round = 0; round < 2; round++) {
+                to.retainRanges(List.of());
+                assertThat(content(to)).isEmpty();
+                send(out.manifest(), parts, to, ALL);
+                assertThat(content(to)).isEqualTo(expected);
+            }
+            to.compact(List.of());
+            assertThat(content(to)).isEqualTo(expected);
+        }
+    }
+
+    /** Large cells come before the rows that refer to them: nothing may sweep them in between. */
+    @Test
+    void largeCellsThatComeAreNotSwept() throws Exception {
+        from.write(table.update(1).at(3).deleteRow(5).build());
+        List<String> expected;
+        try (OutgoingParts out = from.streamOut(ALL)) {
+            List<byte[]> parts = bytes(out);
+            send(out.manifest(), parts, to, ALL);
+            expected = content(to);
+            AtomicBoolean done = new AtomicBoolean();
+            List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
+            Thread sweeper =
+                    new Thread(
+                            () -> {
+                                while (!done.get()) to.compact(List.of());
+                            });
+            sweeper.setUncaughtExceptionHandler((t, e) -> failures.add(e));
+            sweeper.start();
+            for (int round = 0; round < 5; round++) {
+                to.retainRanges(List.of());
+                send(out.manifest(), parts, to, ALL);
+                to.write(table.update(7).at(1).row(7).set("w", "there").set("v", "there").build());
+                assertThat(content(to)).isEqualTo(expected);
+            }
+            done.set(true);
+            sweeper.join();
+            assertThat(failures).isEmpty();
+        }
+        assertThat(content(to)).isEqualTo(expected);
     }
 
     @Test

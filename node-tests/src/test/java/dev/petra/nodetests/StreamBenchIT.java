@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import dev.petra.launcher.NodeConfig;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * What a bootstrap costs: {@code -Dit.test=StreamBenchIT -Dpetra.stream.mib=512}. Prints; {@code
+ * docs/performance.md} has figures.
+ */
+@EnabledIfSystemProperty(named = "petra.stream.mib", matches = "\\d+")
+@Timeout(value = 20, unit = TimeUnit.MINUTES)
+class StreamBenchIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(10);
+    private static final int VALUE = 560;
+    private static final Pattern RECEIVED =
+            Pattern.compile("Receiving (\\d+) files\\(([\\d.]+)(\\w+)\\)");
+
+    private final int seedPort = TestNode.freePort();
+
+    private NodeConfig.Builder options(
+            NodeConfig.Builder options, boolean parts, boolean zeroCopy) {
+        Map<String, Object> yaml = new HashMap<>();
+        yaml.put("stream_entire_sstables", zeroCopy);
+        yaml.put("stream_throughput_outbound", "0MiB/s");
+        yaml.put("entire_sstable_stream_throughput_outbound", "0MiB/s");
+        yaml.put("compaction_throughput", "0MiB/s");
+        return options.numTokens(4)
+                .heap("1GiB")
+                .yaml(yaml)
+                .engineParameters(Map.of("engine", "rocks", "memory", "512MiB"))
+                .jvmOptions("-XX:TieredStopAtLevel=4", "-Dpetra.stream.parts=" + parts);
+    }
+
+    private static void load(CqlSession session, String memtable, long bytes) throws Exception {
+        TestNode.createKeyspace(session, "ks", 1);
+        session.execute(
+                "CREATE TABLE ks.t (k bigint PRIMARY KEY, v blob) WITH memtable = '"
+                        + memtable
+                        + "'");
+        var insert = session.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)");
+        Semaphore inFlight = new Semaphore(128);
+        Random random = new Random(1);
+        long rows = bytes / (VALUE + 40);
+        for (long k = 0; k < rows; k++) {
+            // Half of it can be compressed.
+            byte[] value = new byte[VALUE];
+            for (int i = 0; i < VALUE / 2; i++) value[i] = (byte) random.nextInt();
+            inFlight.acquire();
+            CompletionStage<AsyncResultSet> sent =
+                    session.executeAsync(insert.bind(k, ByteBuffer.wrap(value)));
+            var unused = sent.whenComplete((done, failed) -> inFlight.release());
+        }
+        inFlight.acquire(128);
+    }
+
+    private static double cpuSeconds(TestNode node) {
+        return ProcessHandle.of(node.process().pid())
+                        .flatMap(process -> process.info().totalCpuDuration())
+                        .orElseThrow()
+                        .toMillis()
+                / 1e3;
+    }
+
+    private static long await(TestNode node, String line) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (!node.process().log().contains(line)) {
+            assertThat(System.nanoTime()).as(line).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(20);
+        }
+        return System.nanoTime();
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "rocks,    true,  true",
+        "rocks,    false, true",
+        "skiplist, true,  true",
+        "skiplist, true,  false"
+    })
+    void aBootstrap(String memtable, boolean parts, boolean zeroCopy, @TempDir Path directory)
+            throws Exception {
+        long bytes = Long.getLong("petra.stream.mib") << 20;
+        Path first = Files.createDirectory(directory.resolve("1"));
+        Path second = Files.createDirectory(directory.resolve("2"));
+        try (TestNode seed =
+                TestNode.start(first, of -> options(of, parts, zeroCopy).storagePort(seedPort))) {
+            try (CqlSession session = seed.session()) {
+                load(session, memtable, bytes);
+            }
+            seed.nodetool("compact", "ks", "t");
+            try (TestNode newcomer =
+                    TestNode.begin(
+                            second,
+                            of ->
+                                    options(of, parts, zeroCopy)
+                                            .seeds(List.of("127.0.0.1:" + seedPort)))) {
+                await(newcomer, "Executing streaming plan for Bootstrap");
+                long started = System.nanoTime();
+                double cpuBefore = cpuSeconds(seed) + cpuSeconds(newcomer);
+                long live = await(newcomer, "All sessions completed");
+                newcomer.process().awaitCql(PATIENCE);
+                try (CqlSession session = newcomer.session()) {
+                    TestNode.awaitMoves(session, PATIENCE);
+                }
+                long quiet = System.nanoTime();
+                double cpu = cpuSeconds(seed) + cpuSeconds(newcomer) - cpuBefore;
+                double megabytes =
+                        RECEIVED.matcher(newcomer.process().log())
+                                .results()
+                                .mapToDouble(StreamBenchIT::megabytes)
+                                .sum();
+                double seconds = (live - started) / 1e9;
+                System.out.printf(
+                        "StreamBenchIT: memtable=%s parts=%s zeroCopy=%s received=%.0f MB in %.1f s"
+                                + " = %.1f MB/s, quiet after %.1f s, CPU %.1f s of both nodes%n",
+                        memtable,
+                        parts,
+                        zeroCopy,
+                        megabytes,
+                        seconds,
+                        megabytes / seconds,
+                        (quiet - started) / 1e9,
+                        cpu);
+            }
+        }
+    }
+
+    private static double megabytes(MatchResult received) {
+        double size = Double.parseDouble(received.group(2));
+        return switch (received.group(3)) {
+            case "GiB" -> size * (1L << 30) / 1e6;
+            case "MiB" -> size * (1L << 20) / 1e6;
+            case "KiB" -> size * (1L << 10) / 1e6;
+            default -> size / 1e6;
+        };
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.launcher.NodeConfig;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Kill -9 of one side or the other while files of an engine are on their way. */
+class StreamsIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final int PARTITIONS = 400;
+    private static final int ROWS = 10;
+    private static final int VALUE = 4_000;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    Path first;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    Path second;
+
+    private final int seedPort = TestNode.freePort();
+
+    private static NodeConfig.Builder slow(NodeConfig.Builder options) {
+        return options.numTokens(4)
+                .engineParameters(
+                        Map.of("engine", "rocks", "memory", "128MiB", "stream_part", "1MiB"))
+                .yaml(
+                        Map.of(
+                                "hinted_handoff_enabled",
+                                false,
+                                "entire_sstable_stream_throughput_outbound",
+                                "2MiB/s"));
+    }
+
+    private TestNode seed() {
+        return TestNode.start(first, options -> slow(options).storagePort(seedPort));
+    }
+
+    private TestNode newcomer() {
+        return TestNode.begin(
+                second, options -> slow(options).seeds(List.of("127.0.0.1:" + seedPort)));
+    }
+
+    /** Incompressible, so that it takes its time; with deletions that must arrive as well. */
+    private void fill(CqlSession session) {
+        TestNode.createKeyspace(session, "ks", 1);
+        session.execute(
+                "CREATE TABLE ks.t (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks'");
+        Random random = new Random(1);
+        var insert = session.prepare("INSERT INTO ks.t (p, c, v) VALUES (?, ?, ?)");
+        for (int p = 0; p < PARTITIONS; p++)
+            for (int c = 0; c < ROWS; c++) {
+                byte[] value = new byte[VALUE];
+                random.nextBytes(value);
+                session.execute(insert.bind(p, c, ByteBuffer.wrap(value)));
+            }
+        for (int p = 0; p < PARTITIONS; p += 7) session.execute("DELETE FROM ks.t WHERE p = ?", p);
+        for (int p = 1; p < PARTITIONS; p += 7)
+            session.execute("DELETE FROM ks.t WHERE p = ? AND c > 4", p);
+    }
+
+    private static Set<String> content(CqlSession session) {
+        Set<String> rows = new TreeSet<>();
+        session.execute("SELECT p, c, v, writetime(v) FROM ks.t")
+                .forEach(row -> rows.add(row.getFormattedContents()));
+        return rows;
+    }
+
+    private List<Path> staged() {
+        if (!Files.isDirectory(second.resolve("data"))) return List.of();
+        try (var files = Files.walk(second.resolve("data"))) {
+            return files.filter(file -> file.toString().endsWith(".sst"))
+                    .filter(file -> file.toString().contains("/rocksdb/1/streams/"))
+                    .toList();
+        } catch (IOException | UncheckedIOException e) {
+            // It changes while one looks.
+            return List.of();
+        }
+    }
+
+    private void awaitStaged() throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (staged().size() < 2) {
+            assertThat(System.nanoTime()).as("parts come").isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    /** What the newcomer owns is only there afterwards. */
+    private void checkBoth(TestNode seed, TestNode newcomer, Set<String> expected) {
+        assertThat(newcomer.process().log()).contains("parts into ks.t");
+        assertThat(staged()).isEmpty();
+        seed.nodetool("cleanup", "ks");
+        try (CqlSession session = seed.session()) {
+            assertThat(content(session)).isEqualTo(expected);
+        }
+        for (TestNode node : List.of(seed, newcomer))
+            node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", "t");
+    }
+
+    @Test
+    void aReceiverThatIsKilledBeginsAnew() throws Exception {
+        try (TestNode seed = seed()) {
+            Set<String> expected;
+            try (CqlSession session = seed.session()) {
+                fill(session);
+                expected = content(session);
+            }
+            try (TestNode newcomer = newcomer()) {
+                awaitStaged();
+                newcomer.process().kill();
+                assertThat(staged()).isNotEmpty();
+                newcomer.restart();
+                checkBoth(seed, newcomer, expected);
+            }
+        }
+    }
+
+    @Test
+    void aBootstrapWhoseSenderIsKilledIsResumed() throws Exception {
+        try (TestNode seed = seed()) {
+            Set<String> expected;
+            try (CqlSession session = seed.session()) {
+                fill(session);
+                expected = content(session);
+            }
+            try (TestNode newcomer = newcomer()) {
+                awaitStaged();
+                seed.process().kill();
+                long end = System.nanoTime() + PATIENCE.toNanos();
+                while (!newcomer.process().log().contains("not yet bootstrapped completely")) {
+                    assertThat(System.nanoTime()).as("the session fails").isLessThan(end);
+                    TimeUnit.MILLISECONDS.sleep(100);
+                }
+                assertThat(staged()).isEmpty();
+                assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+                seed.restart();
+                newcomer.nodetool("bootstrap", "resume");
+                newcomer.process().awaitCql(PATIENCE);
+                checkBoth(seed, newcomer, expected);
+            }
+        }
+    }
+}
