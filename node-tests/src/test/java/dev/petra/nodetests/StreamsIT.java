@@ -152,7 +152,7 @@ class StreamsIT {
                 assertThat(staged()).isEmpty();
                 assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
                 seed.restart();
-                newcomer.nodetool("bootstrap", "resume");
+                newcomer.nodetool("bootstrap", "resume", "--force");
                 newcomer.process().awaitCql(PATIENCE);
                 checkBoth(seed, newcomer, expected);
             }

@@ -57,6 +57,12 @@ final class TestNode implements AutoCloseable {
                         .fastRing()
                         // Lives for seconds: the better compiler would take half of all its work.
                         .jvmOptions("-XX:TieredStopAtLevel=1")
+                        // Two classes and their nodes share a machine: slow is no failure.
+                        .yaml(
+                                Map.of(
+                                        "write_request_timeout", "15s",
+                                        "read_request_timeout", "15s",
+                                        "range_request_timeout", "15s"))
                         .endWithThisJvm(true);
         TestNode node = new TestNode(options.apply(config).build());
         node.process.start();
