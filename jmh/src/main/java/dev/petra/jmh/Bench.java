@@ -66,7 +66,7 @@ public final class Bench implements Callable<Integer> {
     static final class Size {
         @Option(
                 names = "--quick",
-                description = "Under 10 minutes on 2 cores: few workloads, one round (default).")
+                description = "Some 10 minutes on 2 cores: few workloads, one round (default).")
         boolean quick;
 
         @Option(
