@@ -366,6 +366,15 @@ uint32_t fetch(
     return count;
 }
 
+/** What is wrong, with as much of the key as there is room for; the caller frees it. */
+static char* malformedEntry(Slice key) {
+    char text[128] = "malformed entry under key ";
+    size_t used = strlen(text);
+    for (size_t i = 0; i < key.size && used + 3 < sizeof(text); i++, used += 2)
+        snprintf(text + used, sizeof(text) - used, "%02x", key.data[i]);
+    return strdup(text);
+}
+
 char* copySorted(const Copy& copy, Buffer* last) {
     Iterator iterator{copy.iterator};
     SstWriter writer{copy.writer};
@@ -378,13 +387,8 @@ char* copySorted(const Copy& copy, Buffer* last) {
         if (copy.until.size > 0 && compare(slice(key, keySize), copy.until) >= 0) break;
         const char* value = api.value(&iterator, &valueSize);
         if (copy.ids != nullptr) {
-            if (!renumber(slice(value, valueSize), copy.ids, copy.idCount, s)) {
-                char text[128];
-                size_t used = static_cast<size_t>(snprintf(text, sizeof(text), "malformed entry under key "));
-                for (size_t i = 0; i < keySize && used + 3 < sizeof(text); i++, used += 2)
-                    snprintf(text + used, sizeof(text) - used, "%02x", static_cast<uint8_t>(key[i]));
-                return strdup(text);
-            }
+            if (!renumber(slice(value, valueSize), copy.ids, copy.idCount, s))
+                return malformedEntry(slice(key, keySize));
             value = reinterpret_cast<const char*>(s.out.begin());
             valueSize = s.out.size();
         }

@@ -12,9 +12,9 @@ import java.util.Map;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
-import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.service.CacheService;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.streaming.IncomingStream;
 import org.apache.cassandra.streaming.StreamSession;
@@ -123,10 +123,9 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
     }
 
     private void invalidateCaches() {
-        Token minimum = cfs.getPartitioner().getMinimumToken();
-        List<Bounds<Token>> all = List.of(new Bounds<>(minimum, minimum));
-        if (cfs.isRowCacheEnabled()) cfs.invalidateRowCache(all);
-        if (cfs.metadata().isCounter()) cfs.invalidateCounterCache(all);
+        CacheService.instance.invalidateRowCacheForCf(cfs.metadata());
+        if (cfs.metadata().isCounter())
+            CacheService.instance.invalidateCounterCacheForCf(cfs.metadata());
     }
 
     @Override

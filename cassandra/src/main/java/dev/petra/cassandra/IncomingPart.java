@@ -37,7 +37,7 @@ final class IncomingPart implements IncomingStream {
     }
 
     /** The bytes of the part, of which the session is told. */
-    private static final class Counted implements ReadableByteChannel {
+    private static final class Counted implements ReadableByteChannel, BorrowedChannel {
         private final StreamSession session;
         private final PartHeader header;
         private final DataInputPlus input;
@@ -65,14 +65,6 @@ final class IncomingPart implements IncomingStream {
             session.progress(header.name(), ProgressInfo.Direction.IN, position, count, size);
             return count;
         }
-
-        @Override
-        public boolean isOpen() {
-            return true;
-        }
-
-        @Override
-        public void close() {}
     }
 
     @Override

@@ -65,7 +65,7 @@ final class OutgoingPart implements OutgoingStream {
     /** For engines whose parts are no files. */
     private record Copying(
             StreamingDataOutputPlus output, StreamingDataOutputPlus.RateLimiter limiter)
-            implements WritableByteChannel {
+            implements WritableByteChannel, BorrowedChannel {
         private static final int CHUNK = 1 << 16;
 
         @Override
@@ -76,14 +76,6 @@ final class OutgoingPart implements OutgoingStream {
             bytes.position(bytes.position() + size);
             return size;
         }
-
-        @Override
-        public boolean isOpen() {
-            return true;
-        }
-
-        @Override
-        public void close() {}
     }
 
     @Override

@@ -20,10 +20,11 @@ import org.apache.cassandra.utils.ByteBufferUtil;
  * the first to come, and which of them it is. {@code docs/FORMAT.md} has its bytes.
  *
  * @param manifest of the engine's
+ * @param encoded the manifest's bytes; not to be changed
+ * @param digest of these, by which the parts of one manifest are told from those of another
  * @param index of the part
- * @param digest of the manifest, by which the parts of one are told from those of another
  */
-record PartHeader(StreamManifest manifest, int index, long digest) {
+record PartHeader(StreamManifest manifest, ByteBuffer encoded, long digest, int index) {
     /**
      * In the header of Cassandra's own, where it says when an SSTable was repaired: what follows is
      * a part. A time before all others.
@@ -38,18 +39,18 @@ record PartHeader(StreamManifest manifest, int index, long digest) {
 
     /** One for each part. */
     static List<PartHeader> of(StreamManifest manifest) throws IOException {
-        long digest = digest(encode(manifest));
+        ByteBuffer encoded = encode(manifest);
+        long digest = digest(encoded);
         List<PartHeader> headers = new ArrayList<>();
         for (StreamPart part : manifest.parts())
-            headers.add(new PartHeader(manifest, part.index(), digest));
+            headers.add(new PartHeader(manifest, encoded, digest, part.index()));
         return headers;
     }
 
     void write(DataOutputPlus out) throws IOException {
-        ByteBuffer bytes = encode(manifest);
         out.writeInt(MAGIC);
-        out.writeInt(bytes.remaining());
-        out.write(bytes.duplicate());
+        out.writeInt(encoded.remaining());
+        out.write(encoded.duplicate());
         out.writeInt(index);
         out.writeLong(digest ^ index);
     }
@@ -68,14 +69,15 @@ record PartHeader(StreamManifest manifest, int index, long digest) {
         byte[] bytes = new byte[size];
         in.readFully(bytes);
         int index = in.readInt();
-        long digest = digest(ByteBuffer.wrap(bytes));
+        ByteBuffer encoded = ByteBuffer.wrap(bytes);
+        long digest = digest(encoded);
         if (in.readLong() != (digest ^ index))
             throw new IOException("The header of a part of a stream is damaged.");
         StreamManifest manifest = decode(bytes);
         if (index < 0 || index >= manifest.parts().size())
             throw new IOException(
                     "A stream of " + manifest.parts().size() + " parts has no part " + index + ".");
-        return new PartHeader(manifest, index, digest);
+        return new PartHeader(manifest, encoded, digest, index);
     }
 
     /** The part that follows. */

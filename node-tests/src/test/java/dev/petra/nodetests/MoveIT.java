@@ -340,13 +340,6 @@ class MoveIT {
         }
     }
 
-    /** The log is written in the background. */
-    private static void awaitLog(String text) throws Exception {
-        for (int i = 0; i < 50 && !node.process().log().contains(text); i++)
-            TimeUnit.MILLISECONDS.sleep(50);
-        assertThat(node.process().log()).contains(text);
-    }
-
     private static void restore(Path table, Path snapshot) throws IOException {
         try (var old = Files.walk(table)) {
             for (Path file : old.filter(f -> !f.startsWith(table.resolve("snapshots"))).toList())
@@ -370,7 +363,8 @@ class MoveIT {
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         alter("refused", "rocks");
         assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
-        awaitLog("TRUNCATE of ks.refused cannot be done while the table is being moved");
+        node.awaitLog(
+                "TRUNCATE of ks.refused cannot be done while the table is being moved", MOVES);
         assertThat(nodetool("compactionstats").output()).contains("refused");
         assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
         TimeUnit.SECONDS.sleep(1);

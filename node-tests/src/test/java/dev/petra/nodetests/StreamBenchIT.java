@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import dev.petra.launcher.NodeConfig;
@@ -83,15 +81,6 @@ class StreamBenchIT {
                 / 1e3;
     }
 
-    private static long await(TestNode node, String line) throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (!node.process().log().contains(line)) {
-            assertThat(System.nanoTime()).as(line).isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(20);
-        }
-        return System.nanoTime();
-    }
-
     @ParameterizedTest
     @CsvSource({
         "rocks,    true,  true",
@@ -116,10 +105,10 @@ class StreamBenchIT {
                             of ->
                                     options(of, parts, zeroCopy)
                                             .seeds(List.of("127.0.0.1:" + seedPort)))) {
-                await(newcomer, "Executing streaming plan for Bootstrap");
+                newcomer.awaitLog("Executing streaming plan for Bootstrap", PATIENCE);
                 long started = System.nanoTime();
                 double cpuBefore = cpuSeconds(seed) + cpuSeconds(newcomer);
-                long live = await(newcomer, "All sessions completed");
+                long live = newcomer.awaitLog("All sessions completed", PATIENCE);
                 newcomer.process().awaitCql(PATIENCE);
                 try (CqlSession session = newcomer.session()) {
                     TestNode.awaitMoves(session, PATIENCE);

@@ -48,8 +48,23 @@ class StreamsIT {
                                 "2MiB/s"));
     }
 
-    private TestNode seed() {
-        return TestNode.start(first, options -> slow(options).storagePort(seedPort));
+    /** A node with data, and what is in it. */
+    private record Seed(TestNode node, Set<String> content) implements AutoCloseable {
+        @Override
+        public void close() {
+            node.close();
+        }
+    }
+
+    private Seed seed() {
+        TestNode node = TestNode.start(first, options -> slow(options).storagePort(seedPort));
+        try (CqlSession session = node.session()) {
+            fill(session);
+            return new Seed(node, content(session));
+        } catch (RuntimeException | AssertionError e) {
+            node.close();
+            throw e;
+        }
     }
 
     private TestNode newcomer() {
@@ -104,58 +119,42 @@ class StreamsIT {
     }
 
     /** What the newcomer owns is only there afterwards. */
-    private void checkBoth(TestNode seed, TestNode newcomer, Set<String> expected) {
+    private void checkBoth(Seed seed, TestNode newcomer) {
         assertThat(newcomer.process().log()).contains("parts into ks.t");
         assertThat(staged()).isEmpty();
-        seed.nodetool("cleanup", "ks");
-        try (CqlSession session = seed.session()) {
-            assertThat(content(session)).isEqualTo(expected);
+        seed.node().nodetool("cleanup", "ks");
+        try (CqlSession session = seed.node().session()) {
+            assertThat(content(session)).isEqualTo(seed.content());
         }
-        for (TestNode node : List.of(seed, newcomer))
+        for (TestNode node : List.of(seed.node(), newcomer))
             node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", "t");
     }
 
     @Test
     void aReceiverThatIsKilledBeginsAnew() throws Exception {
-        try (TestNode seed = seed()) {
-            Set<String> expected;
-            try (CqlSession session = seed.session()) {
-                fill(session);
-                expected = content(session);
-            }
-            try (TestNode newcomer = newcomer()) {
-                awaitStaged();
-                newcomer.process().kill();
-                assertThat(staged()).isNotEmpty();
-                newcomer.restart();
-                checkBoth(seed, newcomer, expected);
-            }
+        try (Seed seed = seed();
+                TestNode newcomer = newcomer()) {
+            awaitStaged();
+            newcomer.process().kill();
+            assertThat(staged()).isNotEmpty();
+            newcomer.restart();
+            checkBoth(seed, newcomer);
         }
     }
 
     @Test
     void aBootstrapWhoseSenderIsKilledIsResumed() throws Exception {
-        try (TestNode seed = seed()) {
-            Set<String> expected;
-            try (CqlSession session = seed.session()) {
-                fill(session);
-                expected = content(session);
-            }
-            try (TestNode newcomer = newcomer()) {
-                awaitStaged();
-                seed.process().kill();
-                long end = System.nanoTime() + PATIENCE.toNanos();
-                while (!newcomer.process().log().contains("not yet bootstrapped completely")) {
-                    assertThat(System.nanoTime()).as("the session fails").isLessThan(end);
-                    TimeUnit.MILLISECONDS.sleep(100);
-                }
-                assertThat(staged()).isEmpty();
-                assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
-                seed.restart();
-                newcomer.nodetool("bootstrap", "resume", "--force");
-                newcomer.process().awaitCql(PATIENCE);
-                checkBoth(seed, newcomer, expected);
-            }
+        try (Seed seed = seed();
+                TestNode newcomer = newcomer()) {
+            awaitStaged();
+            seed.node().process().kill();
+            newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
+            assertThat(staged()).isEmpty();
+            assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+            seed.node().restart();
+            newcomer.nodetool("bootstrap", "resume", "--force");
+            newcomer.process().awaitCql(PATIENCE);
+            checkBoth(seed, newcomer);
         }
     }
 }

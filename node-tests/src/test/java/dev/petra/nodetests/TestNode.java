@@ -104,6 +104,20 @@ final class TestNode implements AutoCloseable {
                 .isZero();
     }
 
+    /**
+     * Waits until the log has a line.
+     *
+     * @return when it was seen, of {@link System#nanoTime}
+     */
+    long awaitLog(String text, Duration patience) throws InterruptedException {
+        long end = System.nanoTime() + patience.toNanos();
+        while (!process.log().contains(text)) {
+            assertThat(System.nanoTime()).as(text).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+        return System.nanoTime();
+    }
+
     void restart() {
         process.start();
         process.awaitCql(BOOT);

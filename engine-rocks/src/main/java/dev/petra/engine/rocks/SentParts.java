@@ -34,8 +34,6 @@ import org.rocksdb.Snapshot;
  * store takes away before they are sent.
  */
 final class SentParts implements OutgoingParts {
-    private static final int CHUNK = 1 << 18;
-
     private final Path directory;
     private final List<FileChannel> files = new ArrayList<>();
     private final List<StreamPart> parts = new ArrayList<>();
@@ -154,13 +152,11 @@ final class SentParts implements OutgoingParts {
     public long transferTo(int index, WritableByteChannel channel) throws IOException {
         FileChannel file = files.get(Objects.checkIndex(index, files.size()));
         long size = manifest.parts().get(index).bytes();
-        ByteBuffer chunk = ByteBuffer.allocateDirect((int) Math.min(CHUNK, Math.max(1, size)));
-        for (long at = 0; at < size; at += chunk.limit()) {
-            chunk.clear();
-            if (file.read(chunk, at) < 0)
+        for (long at = 0; at < size; ) {
+            long moved = file.transferTo(at, size - at, channel);
+            if (moved == 0)
                 throw new EOFException("Part " + index + " in " + directory + " was cut short.");
-            chunk.flip();
-            while (chunk.hasRemaining()) channel.write(chunk);
+            at += moved;
         }
         return size;
     }
