@@ -40,16 +40,24 @@ final class OpenLoop {
     }
 
     /**
+     * As many requests as are answered, for a time: what is compiled, cached and compacted by then
+     * is not measured. At a rate alone the compiler would not be done before the measuring begins.
+     */
+    void warmUp(long seconds) {
+        run(Double.POSITIVE_INFINITY, seconds);
+    }
+
+    /**
      * Runs for a time, and returns when the last request is answered.
      *
-     * @param rate requests a second
+     * @param rate requests a second; infinite for the next as soon as one is answered
      */
     void run(double rate, long seconds) {
-        long requests = (long) (rate * seconds);
         double nanosApart = 1e9 / rate;
         AtomicLong next = new AtomicLong();
         AtomicReference<Throwable> failure = new AtomicReference<>();
         long start = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(20);
+        long end = start + TimeUnit.SECONDS.toNanos(seconds);
         Thread[] clients = new Thread[CLIENTS];
         for (int i = 0; i < CLIENTS; i++) {
             SplittableRandom random = new SplittableRandom(start + i);
@@ -57,7 +65,7 @@ final class OpenLoop {
                     new Thread(
                             () -> {
                                 try {
-                                    client(random, next, requests, start, nanosApart, failure);
+                                    client(random, next, start, nanosApart, end, failure);
                                 } catch (Throwable t) {
                                     failure.compareAndSet(null, t);
                                 }
@@ -78,16 +86,18 @@ final class OpenLoop {
     private void client(
             SplittableRandom random,
             AtomicLong next,
-            long requests,
             long start,
             double nanosApart,
+            long end,
             AtomicReference<Throwable> failure) {
         Histogram ownReads = new Histogram(HIGHEST_NANOS, DIGITS);
         Histogram ownWrites = new Histogram(HIGHEST_NANOS, DIGITS);
-        for (long i = next.getAndIncrement();
-                i < requests && failure.get() == null;
-                i = next.getAndIncrement()) {
-            long due = start + (long) (i * nanosApart);
+        while (failure.get() == null) {
+            long due =
+                    nanosApart == 0
+                            ? System.nanoTime()
+                            : start + (long) (next.getAndIncrement() * nanosApart);
+            if (due >= end) break;
             await(due);
             if (random.nextDouble() < readShare) {
                 access.read(workload.any(random));

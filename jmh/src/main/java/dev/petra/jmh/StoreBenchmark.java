@@ -154,8 +154,8 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void openLoop() throws IOException {
-        // What is compiled and cached by then is not measured.
-        new OpenLoop(access, work, 0.5).run(rate, Math.max(2, seconds / 3));
+        new OpenLoop(access, work, 0.5).warmUp(seconds);
+        new OpenLoop(access, work, 0.5).run(rate, Math.max(2, seconds / 5));
         StallProfiler.restart();
         OpenLoop loop = new OpenLoop(access, work, 0.5);
         loop.run(rate, seconds);

@@ -59,6 +59,17 @@ class OpenLoopTest {
         assertThat(engine.reads.get()).isBetween(400L, 600L);
     }
 
+    @Test
+    void warmingUpAsksAgainAsSoonAsItIsAnswered() {
+        Engine engine = new Engine();
+        long start = System.nanoTime();
+        new OpenLoop(engine, KV, 0.5).warmUp(1);
+        assertThat(System.nanoTime() - start)
+                .isBetween(TimeUnit.MILLISECONDS.toNanos(950), TimeUnit.SECONDS.toNanos(30));
+        assertThat(engine.reads.get()).isGreaterThan(1000);
+        assertThat(engine.writes.get()).isGreaterThan(1000);
+    }
+
     /** Coordinated omission: a closed loop would have seen one slow request of a thousand. */
     @Test
     void aStallIsSeenByAllThatWereDueInIt() {

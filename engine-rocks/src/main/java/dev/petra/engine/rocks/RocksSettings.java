@@ -50,7 +50,8 @@ record RocksSettings(
     static RocksSettings of(EngineSettings settings) {
         long memory = settings.bytes("memory", defaultMemory());
         long writeBuffers = settings.bytes("write_buffers", memory / 4);
-        long writeBuffer = settings.bytes("write_buffer", Math.min(64 * MIB, writeBuffers / 4));
+        // Half: the larger it is, the less is written again by compaction.
+        long writeBuffer = settings.bytes("write_buffer", Math.min(64 * MIB, writeBuffers / 2));
         RocksSettings result =
                 new RocksSettings(
                         memory,
