@@ -3,6 +3,7 @@ package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
@@ -124,10 +125,12 @@ final class TestNode implements AutoCloseable {
     }
 
     CqlSession session() {
+        return session(ConsistencyLevel.LOCAL_ONE);
+    }
+
+    CqlSession session(ConsistencyLevel consistency) {
         return CqlSession.builder()
-                .addContactPoint(
-                        new InetSocketAddress(
-                                InetAddress.getLoopbackAddress(), process.nativePort()))
+                .addContactPoint(new InetSocketAddress(process.address(), process.nativePort()))
                 .withLocalDatacenter("datacenter1")
                 .withConfigLoader(
                         DriverConfigLoader.programmaticBuilder()
@@ -139,6 +142,8 @@ final class TestNode implements AutoCloseable {
                                 .withDuration(
                                         DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT,
                                         Duration.ofSeconds(30))
+                                .withString(
+                                        DefaultDriverOption.REQUEST_CONSISTENCY, consistency.name())
                                 .withBoolean(
                                         DefaultDriverOption.REQUEST_WARN_IF_SET_KEYSPACE, false)
                                 .build())

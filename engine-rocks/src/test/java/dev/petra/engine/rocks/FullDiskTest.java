@@ -4,17 +4,26 @@ package dev.petra.engine.rocks;
 import static dev.petra.engine.rocks.Tables.key;
 import static dev.petra.engine.rocks.Tables.update;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.StreamPart;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -29,6 +38,11 @@ import org.junit.jupiter.api.io.TempDir;
 class FullDiskTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)");
+    private static final List<Range<Token>> ALL =
+            List.of(
+                    new Range<>(
+                            TABLE.partitioner.getMinimumToken(),
+                            TABLE.partitioner.getMinimumToken()));
     private static final int VALUE = 8 << 10;
 
     @TempDir Path directory;
@@ -98,6 +112,72 @@ class FullDiskTest {
         try (RocksEngine engine = Tables.engine()) {
             RocksStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    /** At its beginning, in its middle, and at the sender. */
+    @Test
+    void aStreamThatFindsNoRoomLeavesTheStoreAsItWas() throws Exception {
+        int rows = 1_000;
+        Path ballast = disk.resolve("ballast");
+        try (RocksEngine engine = Tables.engine(Map.of("memory", "32MiB", "stream_part", "1MiB"))) {
+            RocksStore from = Tables.open(engine, directory.resolve("from"), TABLE);
+            for (int i = 0; i < rows; i++) assertThat(write(from, i)).isNull();
+            RocksStore to = Tables.open(engine, disk.resolve("store"), TABLE);
+            assertThat(write(to, rows)).isNull();
+            to.flush();
+            try (OutgoingParts out = from.streamOut(ALL)) {
+                StreamManifest manifest = out.manifest();
+                assertThat(manifest.totalBytes()).isGreaterThan((long) rows * VALUE);
+                fill(ballast);
+                assertThatThrownBy(() -> to.streamIn(manifest, ALL))
+                        .hasMessageContaining("has no room");
+                Files.delete(ballast);
+                try (IncomingParts in = to.streamIn(manifest, ALL)) {
+                    fill(ballast);
+                    assertThatThrownBy(() -> receive(out, in))
+                            .hasMessageContaining("No space left");
+                }
+                assertThat(streams()).isEmpty();
+                check(to, rows);
+                Files.delete(ballast);
+                try (IncomingParts in = to.streamIn(manifest, ALL)) {
+                    receive(out, in);
+                    in.ingest();
+                }
+                for (int i = 0; i <= rows; i++) check(to, i);
+            }
+            fill(ballast);
+            assertThatThrownBy(() -> to.streamOut(ALL)).hasMessageContaining("No space left");
+            assertThat(streams()).isEmpty();
+            Files.delete(ballast);
+            try (OutgoingParts out = to.streamOut(ALL)) {
+                assertThat(out.manifest().totalBytes()).isGreaterThan((long) rows * VALUE);
+            }
+            assertThat(write(to, rows + 1)).isNull();
+            for (int i = 0; i <= rows + 1; i++) check(to, i);
+        }
+    }
+
+    private static void receive(OutgoingParts out, IncomingParts in) throws IOException {
+        for (StreamPart part : out.manifest().parts())
+            try (FileChannel sent = FileChannel.open(out.file(part.index()))) {
+                in.receive(part.index(), sent);
+            }
+    }
+
+    /** Leaves 2 MiB. */
+    private void fill(Path ballast) throws IOException {
+        Files.deleteIfExists(ballast);
+        long free = Files.getFileStore(disk).getUsableSpace();
+        Files.write(ballast, new byte[Math.toIntExact(free - (2 << 20))]);
+    }
+
+    private List<Path> streams() throws IOException {
+        Path streams = disk.resolve("store").resolve(StoreFile.STREAMS);
+        if (!Files.exists(streams)) return List.of();
+        try (var left = Files.list(streams)) {
+            return left.toList();
         }
     }
 
