@@ -14,6 +14,7 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Owns a table, and does to it whatever comes to its mind: writes and deletes rows, truncates it,
@@ -33,7 +34,7 @@ final class TableOwner {
     private State known = new State(false, ENGINE, true, new TreeMap<>());
     private State inFlight = known;
     private int step;
-    private long done;
+    private final AtomicLong done = new AtomicLong();
     private final List<String> history = new ArrayList<>();
 
     /** What the table holds: by key, two values. */
@@ -53,7 +54,7 @@ final class TableOwner {
 
     /** How many statements were acknowledged. */
     long done() {
-        return done;
+        return done.get();
     }
 
     /** Goes on until the node is gone. */
@@ -171,7 +172,7 @@ final class TableOwner {
         inFlight = after;
         session.execute(SimpleStatement.newInstance(cql));
         known = after;
-        done++;
+        done.incrementAndGet();
     }
 
     /**
