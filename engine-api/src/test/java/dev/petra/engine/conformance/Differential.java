@@ -233,6 +233,8 @@ public final class Differential implements AutoCloseable {
             List<DroppedColumn> dropped =
                     table.droppedColumns.values().stream()
                             .filter(column -> table.getColumn(column.column.name) == null)
+                            // Cassandra adds no counter again: shards from before are merged in.
+                            .filter(column -> !column.column.type.isCounter())
                             // A user type is remembered as a tuple when it is dropped. Added again,
                             // the column has another type than the cells that are there.
                             .filter(column -> !column.column.type.toString().contains("Tuple"))
@@ -265,12 +267,12 @@ public final class Differential implements AutoCloseable {
             return new History(table, rest);
         }
 
-        /** Whether each step knows no other columns than the table has by then. */
+        /** Whether each step is one of the table as it is by then. */
         boolean isPossible() {
             TableMetadata now = table;
             for (Step step : steps) {
                 if (step instanceof Alter alter) now = alter.table;
-                else if (!now.regularAndStaticColumns().includes(step.columns())) return false;
+                else if (!step.isPossible(now)) return false;
             }
             return true;
         }
@@ -294,10 +296,8 @@ public final class Differential implements AutoCloseable {
     private interface Step {
         void run(ComparedStore store);
 
-        /** The columns that it writes or reads. */
-        default RegularAndStaticColumns columns() {
-            return RegularAndStaticColumns.NONE;
-        }
+        /** Whether it knows no other columns than the table has. */
+        boolean isPossible(TableMetadata table);
     }
 
     private record Write(
@@ -324,8 +324,8 @@ public final class Differential implements AutoCloseable {
         }
 
         @Override
-        public RegularAndStaticColumns columns() {
-            return build().columns();
+        public boolean isPossible(TableMetadata table) {
+            return table.regularAndStaticColumns().includes(build().columns());
         }
 
         @Override
@@ -344,10 +344,8 @@ public final class Differential implements AutoCloseable {
         }
 
         @Override
-        public RegularAndStaticColumns columns() {
-            return there.stream()
-                    .map(Write::columns)
-                    .reduce(RegularAndStaticColumns.NONE, RegularAndStaticColumns::mergeTo);
+        public boolean isPossible(TableMetadata table) {
+            return there.stream().allMatch(write -> write.isPossible(table));
         }
 
         @Override
@@ -363,6 +361,11 @@ public final class Differential implements AutoCloseable {
         }
 
         @Override
+        public boolean isPossible(TableMetadata table) {
+            return true;
+        }
+
+        @Override
         public String toString() {
             return name;
         }
@@ -375,9 +378,24 @@ public final class Differential implements AutoCloseable {
         }
 
         @Override
+        public boolean isPossible(TableMetadata before) {
+            return true;
+        }
+
+        @Override
         public String toString() {
             return "alter to " + RandomSchema.describe(table);
         }
+    }
+
+    /** Whether a filter is one of this table: what names all columns must know them all. */
+    private static boolean isOf(ColumnFilter filter, TableMetadata table) {
+        RegularAndStaticColumns fetched = filter.fetchedColumns();
+        return table.regularAndStaticColumns().includes(fetched)
+                && (!filter.fetchesAllColumns(false)
+                        || fetched.regulars.equals(table.regularColumns()))
+                && (!filter.fetchesAllColumns(true)
+                        || fetched.statics.equals(table.staticColumns()));
     }
 
     private record Read(DecoratedKey key, Slices slices, ColumnFilter filter, boolean reversed)
@@ -388,8 +406,8 @@ public final class Differential implements AutoCloseable {
         }
 
         @Override
-        public RegularAndStaticColumns columns() {
-            return filter.fetchedColumns();
+        public boolean isPossible(TableMetadata table) {
+            return isOf(filter, table);
         }
 
         @Override
@@ -411,8 +429,8 @@ public final class Differential implements AutoCloseable {
         }
 
         @Override
-        public RegularAndStaticColumns columns() {
-            return filter.fetchedColumns();
+        public boolean isPossible(TableMetadata table) {
+            return isOf(filter, table);
         }
 
         @Override
