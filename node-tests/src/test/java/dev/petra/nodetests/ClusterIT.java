@@ -3,8 +3,8 @@ package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
-import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -39,30 +39,17 @@ class ClusterIT {
 
     private TestNode seed() {
         return TestNode.start(
-                first, options -> engine(options, true).storagePort(seedPort).numTokens(4));
+                first,
+                options -> options.yaml(TestNode.mixed(true)).storagePort(seedPort).numTokens(4));
     }
 
     private TestNode other(boolean hasTheEngine) {
         return TestNode.start(
                 second,
                 options ->
-                        engine(options, hasTheEngine)
+                        options.yaml(TestNode.mixed(hasTheEngine))
                                 .seeds(List.of("127.0.0.1:" + seedPort))
                                 .numTokens(4));
-    }
-
-    /**
-     * The configuration {@code mixed} is the engine's or, on this node, Cassandra's own storage.
-     */
-    private static NodeConfig.Builder engine(NodeConfig.Builder options, boolean ours) {
-        return options.yaml(
-                Map.of(
-                        "hinted_handoff_enabled",
-                        false,
-                        "memtable",
-                        Map.of(
-                                "configurations",
-                                Map.of("mixed", Map.of("inherits", ours ? "rocks" : "skiplist")))));
     }
 
     private static void createKeyspace(CqlSession session, int replicas) {
@@ -215,10 +202,10 @@ class ClusterIT {
     @Test
     void schemasStayWhole() {
         try (TestNode seed = seed();
-                CqlSession session = seed.session()) {
+                CqlSession session = seed.session(ConsistencyLevel.ALL)) {
             createKeyspace(session, 2);
             try (TestNode other = other(true);
-                    CqlSession there = other.session()) {
+                    CqlSession there = other.session(ConsistencyLevel.ALL)) {
                 write(there, 0, 10);
                 assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(10);
                 session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'mixed'");

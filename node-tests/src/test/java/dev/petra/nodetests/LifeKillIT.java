@@ -25,7 +25,7 @@ class LifeKillIT {
     private static final int TABLES = 6;
 
     /** Statements between two kills. */
-    private static final int LEAST = 50;
+    private static final int LEAST = 101;
 
     private static final Duration PATIENCE = Duration.ofMinutes(2);
 
@@ -97,6 +97,7 @@ class LifeKillIT {
             }
         }
         System.out.println("LifeKillIT: " + kills + " kills, " + done(owners) + " statements");
+        assertThat(done(owners)).isGreaterThan(100L * kills);
     }
 
     private static long done(List<TableOwner> owners) {

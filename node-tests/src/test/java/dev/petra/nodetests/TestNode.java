@@ -106,6 +106,20 @@ final class TestNode implements AutoCloseable {
     }
 
     /**
+     * The configuration {@code mixed} is the engine's or, on this node, Cassandra's own storage;
+     * and what a node misses it is not told later.
+     */
+    static Map<String, Object> mixed(boolean ours) {
+        return Map.of(
+                "hinted_handoff_enabled",
+                false,
+                "memtable",
+                Map.of(
+                        "configurations",
+                        Map.of("mixed", Map.of("inherits", ours ? "rocks" : "skiplist"))));
+    }
+
+    /**
      * Waits until the log has a line.
      *
      * @return when it was seen, of {@link System#nanoTime}

@@ -42,20 +42,11 @@ class TopologyIT {
     private static final String SEED = "127.0.0.1";
     private static final String REPLACED = "127.0.0.3";
 
-    /**
-     * The configuration {@code mixed} is the engine's or, on this node, Cassandra's own storage.
-     */
     private TestNode node(
             String address, boolean ours, String token, UnaryOperator<NodeConfig.Builder> more)
             throws Exception {
-        Map<String, Object> yaml = new LinkedHashMap<>();
-        yaml.put("hinted_handoff_enabled", false);
+        Map<String, Object> yaml = new LinkedHashMap<>(TestNode.mixed(ours));
         if (!token.isEmpty()) yaml.put("initial_token", token);
-        yaml.put(
-                "memtable",
-                Map.of(
-                        "configurations",
-                        Map.of("mixed", Map.of("inherits", ours ? "rocks" : "skiplist"))));
         return TestNode.start(
                 Files.createDirectory(directory.resolve(address)),
                 options ->
