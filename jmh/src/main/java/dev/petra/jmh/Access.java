@@ -15,7 +15,14 @@ interface Access extends AutoCloseable {
         /** What a replica does for a request. */
         LOCAL,
         /** A driver in another process. */
-        CLIENT
+        CLIENT,
+        /** The same, of a cluster in containers that has each row three times. */
+        CLUSTER;
+
+        /** Whether the engine is in a process of its own. */
+        boolean isRemote() {
+            return this == CLIENT || this == CLUSTER;
+        }
     }
 
     /** Writes a row. */

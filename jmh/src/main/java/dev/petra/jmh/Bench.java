@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.ContainerNodes;
 import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -53,7 +54,7 @@ import picocli.CommandLine.Spec;
         })
 public final class Bench implements Callable<Integer> {
     private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob");
-    private static final List<String> LEVELS = List.of("spi", "local", "client");
+    private static final List<String> LEVELS = List.of("spi", "local", "client", "cluster");
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     @Spec
@@ -88,8 +89,31 @@ public final class Bench implements Callable<Integer> {
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")
     private List<String> collectors = List.of();
 
-    @Option(names = "--level", split = ",", description = "spi, local, client.")
+    @Option(
+            names = "--level",
+            split = ",",
+            description = "spi, local, client; cluster with --docker.")
     private List<String> levels = List.of();
+
+    @Option(
+            names = "--docker",
+            description =
+                    "Adds the level cluster: nodes in containers, each row on three of them; needs"
+                            + " root, and an image by docker/build.")
+    private boolean docker;
+
+    @Option(names = "--image", description = "Of containers (default: ${DEFAULT-VALUE}).")
+    private String image = "petra";
+
+    @Option(names = "--nodes", description = "Of a cluster (default: ${DEFAULT-VALUE}).")
+    private int nodes = 3;
+
+    @Option(
+            names = "--node-memory",
+            description =
+                    "Of each container, in MiB: heap, beside the heap, and what is left for the"
+                            + " page cache (default: 3/2 of the heap, --memory and 256).")
+    private int nodeMemory;
 
     @Option(
             names = "--operation",
@@ -176,7 +200,10 @@ public final class Bench implements Callable<Integer> {
             throw wrong(out + " has results already: name another directory with --out");
         Path work = out.resolve("work");
         // Of a run that failed: other rows, perhaps.
-        if (Files.exists(work)) delete(work);
+        if (Files.exists(work)) {
+            deleteContainers(plan, work);
+            delete(work);
+        }
         Files.createDirectories(work);
         Files.createDirectories(out.resolve("histograms"));
         Files.createDirectories(out.resolve("logs"));
@@ -186,6 +213,7 @@ public final class Bench implements Callable<Integer> {
         } finally {
             // Hours may have gone into it before something failed.
             if (!figures.isEmpty()) report(started, turns);
+            deleteContainers(plan, work);
         }
         delete(work);
         console.println(out.resolve("report.html").toAbsolutePath());
@@ -234,6 +262,10 @@ public final class Bench implements Callable<Integer> {
         settings.put("scale", Double.toString(scale));
         settings.put("heap", heap + " MiB");
         settings.put("memory beside the heap", memory + " MiB");
+        if (docker) {
+            settings.put("nodes of a cluster", Integer.toString(nodes));
+            settings.put("memory of a container", nodeMemory() + " MiB");
+        }
         rates.forEach(
                 (setting, rate) ->
                         settings.put(
@@ -253,7 +285,17 @@ public final class Bench implements Callable<Integer> {
             throw wrong(
                     "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
         List<String> chosen = chosen(workloads, Workload.names(), QUICK_WORKLOADS);
-        List<String> asked = chosen(levels, LEVELS, List.of("local", "client"));
+        List<String> asked =
+                !levels.isEmpty()
+                        ? levels
+                        : docker
+                                ? List.of("cluster")
+                                : size.full
+                                        ? List.of("spi", "local", "client")
+                                        : List.of("local", "client");
+        if (asked.contains("cluster") != docker)
+            throw wrong("the level 'cluster' and --docker belong together");
+        if (nodes < 1) throw wrong("--nodes must be 1 at least, not " + nodes);
         List<String> gcs = chosen(collectors, COLLECTORS, List.of("G1"));
         List<Run> plan = new ArrayList<>();
         for (String workload : chosen)
@@ -290,7 +332,8 @@ public final class Bench implements Callable<Integer> {
         if (workload.equals("scan")) return List.of("read", "scan");
         if (size.full) return List.of("read", "write", "mixed", "openLoop");
         // On few processors the driver's share of a fixed rate hides the engines'.
-        return level.equals("client") ? List.of("mixed") : List.of("mixed", "openLoop");
+        if (level.equals("client")) return List.of("mixed");
+        return List.of("mixed", "openLoop");
     }
 
     private String checked(String name, Collection<String> known) {
@@ -322,7 +365,7 @@ public final class Bench implements Callable<Integer> {
     // How
 
     private void measure(Run run, Path work) throws RunnerException {
-        Path directory = work.resolve(run.setting() + "-" + run.engine().label());
+        Path directory = directory(run, work);
         NodeProcess node = Nodes.node(directory, run.engine(), run.gc(), heap, memory);
         ChainedOptionsBuilder options =
                 new OptionsBuilder()
@@ -333,6 +376,9 @@ public final class Bench implements Callable<Integer> {
                         .param("scale", Double.toString(scale))
                         .param("directory", directory.toAbsolutePath().toString())
                         .param("gc", run.gc())
+                        .param("image", image)
+                        .param("nodes", Integer.toString(nodes))
+                        .param("nodeMemory", Integer.toString(nodeMemory()))
                         .param("heap", Integer.toString(heap))
                         .param("memory", Integer.toString(memory))
                         .param("seconds", Integer.toString(seconds() * 2))
@@ -358,10 +404,10 @@ public final class Bench implements Callable<Integer> {
                             .warmupTime(TimeValue.seconds(seconds()))
                             .measurementIterations(3)
                             .measurementTime(TimeValue.seconds(seconds()))
-                            .threads(run.level() == Access.Level.CLIENT ? 16 : processors());
+                            .threads(run.level().isRemote() ? 16 : processors());
         }
         if (run.operation().equals("openLoop")) options.param("rate", Double.toString(rate(run)));
-        if (run.level() == Access.Level.CLIENT) {
+        if (run.level().isRemote()) {
             System.setProperty("java.class.path", libraries("bench", "client"));
             options.jvmArgs("-Xmx512m", "-Dpetra.home=" + System.getProperty("petra.home"));
         } else {
@@ -374,6 +420,30 @@ public final class Bench implements Callable<Integer> {
         if (results.size() != 1)
             throw new IllegalStateException(run.name() + " gave no result; see " + out + "/logs");
         take(run, results.iterator().next());
+    }
+
+    private static Path directory(Run run, Path work) {
+        return work.resolve(run.setting() + "-" + run.engine().label());
+    }
+
+    private int nodeMemory() {
+        return nodeMemory > 0 ? nodeMemory : heap * 3 / 2 + memory + 256;
+    }
+
+    /** Of this comparison, or of one like it in the same directory that failed. */
+    private void deleteContainers(List<Run> plan, Path work) {
+        if (!docker) return;
+        ContainerTarget.Shape shape = new ContainerTarget.Shape(image, nodes, nodeMemory());
+        plan.stream()
+                .map(
+                        run ->
+                                ContainerTarget.containers(
+                                        directory(run, work),
+                                        shape,
+                                        run.engine(),
+                                        run.gc(),
+                                        memory))
+                .forEach(ContainerNodes::deleteAll);
     }
 
     private static int processors() {
@@ -439,7 +509,7 @@ public final class Bench implements Callable<Integer> {
     private void takeSecondary(Run run, String name, Result<?> result) {
         if (name.contains("gc.alloc.rate.norm")) {
             // Of the benchmark's own process, which only there is the engine's.
-            if (run.level() != Access.Level.CLIENT && !run.operation().equals("openLoop"))
+            if (!run.level().isRemote() && !run.operation().equals("openLoop"))
                 add(run, "allocated", "B/op", result.getScore());
         } else if (!name.contains("gc.") && !name.startsWith("p"))
             add(run, name, result.getScoreUnit(), result.getScore());

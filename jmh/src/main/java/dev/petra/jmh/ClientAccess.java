@@ -8,48 +8,54 @@ import com.datastax.oss.driver.api.core.cql.BoundStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
-import dev.petra.launcher.NodeProcess;
-import dev.petra.launcher.NodeTool;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
-import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 
-/** What a client sees: the driver here, the node in a process of its own. */
+/** What a client sees: the driver here, the nodes in processes of their own. */
 final class ClientAccess implements Access {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
 
     private final Workload workload;
-    private final Path directory;
-    private final NodeProcess node;
+    private final Target target;
     private final CqlSession session;
     private final PreparedStatement insert;
     private final PreparedStatement select;
 
-    ClientAccess(
-            Engine engine,
-            Workload workload,
-            Path directory,
-            String gc,
-            int heapMiB,
-            int nativeMiB) {
+    /** The nodes that are asked. */
+    interface Target extends AutoCloseable {
+        /** Those that run; each row is on up to three of them. */
+        List<InetSocketAddress> nodes();
+
+        /** Runs a verb on every node. */
+        void nodetool(String... command);
+
+        Probe probe();
+
+        @Override
+        void close();
+    }
+
+    /** Of nodes that run; they are closed with it. */
+    ClientAccess(Engine engine, Workload workload, Target target) {
         this.workload = workload;
-        this.directory = directory;
-        this.node = Nodes.node(directory, engine, gc, heapMiB, nativeMiB);
-        node.start();
-        node.awaitCql(PATIENCE);
+        this.target = target;
         this.session =
                 CqlSession.builder()
-                        .addContactPoint(new InetSocketAddress(node.address(), node.nativePort()))
+                        .addContactPoints(target.nodes())
                         .withLocalDatacenter("datacenter1")
                         .withConfigLoader(
                                 DriverConfigLoader.programmaticBuilder()
+                                        .withString(
+                                                DefaultDriverOption.REQUEST_CONSISTENCY,
+                                                "LOCAL_QUORUM")
                                         .withDuration(
                                                 DefaultDriverOption.REQUEST_TIMEOUT,
                                                 Duration.ofSeconds(30))
                                         .build())
                         .build();
-        session.execute(workload.createKeyspace());
+        session.execute(workload.createKeyspace(Math.min(3, target.nodes().size())));
         session.execute(workload.createTable("memtable = '" + engine.memtable() + "'"));
         this.insert = session.prepare(workload.insert());
         this.select = session.prepare(workload.select());
@@ -101,23 +107,18 @@ final class ClientAccess implements Access {
 
     @Override
     public void settle() {
-        nodetool("flush", Workload.KEYSPACE, "t");
-        nodetool("compact", Workload.KEYSPACE, "t");
-    }
-
-    private void nodetool(String... command) {
-        NodeTool.Result result = node.nodetool(command);
-        if (result.exitCode() != 0) throw new IllegalStateException(result.output());
+        target.nodetool("flush", Workload.KEYSPACE, "t");
+        target.nodetool("compact", Workload.KEYSPACE, "t");
     }
 
     @Override
     public Probe probe() {
-        return new Probe(node.pid(), directory);
+        return target.probe();
     }
 
     @Override
     public void close() {
         session.close();
-        node.stop();
+        target.close();
     }
 }

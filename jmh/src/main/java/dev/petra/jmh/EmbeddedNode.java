@@ -18,7 +18,7 @@ final class EmbeddedNode {
      */
     static ColumnFamilyStore start(Workload workload, String memtable) {
         CassandraDaemon.main(new String[0]);
-        query(workload.createKeyspace());
+        query(workload.createKeyspace(1));
         query(workload.createTable("memtable = '" + memtable + "'"));
         return Keyspace.open(Workload.KEYSPACE).getColumnFamilyStore("t");
     }

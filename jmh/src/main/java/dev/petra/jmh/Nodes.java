@@ -54,7 +54,8 @@ final class Nodes {
         return new NodeProcess(config.build());
     }
 
-    private static List<String> collector(String gc) {
+    /** The JVM options of a collector. */
+    static List<String> collector(String gc) {
         return switch (gc) {
             case "G1" -> G1;
             case "ZGC" -> ZGC;

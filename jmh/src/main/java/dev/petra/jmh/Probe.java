@@ -3,6 +3,7 @@ package dev.petra.jmh;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -11,16 +12,31 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a process did, as Linux and its own log of safepoints tell. A pause is the whole time for
- * which the JVM stopped all threads, whatever for.
+ * What processes did, as Linux and their own logs of safepoints tell. A pause is the whole time for
+ * which a JVM stopped all threads, whatever for.
  *
- * @param pid of the process
- * @param directory where its log is, written by {@link #option}
+ * @param processes one, or the nodes of a cluster
  */
-record Probe(long pid, Path directory) {
+record Probe(List<Watched> processes) {
     private static final Pattern PAUSE =
             Pattern.compile("^\\[(\\d+)ms].*Safepoint \"([^\"]+)\".*Total: +(\\d+) ns");
     private static final long NANOS_A_TICK = 10_000_000;
+
+    /**
+     * A process.
+     *
+     * @param directory where its log is, written by {@link #option}
+     */
+    record Watched(long pid, Path directory) {}
+
+    Probe {
+        processes = List.copyOf(processes);
+    }
+
+    /** Of one process. */
+    Probe(long pid, Path directory) {
+        this(List.of(new Watched(pid, directory)));
+    }
 
     /** The JVM option that makes the log, in a directory. */
     static String option(Path directory) {
@@ -32,7 +48,7 @@ record Probe(long pid, Path directory) {
     }
 
     /**
-     * Figures of one moment, counted since the process began.
+     * Figures of one moment, counted since the processes began, of all together.
      *
      * @param cpuNanos processor time
      * @param readBytes from disk
@@ -45,24 +61,29 @@ record Probe(long pid, Path directory) {
     /**
      * A pause.
      *
+     * @param process which of the processes
      * @param millis when it ended, since the epoch
      * @param reason the JVM's name for it
      */
-    record Pause(long millis, String reason, long nanos) {}
+    record Pause(int process, long millis, String reason, long nanos) {}
 
     Moment now() {
-        Path process = Path.of("/proc", Long.toString(pid));
-        String stat = text(process.resolve("stat"));
-        // The name, in parentheses, may hold anything.
-        String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
-        long ticks = Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
-        String io = text(process.resolve("io"));
-        return new Moment(
-                System.currentTimeMillis(),
-                ticks * NANOS_A_TICK,
-                number(io, "read_bytes"),
-                number(io, "\nwrite_bytes"),
-                number(text(process.resolve("status")), "VmRSS") << 10);
+        long cpu = 0;
+        long read = 0;
+        long written = 0;
+        long resident = 0;
+        for (Watched watched : processes) {
+            Path process = Path.of("/proc", Long.toString(watched.pid));
+            String stat = text(process.resolve("stat"));
+            // The name, in parentheses, may hold anything.
+            String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
+            cpu += (Long.parseLong(fields[11]) + Long.parseLong(fields[12])) * NANOS_A_TICK;
+            String io = text(process.resolve("io"));
+            read += number(io, "read_bytes");
+            written += number(io, "\nwrite_bytes");
+            resident += number(text(process.resolve("status")), "VmRSS") << 10;
+        }
+        return new Moment(System.currentTimeMillis(), cpu, read, written, resident);
     }
 
     private static long number(String text, String name) {
@@ -74,19 +95,25 @@ record Probe(long pid, Path directory) {
     /** The pauses that ended between two moments. */
     List<Pause> pauses(Moment from, Moment to) {
         List<Pause> pauses = new ArrayList<>();
-        for (String line : text(log(directory)).split("\n", -1)) {
-            Matcher matcher = PAUSE.matcher(line);
-            if (!matcher.find()) continue;
-            long millis = Long.parseLong(matcher.group(1));
-            if (millis >= from.millis && millis <= to.millis)
-                pauses.add(new Pause(millis, matcher.group(2), Long.parseLong(matcher.group(3))));
-        }
+        for (int i = 0; i < processes.size(); i++)
+            for (String line : text(log(processes.get(i).directory)).split("\n", -1)) {
+                Matcher matcher = PAUSE.matcher(line);
+                if (!matcher.find()) continue;
+                long millis = Long.parseLong(matcher.group(1));
+                if (millis >= from.millis && millis <= to.millis)
+                    pauses.add(
+                            new Pause(
+                                    i, millis, matcher.group(2), Long.parseLong(matcher.group(3))));
+            }
         return pauses;
     }
 
     private static String text(Path file) {
         try {
             return Files.readString(file);
+        } catch (AccessDeniedException e) {
+            throw new IllegalStateException(
+                    file + " cannot be read: nodes in containers can only be watched by root", e);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -42,6 +42,11 @@ final class Report {
         meanings.put("local", "what a replica does: ReadCommand.executeLocally, Mutation.apply");
         meanings.put("client", "a driver in another process of the same machine");
         meanings.put(
+                "cluster",
+                "a driver, and nodes in containers of the same machine with each row on three of"
+                        + " them, at LOCAL_QUORUM; processor, disk and memory are of all nodes"
+                        + " together, the stall is their mean");
+        meanings.put(
                 "read, write, mixed", "closed loop: each thread asks again when it is answered");
         meanings.put(
                 "openLoop",

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.stream.LongStream;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.infra.BenchmarkParams;
@@ -104,15 +105,18 @@ public final class StallProfiler implements InternalProfiler {
 
     private static List<ScalarResult> figures(
             Probe process, Probe.Moment from, Probe.Moment to, long done) {
-        long stalled = 0;
+        int count = process.processes().size();
+        long[] stalled = new long[count];
         long longest = 0;
         for (Probe.Pause pause : process.pauses(from, to)) {
-            stalled += pause.nanos();
+            stalled[pause.process()] += pause.nanos();
             longest = Math.max(longest, pause.nanos());
         }
         double wall = Math.max(1, to.millis() - from.millis());
         List<ScalarResult> figures = new ArrayList<>(latencies);
-        figures.add(result("stall", 100 * stalled / 1e6 / wall, "%"));
+        figures.add(result("stall", 100 * LongStream.of(stalled).sum() / 1e6 / wall / count, "%"));
+        for (int i = 0; count > 1 && i < count; i++)
+            figures.add(result("stall of node " + (i + 1), 100 * stalled[i] / 1e6 / wall, "%"));
         figures.add(result("longest pause", longest / 1e6, "ms"));
         figures.add(result("throughput", done / wall * 1000, "ops/s"));
         figures.add(result("cpu", (to.cpuNanos() - from.cpuNanos()) / 1e3 / done, "us/op"));

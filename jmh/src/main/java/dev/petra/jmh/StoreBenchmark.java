@@ -48,7 +48,7 @@ public class StoreBenchmark {
     @Param("")
     public String directory = "";
 
-    /** G1 or ZGC; at the level CLIENT the node's, else this JVM's. */
+    /** G1 or ZGC; at the levels CLIENT and CLUSTER the nodes', else this JVM's. */
     @Param("G1")
     public String gc = "";
 
@@ -59,6 +59,18 @@ public class StoreBenchmark {
     /** Beside the heap, in MiB. */
     @Param("512")
     public int memory;
+
+    /** Of clusters, as {@link ContainerTarget.Shape} has them. */
+    @Param("petra")
+    public String image = "";
+
+    /** How many a cluster has. */
+    @Param("3")
+    public int nodes;
+
+    /** Of each container, in MiB. */
+    @Param("2048")
+    public int nodeMemory;
 
     /** Requests a second, of the open loop. */
     @Param("1000")
@@ -104,7 +116,23 @@ public class StoreBenchmark {
                 switch (Access.Level.valueOf(level)) {
                     case SPI -> new SpiAccess(which, work, memory);
                     case LOCAL -> new LocalAccess(which, work);
-                    case CLIENT -> new ClientAccess(which, work, root, gc, heap, memory);
+                    case CLIENT ->
+                            new ClientAccess(
+                                    which,
+                                    work,
+                                    ProcessTarget.start(
+                                            Nodes.node(root, which, gc, heap, memory), root));
+                    case CLUSTER ->
+                            new ClientAccess(
+                                    which,
+                                    work,
+                                    ContainerTarget.start(
+                                            root,
+                                            new ContainerTarget.Shape(image, nodes, nodeMemory),
+                                            which,
+                                            gc,
+                                            heap,
+                                            memory));
                 };
         Path loaded = root.resolve("loaded-" + workload);
         if (!Files.exists(loaded)) {

@@ -138,10 +138,12 @@ abstract sealed class Workload {
         return any(random);
     }
 
-    final String createKeyspace() {
+    final String createKeyspace(int replicas) {
         return "CREATE KEYSPACE IF NOT EXISTS "
                 + KEYSPACE
-                + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+                + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "
+                + replicas
+                + "}";
     }
 
     final String createTable(String with) {

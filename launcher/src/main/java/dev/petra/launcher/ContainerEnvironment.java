@@ -147,6 +147,11 @@ final class ContainerEnvironment {
 
     private String[] jvmOptions() {
         List<String> options = new ArrayList<>();
+        String preloaded = text("LD_PRELOAD", "");
+        if (preloaded.contains("jemalloc")) {
+            // Cassandra warns where its own script has not said so.
+            options.add("-Dcassandra.libjemalloc=" + preloaded);
+        }
         for (String name : new String[] {"JVM_OPTS", "JVM_EXTRA_OPTS"}) {
             for (String option : text(name, "").split("\\s+", -1)) {
                 if (!option.isEmpty()) {

@@ -19,6 +19,14 @@ public final class NodeConfig {
     /** The JMX port of a node that nobody gave another. */
     public static final int DEFAULT_JMX_PORT = 7199;
 
+    /** For a ring that waits for less than usual. */
+    static final List<String> FAST_RING =
+            List.of(
+                    "-Dcassandra.ring_delay_ms=3000",
+                    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+                    "-Dcassandra.shutdown_announce_in_ms=200",
+                    "-Dcassandra.gossip_quarantine_delay_ms=3000");
+
     private final Optional<Distribution> distribution;
     private final NodeDirectory directory;
     private final Map<String, Object> yaml;
@@ -202,11 +210,7 @@ public final class NodeConfig {
 
         /** Shortens what a ring waits for, so that joining and leaving take seconds, in tests. */
         public Builder fastRing() {
-            return jvmOptions(
-                    "-Dcassandra.ring_delay_ms=3000",
-                    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
-                    "-Dcassandra.shutdown_announce_in_ms=200",
-                    "-Dcassandra.gossip_quarantine_delay_ms=3000");
+            return jvmOptions(FAST_RING.toArray(String[]::new));
         }
 
         /** Jars and folders before Petra's on the node's class path. */

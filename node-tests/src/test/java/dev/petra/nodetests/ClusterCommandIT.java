@@ -27,6 +27,10 @@ class ClusterCommandIT {
         List<String> command = new ArrayList<>(List.of(PETRA.toString(), "cluster"));
         command.addAll(List.of(arguments));
         if (arguments.length > 0) command.addAll(List.of("--dir", directory.toString()));
+        return finished(command.toArray(String[]::new));
+    }
+
+    private static Result finished(String... command) throws IOException, InterruptedException {
         Process running = new ProcessBuilder(command).redirectErrorStream(true).start();
         String output = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         return new Result(running.waitFor(), output);
@@ -73,18 +77,60 @@ class ClusterCommandIT {
         }
     }
 
+    @Test
+    void aClusterInContainersGrowsShrinksAndIsStartedAgain() throws Exception {
+        DockerCluster.assumeThere("ClusterCommandIT");
+        String name = "petra-it-" + ProcessHandle.current().pid();
+        String[] where = {"--docker", "--image", DockerCluster.IMAGE, "--name", name};
+        assertThat(petra(with(where, "status")).output()).contains("there is no cluster in");
+        assertThat(petra("up", "--docker", "--image", "petra:none", "--name", name).output())
+                .contains("there is no image 'petra:none' here");
+        try {
+            assertThat(done(with(where, "up", "--nodes", "1", "--heap", "384MiB")))
+                    .contains("node 1: CQL is open on 1");
+            cqlIn(
+                    name + "-node1",
+                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 1};"
+                            + "CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'rocks';"
+                            + "INSERT INTO ks.t (p) VALUES (1); INSERT INTO ks.t (p) VALUES (2);"
+                            + "INSERT INTO ks.t (p) VALUES (3); INSERT INTO ks.t (p) VALUES (4)");
+            assertThat(done(with(where, "add"))).contains("node 2: CQL is open on 1");
+            assertThat(normal(done(with(where, "status")))).isEqualTo(2);
+            done(with(where, "repair"));
+            assertThat(done(with(where, "decommission", "2"))).contains("node 2 has left");
+            done(with(where, "down"));
+            assertThat(petra(with(where, "status")).output()).contains("no node runs");
+            assertThat(done(with(where, "up", "--nodes", "1"))).contains("node 1: CQL is open");
+            assertThat(cqlIn(name + "-node1", "SELECT count(*) FROM ks.t")).contains("4");
+        } finally {
+            petra(with(where, "down", "--delete"));
+        }
+        assertThat(petra(with(where, "status")).output()).contains("there is no cluster in");
+        assertThat(finished("docker", "volume", "ls").output()).doesNotContain(name);
+        assertThat(finished("docker", "network", "ls").output()).doesNotContain(name);
+    }
+
+    private static String[] with(String[] where, String... verb) {
+        List<String> all = new ArrayList<>(List.of(verb));
+        all.addAll(List.of(where));
+        return all.toArray(String[]::new);
+    }
+
+    private static String cqlIn(String container, String statements) throws Exception {
+        Result result = finished("docker", "exec", container, "petra", "cql", statements);
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+        return result.output();
+    }
+
     private static long normal(String status) {
         return status.lines().filter(line -> line.startsWith("UN ")).count();
     }
 
     private String cql(String statements) throws IOException, InterruptedException {
-        Process running =
-                new ProcessBuilder(PETRA.toString(), "cql", statements)
-                        .redirectErrorStream(true)
-                        .start();
-        String output = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertThat(running.waitFor()).describedAs(output).isZero();
-        return output;
+        Result result = finished(PETRA.toString(), "cql", statements);
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+        return result.output();
     }
 
     @Test

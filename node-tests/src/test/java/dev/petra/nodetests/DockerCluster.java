@@ -2,15 +2,20 @@
 package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.github.dockerjava.api.DockerClient;
+import com.github.dockerjava.api.command.CreateContainerCmd;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
+import com.github.dockerjava.api.model.Bind;
 import com.github.dockerjava.api.model.ContainerNetwork;
+import com.github.dockerjava.api.model.HostConfig;
 import com.github.dockerjava.api.model.Network.Ipam;
+import com.github.dockerjava.api.model.Volume;
 import dev.petra.docker.PetraContainer;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -19,33 +24,41 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.testcontainers.DockerClientFactory;
+import org.testcontainers.containers.GenericContainer;
 import org.testcontainers.containers.Network;
 import org.testcontainers.images.builder.Transferable;
+import org.testcontainers.utility.DockerImageName;
 
 /**
  * Nodes in containers on a network of their own, with addresses that they keep when they are
  * started again. The host reaches them there, as on Linux.
  */
 final class DockerCluster implements AutoCloseable {
+    /** The image that is tested. */
+    static final String IMAGE = "petra:test";
+
+    private static final String BASE =
+            System.getProperty("petra.docker.base", System.getenv("PETRA_DOCKER_BASE"));
     private static final String NET = "10.213.75.";
     private static final Duration BOOT = Duration.ofMinutes(4);
 
     /** A ring that does not wait, and little memory: three nodes share two processors. */
-    private static final String JVM =
+    static final String JVM =
             "-Dcassandra.ring_delay_ms=3000 -Dcassandra.skip_wait_for_gossip_to_settle=0"
                     + " -Dcassandra.shutdown_announce_in_ms=200"
                     + " -Dcassandra.gossip_quarantine_delay_ms=3000"
                     + " -Dcassandra.gossip_settle_min_wait_ms=1000 -XX:TieredStopAtLevel=1";
 
-    private final String image;
     private final Network network;
     private final List<PetraContainer> nodes = new ArrayList<>();
+    private final List<SmallDisk> disks = new ArrayList<>();
 
-    DockerCluster(String image) {
-        this.image = image;
+    DockerCluster() {
         this.network =
                 Network.builder()
                         .createNetworkCmdModifier(
@@ -58,8 +71,24 @@ final class DockerCluster implements AutoCloseable {
                         .build();
     }
 
-    /** Whether there is a Docker engine; sets up the client for it. */
-    static boolean isThere() throws IOException, InterruptedException {
+    /**
+     * Skips a test where there is no Docker engine or no image to build on, and says so loudly;
+     * else builds {@link #IMAGE} and sets up the client.
+     */
+    static void assumeThere(String test) throws IOException, InterruptedException {
+        boolean possible = BASE != null && !BASE.isEmpty() && isThere();
+        if (!possible)
+            System.out.println(
+                    "\n"
+                            + "*** "
+                            + test
+                            + " IS NOT RUN: it needs a Docker engine, and in PETRA_DOCKER_BASE an"
+                            + " image with Java 17 to build on. .ci/run makes both. ***\n");
+        assumeTrue(possible);
+        build();
+    }
+
+    private static boolean isThere() throws IOException, InterruptedException {
         Process version =
                 new ProcessBuilder("docker", "version", "--format", "{{.Server.APIVersion}}")
                         .start();
@@ -70,27 +99,89 @@ final class DockerCluster implements AutoCloseable {
         return DockerClientFactory.instance().isDockerAvailable();
     }
 
-    /** Builds the image from a base; its output is the exception's message if that fails. */
-    static void build(String base, String tag) throws IOException, InterruptedException {
+    /** Whether {@link #worsen} can do what it does. */
+    static boolean canWorsen() throws IOException, InterruptedException {
+        Process test =
+                new ProcessBuilder("sh", "-c", "[ $(id -u) = 0 ] && command -v nsenter tc iptables")
+                        .start();
+        return test.waitFor() == 0;
+    }
+
+    /** Makes a node's link slow and loses some of what it is sent. */
+    void worsen(int number) throws IOException, InterruptedException {
+        try {
+            tc(number, "add", "netem", "delay", "40ms", "20ms", "loss", "3%");
+            return;
+        } catch (IOException e) {
+            System.out.println(
+                    "DockerIT: no netem in this kernel (" + e.getMessage().strip() + ")");
+        }
+        // Slow by having little room, instead.
+        tc(number, "add", "tbf", "rate", "4mbit", "burst", "16kb", "latency", "300ms");
+        losses(number, "--append");
+    }
+
+    /** Ends {@link #worsen}. */
+    void mend(int number) throws IOException, InterruptedException {
+        tc(number, "del");
+        if (inNetworkOf(number, "iptables", "--list", "INPUT").contains("statistic"))
+            losses(number, "--delete");
+    }
+
+    private void tc(int number, String verb, String... discipline)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of("tc", "qdisc", verb, "dev", "eth0", "root"));
+        command.addAll(List.of(discipline));
+        inNetworkOf(number, command.toArray(String[]::new));
+    }
+
+    private void losses(int number, String verb) throws IOException, InterruptedException {
+        inNetworkOf(
+                number,
+                ("iptables " + verb + " INPUT --match statistic --mode random --probability 0.03")
+                        .concat(" --jump DROP")
+                        .split(" ", -1));
+    }
+
+    /** Runs a program of this machine as root in the network of a node. */
+    private String inNetworkOf(int number, String... command)
+            throws IOException, InterruptedException {
+        Long pid =
+                docker().inspectContainerCmd(node(number).getContainerId())
+                        .exec()
+                        .getState()
+                        .getPidLong();
+        List<String> all =
+                new ArrayList<>(List.of("nsenter", "--net", "--target", String.valueOf(pid)));
+        all.addAll(List.of(command));
+        return run(new ProcessBuilder(all));
+    }
+
+    private static String run(ProcessBuilder builder) throws IOException, InterruptedException {
+        Process running = builder.redirectErrorStream(true).start();
+        String out = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        if (running.waitFor() != 0)
+            throw new IOException(String.join(" ", builder.command()) + ": " + out);
+        return out;
+    }
+
+    private static void build() throws IOException, InterruptedException {
         ProcessBuilder build =
                 new ProcessBuilder(
-                                Path.of("..", "docker", "build").toAbsolutePath().toString(),
-                                "--base",
-                                base,
-                                "--tag",
-                                tag)
-                        .redirectErrorStream(true);
+                        Path.of("..", "docker", "build").toAbsolutePath().toString(),
+                        "--base",
+                        BASE,
+                        "--tag",
+                        IMAGE);
         build.environment().putIfAbsent("DOCKER_BUILDKIT", "0");
-        Process running = build.start();
-        String out = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        if (running.waitFor() != 0) throw new IOException(out);
+        run(build);
     }
 
     /** Starts one more node. */
     PetraContainer add(Consumer<PetraContainer> options) {
         int number = nodes.size() + 1;
         PetraContainer node =
-                new PetraContainer(image)
+                new PetraContainer(IMAGE)
                         .withMemory(1400L << 20)
                         .withHeap("384MiB")
                         .withEngineSetting("memory", "128MiB")
@@ -106,11 +197,18 @@ final class DockerCluster implements AutoCloseable {
         return node;
     }
 
+    /** A volume with little room, which outlives the stop of a container that has it. */
+    SmallDisk smallDisk(int mebibytes) {
+        SmallDisk disk = new SmallDisk(mebibytes);
+        disks.add(disk);
+        return disk;
+    }
+
     PetraContainer node(int number) {
         return nodes.get(number - 1);
     }
 
-    private static String address(int number) {
+    static String address(int number) {
         return NET + (10 + number);
     }
 
@@ -122,15 +220,34 @@ final class DockerCluster implements AutoCloseable {
         docker().killContainerCmd(node(number).getContainerId()).exec();
     }
 
-    /** SIGTERM, for which a node drains. */
+    /** SIGTERM, for which a node drains; none if it has ended. */
     void stop(int number) {
-        docker().stopContainerCmd(node(number).getContainerId()).withTimeout(60).exec();
+        if (node(number).isRunning())
+            docker().stopContainerCmd(node(number).getContainerId()).withTimeout(60).exec();
     }
 
     /** Starts one that was killed or stopped, and waits until it answers CQL. */
     void startAgain(int number) throws InterruptedException {
         docker().startContainerCmd(node(number).getContainerId()).exec();
         awaitHealth(number);
+    }
+
+    /** Waits until it has ended by itself, and returns how. */
+    ContainerState awaitEnd(int number) throws InterruptedException {
+        String id = node(number).getContainerId();
+        long deadline = System.nanoTime() + BOOT.toNanos();
+        while (true) {
+            ContainerState state = docker().inspectContainerCmd(id).exec().getState();
+            if (Boolean.FALSE.equals(state.getRunning())) return state;
+            assertThat(System.nanoTime()).describedAs("end of node " + number).isLessThan(deadline);
+            TimeUnit.MILLISECONDS.sleep(200);
+        }
+    }
+
+    /** Whether it runs, and answers CQL now. */
+    boolean isAnswering(int number) throws IOException, InterruptedException {
+        return node(number).isRunning()
+                && node(number).execInContainer("healthcheck").getExitCode() == 0;
     }
 
     void awaitHealth(int number) throws InterruptedException {
@@ -237,6 +354,60 @@ final class DockerCluster implements AutoCloseable {
     @Override
     public void close() {
         for (PetraContainer node : nodes) node.stop();
+        for (SmallDisk disk : disks) disk.close();
         network.close();
+    }
+
+    /** Memory that is a volume, held by a container that does nothing else. */
+    static final class SmallDisk implements AutoCloseable {
+        private static final String PATH = "/disk";
+        private final String volume;
+        private final GenericContainer<?> holder;
+
+        private SmallDisk(int mebibytes) {
+            volume =
+                    docker().createVolumeCmd()
+                            .withDriver("local")
+                            .withDriverOpts(
+                                    Map.of(
+                                            "type", "tmpfs",
+                                            "device", "tmpfs",
+                                            "o", "uid=999,gid=999,size=" + mebibytes + "m"))
+                            .exec()
+                            .getName();
+            holder =
+                    new GenericContainer<>(DockerImageName.parse(IMAGE))
+                            .withCreateContainerCmdModifier(command -> bind(command, PATH))
+                            .withCommand("sleep", "infinity");
+            holder.start();
+        }
+
+        private void bind(CreateContainerCmd command, String path) {
+            HostConfig host = Objects.requireNonNull(command.getHostConfig());
+            command.withHostConfig(host.withBinds(new Bind(volume, new Volume(path))));
+        }
+
+        /** Makes it the disk of a node. */
+        void mountIn(PetraContainer node) {
+            node.withCreateContainerCmdModifier(command -> bind(command, "/var/lib/cassandra"));
+        }
+
+        void fill() throws IOException, InterruptedException {
+            assertThat(
+                            holder.execInContainer(
+                                            "sh", "-c", "cat /dev/zero > " + PATH + "/ballast")
+                                    .getStderr())
+                    .contains("No space left on device");
+        }
+
+        void free() throws IOException, InterruptedException {
+            holder.execInContainer("rm", PATH + "/ballast");
+        }
+
+        @Override
+        public void close() {
+            holder.stop();
+            docker().removeVolumeCmd(volume).exec();
+        }
     }
 }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
 import dev.petra.docker.PetraContainer;
 import java.io.IOException;
 import java.time.Duration;
@@ -17,7 +18,10 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.testcontainers.images.builder.Transferable;
 
 /**
@@ -25,15 +29,21 @@ import org.testcontainers.images.builder.Transferable;
  * each test, and a repair: every acknowledged write is there at ALL, nothing deleted is back, and
  * no node has logged an error that nobody caused.
  */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class DockerIT {
-    private static final String BASE =
-            System.getProperty("petra.docker.base", System.getenv("PETRA_DOCKER_BASE"));
-    private static final String IMAGE = "petra:test";
     private static final int WRITERS = 4;
     private static final Duration REQUEST = Duration.ofSeconds(5);
     private static final Duration CHECK = Duration.ofSeconds(60);
 
+    /** What each node has beside its variables. */
+    private static final String OWN = "/var/lib/cassandra/own.yaml";
+
+    /** Of node 3, in MiB. */
+    private static final int DISK = 700;
+
     private static DockerCluster cluster;
+    private static DockerCluster.SmallDisk disk;
+    private static int ring = 3;
     private static int tables;
 
     private CqlSession session;
@@ -42,26 +52,34 @@ class DockerIT {
 
     @BeforeAll
     static void start() throws Exception {
-        boolean possible = BASE != null && !BASE.isEmpty() && DockerCluster.isThere();
-        if (!possible)
-            System.out.println(
-                    "\n"
-                            + "*** DockerIT IS NOT RUN: it needs a Docker engine, and in"
-                            + " PETRA_DOCKER_BASE an image with Java 17 to build on. .ci/run makes"
-                            + " both. ***\n");
-        assumeTrue(possible);
-        DockerCluster.build(BASE, IMAGE);
-        cluster = new DockerCluster(IMAGE);
-        for (int n = 0; n < 3; n++)
-            cluster.add(
-                    node ->
-                            node.withEnv("PETRA_YAML", "/var/lib/cassandra/own.yaml")
-                                    .withCopyToContainer(
-                                            Transferable.of(mixed("SkipListMemtable")),
-                                            "/var/lib/cassandra/own.yaml"));
+        DockerCluster.assumeThere("DockerIT");
+        cluster = new DockerCluster();
+        disk = cluster.smallDisk(DISK);
+        cluster.add(DockerIT::configure);
+        cluster.add(node -> configure(withSkewedClock(node)));
+        cluster.add(
+                node -> {
+                    configure(node);
+                    // What is on the disk counts as its memory.
+                    disk.mountIn(node.withMemory((1400L + DISK) << 20));
+                });
         try (CqlSession session = cluster.session(ConsistencyLevel.QUORUM, CHECK)) {
             TestNode.createKeyspace(session, "ks", 3);
         }
+    }
+
+    private static void configure(PetraContainer node) {
+        node.withEnv("PETRA_YAML", OWN)
+                .withCopyToContainer(Transferable.of(mixed("SkipListMemtable")), OWN);
+    }
+
+    /** Its clock is ahead of the others'. */
+    private static PetraContainer withSkewedClock(PetraContainer node) {
+        return node.withEnv(
+                        "JVM_EXTRA_OPTS",
+                        DockerCluster.JVM + " -Dcassandra.clock=" + SkewedClock.class.getName())
+                .withCopyToContainer(
+                        Transferable.of(SkewedClock.jar()), "/opt/petra/lib/cassandra/skew.jar");
     }
 
     /** A configuration that differs from node to node. */
@@ -113,7 +131,7 @@ class DockerIT {
     private void check() throws Exception {
         for (Writer writer : writers) writer.halt();
         for (Writer writer : writers) writer.join();
-        cluster.awaitRing(3);
+        cluster.awaitRing(ring);
         cluster.node(1).nodetool("repair", "--full", "ks", table.substring(3));
         try (CqlSession all = cluster.session(ConsistencyLevel.ALL, CHECK)) {
             for (Writer writer : writers) writer.check(all);
@@ -129,6 +147,7 @@ class DockerIT {
     }
 
     @Test
+    @Order(1)
     void aNodeIsKilledAndComesBack() throws Exception {
         begin("rocks");
         cluster.kill(3);
@@ -139,6 +158,7 @@ class DockerIT {
     }
 
     @Test
+    @Order(1)
     void aNodeStandsStill() throws Exception {
         begin("rocks");
         cluster.pause(2);
@@ -149,6 +169,7 @@ class DockerIT {
     }
 
     @Test
+    @Order(1)
     void aNodeIsCutOff() throws Exception {
         begin("rocks");
         cluster.cutOff(3);
@@ -159,25 +180,117 @@ class DockerIT {
     }
 
     @Test
-    void nodesAreRestartedOneByOne() throws Exception {
+    @Order(1)
+    void linksAreSlowAndLossy() throws Exception {
+        boolean possible = DockerCluster.canWorsen();
+        if (!possible)
+            System.out.println(
+                    "*** linksAreSlowAndLossy IS NOT RUN: it needs root, tc and iptables ***");
+        assumeTrue(possible);
+        begin("rocks");
+        cluster.worsen(2);
+        cluster.worsen(3);
+        progress(50);
+        cluster.mend(2);
+        cluster.mend(3);
+        progress(50);
+        check();
+    }
+
+    @Test
+    @Order(1)
+    void aDiskFillsAndIsFreed() throws Exception {
+        begin("rocks");
+        disk.fill();
+        progress(200);
+        // Cassandra's own log is mapped into memory: where it has no room, the JVM ends.
+        assertThat(cluster.node(3).getLogs()).containsAnyOf("No space left on device", "SIGBUS");
+        disk.free();
+        if (!cluster.isAnswering(3)) {
+            cluster.stop(3);
+            cluster.startAgain(3);
+        }
+        progress(50);
+        check();
+    }
+
+    @Test
+    @Order(1)
+    void aNodeReachesItsMemoryLimit() throws Exception {
+        begin("rocks");
+        // The kernel ends the node, not the one that takes what is left.
+        cluster.node(2)
+                .execInContainer("sh", "-c", "echo 1000 > /proc/1/oom_score_adj && tail /dev/zero");
+        ContainerState end = cluster.awaitEnd(2);
+        assertThat(end.getOOMKilled()).isTrue();
+        progress(50);
+        cluster.startAgain(2);
+        progress(50);
+        check();
+    }
+
+    /** Each with other settings than before. */
+    @Test
+    @Order(1)
+    void nodesAreReconfiguredOneByOne() throws Exception {
         begin("rocks");
         for (int node = 1; node <= 3; node++) {
+            cluster.put(
+                    node,
+                    OWN,
+                    mixed("SkipListMemtable")
+                            + "    rocks:\n      class_name: dev.petra.cassandra.PetraMemtable\n"
+                            + "      parameters: {engine: rocks, memory: 144MiB}\n");
             cluster.stop(node);
             progress(30);
             cluster.startAgain(node);
             cluster.awaitRing(3);
+            assertThat(
+                            cluster.node(node)
+                                    .execInContainer(
+                                            "petra",
+                                            "cql",
+                                            "--json",
+                                            "SELECT * FROM petra.settings")
+                                    .getStdout())
+                    .contains("144");
         }
         check();
     }
 
+    /** The last: the ring is another afterwards. */
+    @Test
+    @Order(2)
+    void aNodeIsAddedAndOneIsReplaced() throws Exception {
+        begin("rocks");
+        cluster.add(DockerIT::configure);
+        ring = 4;
+        cluster.awaitRing(4);
+        progress(50);
+        cluster.kill(3);
+        progress(50);
+        cluster.add(
+                node ->
+                        node.withEnv(
+                                "JVM_EXTRA_OPTS",
+                                DockerCluster.JVM
+                                        + " -Dcassandra.replace_address_first_boot="
+                                        + DockerCluster.address(3)));
+        progress(50);
+        check();
+        for (int node : new int[] {1, 2, 4, 5})
+            cluster.node(node).nodetool("verify", "-f", "--check-tokens", "ks", table.substring(3));
+    }
+
     /** And back. */
     @Test
+    @Order(1)
     void aTableIsMovedNodeByNode() throws Exception {
         begin("mixed");
         for (String memtable :
                 new String[] {"dev.petra.cassandra.PetraMemtable", "SkipListMemtable"}) {
             for (int node = 1; node <= 3; node++) {
-                cluster.put(node, "/var/lib/cassandra/own.yaml", mixed(memtable));
+                cluster.put(node, OWN, mixed(memtable));
                 cluster.stop(node);
                 cluster.startAgain(node);
                 cluster.awaitRing(3);

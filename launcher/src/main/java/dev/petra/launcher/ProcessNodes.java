@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** Nodes as processes on 127.0.0.1, 127.0.0.2 and so on, each in a folder of its own. */
+record ProcessNodes(Path dir) implements ClusterNodes {
+    private static final int FIRST_JMX_PORT = 7199;
+
+    @Override
+    public String place() {
+        return dir.toString();
+    }
+
+    @Override
+    public List<Integer> present() {
+        if (!Files.isDirectory(dir)) {
+            return List.of();
+        }
+        try (Stream<Path> children = Files.list(dir)) {
+            return children.map(child -> child.getFileName().toString())
+                    .filter(name -> name.matches("node\\d{1,3}"))
+                    .map(name -> Integer.parseInt(name.substring("node".length())))
+                    .sorted()
+                    .toList();
+        } catch (IOException e) {
+            throw new NodeException("cannot list " + dir + ": " + e.getMessage(), e);
+        }
+    }
+
+    private NodeDirectory directory(int number) {
+        return new NodeDirectory(dir.resolve("node" + number));
+    }
+
+    private static String address(int number) {
+        return "127.0.0." + number;
+    }
+
+    @Override
+    public boolean isRunning(int number) {
+        NodeDirectory directory = directory(number);
+        return Files.isDirectory(directory.root()) && new PidFile(directory).live().isPresent();
+    }
+
+    @Override
+    public String start(int number, @Nullable HeapSize heap) {
+        Path where = directory(number).root();
+        NodeConfig.Builder config = NodeConfig.builder(where).fastRing().endWithThisJvm(false);
+        if (!Files.exists(where.resolve("conf"))) {
+            config.address(address(number))
+                    .jmxPort(FIRST_JMX_PORT + number - 1)
+                    .seeds(List.of(address(1) + ":7000"))
+                    .numTokens(4)
+                    .heap(heap == null ? new HeapSize(512) : heap);
+        }
+        NodeProcess node = new NodeProcess(config.build());
+        node.start();
+        node.awaitCql(BOOT);
+        return "%s:%d (pid %d, log %s)"
+                .formatted(node.address(), node.nativePort(), node.pid(), node.logFile());
+    }
+
+    private NodeTool tool(int number) {
+        return new NodeTool(Distribution.fromSystemProperty(), directory(number));
+    }
+
+    @Override
+    public NodeTool.Result nodetool(int number, String... arguments) {
+        return tool(number).run(arguments);
+    }
+
+    @Override
+    public int nodetoolInherited(int number, String... arguments) {
+        return tool(number).runInherited(List.of(arguments));
+    }
+
+    @Override
+    public void stop(int number) {
+        PidFile pidFile = new PidFile(directory(number));
+        ProcessHandle process = pidFile.live().orElse(null);
+        if (process == null) {
+            return;
+        }
+        if (!Processes.terminate(process, STOP)) {
+            throw new NodeException(
+                    "node %d (pid %d) has not ended in %d s"
+                            .formatted(number, process.pid(), STOP.toSeconds()));
+        }
+        pidFile.remove(process.pid());
+    }
+
+    @Override
+    public void delete(int number) {
+        delete(directory(number).root());
+    }
+
+    @Override
+    public void deleteRest() {
+        try {
+            Files.deleteIfExists(dir);
+        } catch (IOException e) {
+            throw new NodeException("cannot delete " + dir + ": " + e, e);
+        }
+    }
+
+    private static void delete(Path directory) {
+        try (Stream<Path> all = Files.walk(directory)) {
+            for (Path path : all.sorted((a, b) -> b.compareTo(a)).toList()) {
+                Files.delete(path);
+            }
+        } catch (IOException e) {
+            throw new NodeException("cannot delete " + directory + ": " + e, e);
+        }
+    }
+
+    @Override
+    public String log(int number) {
+        return directory(number).systemLog().toString();
+    }
+}
