@@ -114,12 +114,13 @@ final class StartupCheck {
                 // Through Cassandra's own reader, so that exactly what it will use is checked.
                 MemtableParams.get(name);
             } catch (ConfigurationException e) {
+                // Without its cause, whose stack would be the last lines of the log.
                 throw wrongConfig(
                         "The memtable configuration '"
                                 + name
                                 + "' in cassandra.yaml cannot be used: "
                                 + e.getMessage(),
-                        e);
+                        null);
             }
             ours.add(name);
         }

@@ -2,6 +2,7 @@
 package dev.petra.jmh;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -33,20 +34,23 @@ class BenchIT {
         return text;
     }
 
-    private Results results(String level, String operations, String engines)
+    private Results results(String level, String operations, String engines, String... more)
             throws IOException, InterruptedException {
         Path out = directory.resolve(level);
-        bench(
-                0,
-                "--workload=timeseries",
-                "--level=" + level,
-                "--operation=" + operations,
-                "--engine=" + engines,
-                "--scale=0.01",
-                "--seconds=1",
-                "--heap=512",
-                "--memory=64",
-                "--out=" + out);
+        List<String> arguments =
+                new ArrayList<>(
+                        List.of(
+                                "--workload=timeseries",
+                                "--level=" + level,
+                                "--operation=" + operations,
+                                "--engine=" + engines,
+                                "--scale=0.01",
+                                "--seconds=1",
+                                "--heap=512",
+                                "--memory=64",
+                                "--out=" + out));
+        arguments.addAll(List.of(more));
+        bench(0, arguments.toArray(String[]::new));
         assertThat(out.resolve("report.html")).content().contains("<svg", "rocks");
         assertThat(out.resolve("report.md")).content().contains("throughput");
         assertThat(out.resolve("work")).doesNotExist();
@@ -101,6 +105,48 @@ class BenchIT {
     }
 
     @Test
+    void nodesInContainersAreCompared() throws IOException, InterruptedException {
+        String base = System.getenv("PETRA_DOCKER_BASE");
+        boolean possible = base != null && exitCode("docker", "version") == 0;
+        if (!possible)
+            System.out.println(
+                    "*** nodesInContainersAreCompared IS NOT RUN: it needs a Docker engine, and in"
+                            + " PETRA_DOCKER_BASE an image with Java 17. .ci/run makes both. ***");
+        assumeTrue(possible);
+        String build =
+                Path.of(System.getProperty("petra.command"))
+                        .resolveSibling("../docker/build")
+                        .toString();
+        assertThat(exitCode(build, "--base", base, "--tag", "petra:bench")).isZero();
+        Results results =
+                results(
+                        "cluster",
+                        "mixed",
+                        "rocks,legacy-latest",
+                        "--docker",
+                        "--nodes=2",
+                        "--image=petra:bench");
+        for (String engine : List.of("rocks", "legacy-latest")) {
+            assertThat(median(results, engine, "mixed", "throughput")).isGreaterThan(10);
+            assertThat(median(results, engine, "mixed", "cpu")).isPositive();
+            assertThat(median(results, engine, "mixed", "stall of node 2")).isBetween(0.0, 100.0);
+            // Two JVMs.
+            assertThat(median(results, engine, "mixed", "resident")).isGreaterThan(800);
+        }
+        assertThat(exitCode("sh", "-c", "docker ps -a | grep petra-bench-")).isEqualTo(1);
+        assertThat(exitCode("sh", "-c", "docker volume ls | grep petra-bench-")).isEqualTo(1);
+    }
+
+    private int exitCode(String... command) throws IOException, InterruptedException {
+        ProcessBuilder builder =
+                new ProcessBuilder(command)
+                        .redirectErrorStream(true)
+                        .redirectOutput(directory.resolve("other").toFile());
+        builder.environment().putIfAbsent("DOCKER_BUILDKIT", "0");
+        return builder.start().waitFor();
+    }
+
+    @Test
     void earlierResultsAreNotWrittenOver() throws IOException, InterruptedException {
         Path results = Files.writeString(directory.resolve("results.json"), "mine");
         assertThat(bench(2, "--out=" + directory)).contains("has results already");
@@ -114,5 +160,6 @@ class BenchIT {
         assertThat(bench(2, "--gc=serial")).contains("'serial' is none of");
         assertThat(bench(2, "--quick", "--full")).contains("mutually exclusive");
         assertThat(bench(2, "--operation=openLoop", "--level=spi")).contains("needs 'mixed'");
+        assertThat(bench(2, "--level=cluster")).contains("belong together");
     }
 }

@@ -35,6 +35,11 @@ final class ContainerCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        if (!Files.isWritable(dir)) {
+            throw new NodeException(
+                    "the volume %s cannot be written by user %s: mount it writable, and give it to that user"
+                            .formatted(dir, System.getProperty("user.name")));
+        }
         ContainerEnvironment environment =
                 new ContainerEnvironment(System.getenv(), memory(), address());
         NodeConfig config = environment.config(dir);

@@ -43,7 +43,7 @@ final class Ports {
             socket.bind(new InetSocketAddress(address, port), 1);
         } catch (IOException | IllegalArgumentException e) {
             throw new NodeException(
-                    "port %d on %s is not free (%s): give another with %s"
+                    "port %d on %s is not free (%s): end what uses it, or give another with %s"
                             .formatted(port, address.getHostAddress(), e.getMessage(), flag),
                     e);
         }

@@ -13,6 +13,7 @@ import com.github.dockerjava.api.command.CreateContainerCmd;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
 import com.github.dockerjava.api.model.Bind;
 import com.github.dockerjava.api.model.ContainerNetwork;
+import com.github.dockerjava.api.model.HealthCheck;
 import com.github.dockerjava.api.model.HostConfig;
 import com.github.dockerjava.api.model.Network.Ipam;
 import com.github.dockerjava.api.model.Volume;
@@ -53,6 +54,12 @@ final class DockerCluster implements AutoCloseable {
                     + " -Dcassandra.shutdown_announce_in_ms=200"
                     + " -Dcassandra.gossip_quarantine_delay_ms=3000"
                     + " -Dcassandra.gossip_settle_min_wait_ms=1000 -XX:TieredStopAtLevel=1";
+
+    /** The image's, but asked more often: each start waits for it. */
+    private static final HealthCheck OFTEN =
+            new HealthCheck()
+                    .withInterval(TimeUnit.SECONDS.toNanos(1))
+                    .withStartPeriod(BOOT.toNanos());
 
     private final Network network;
     private final List<PetraContainer> nodes = new ArrayList<>();
@@ -190,7 +197,9 @@ final class DockerCluster implements AutoCloseable {
                         .withEnv("JVM_EXTRA_OPTS", JVM)
                         .withNetwork(network)
                         .withCreateContainerCmdModifier(
-                                command -> command.withIpv4Address(address(number)));
+                                command ->
+                                        command.withIpv4Address(address(number))
+                                                .withHealthcheck(OFTEN));
         options.accept(node);
         nodes.add(node);
         node.start();
@@ -392,6 +401,7 @@ final class DockerCluster implements AutoCloseable {
             node.withCreateContainerCmdModifier(command -> bind(command, "/var/lib/cassandra"));
         }
 
+        /** Leaves no room. */
         void fill() throws IOException, InterruptedException {
             assertThat(
                             holder.execInContainer(
@@ -400,8 +410,9 @@ final class DockerCluster implements AutoCloseable {
                     .contains("No space left on device");
         }
 
+        /** Ends {@link #fill}, if it was. */
         void free() throws IOException, InterruptedException {
-            holder.execInContainer("rm", PATH + "/ballast");
+            holder.execInContainer("rm", "-f", PATH + "/ballast");
         }
 
         @Override

@@ -6,10 +6,12 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
 import dev.petra.docker.PetraContainer;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -141,7 +143,8 @@ class DockerIT {
     }
 
     @AfterEach
-    void end() {
+    void end() throws Exception {
+        disk.free();
         for (Writer writer : writers) writer.halt();
         if (session != null) session.close();
     }
@@ -201,8 +204,15 @@ class DockerIT {
     @Order(1)
     void aDiskFillsAndIsFreed() throws Exception {
         begin("rocks");
+        session.execute(
+                SimpleStatement.newInstance(
+                                "CREATE TABLE "
+                                        + table
+                                        + "l (p int PRIMARY KEY, v text) WITH"
+                                        + " memtable = 'rocks'")
+                        .setTimeout(CHECK));
         disk.fill();
-        progress(200);
+        for (int p = 0; p < 200; p++) writeMuch(p);
         // Cassandra's own log is mapped into memory: where it has no room, the JVM ends.
         assertThat(cluster.node(3).getLogs()).containsAnyOf("No space left on device", "SIGBUS");
         disk.free();
@@ -212,6 +222,21 @@ class DockerIT {
         }
         progress(50);
         check();
+    }
+
+    private void writeMuch(int p) throws InterruptedException {
+        SimpleStatement insert =
+                SimpleStatement.newInstance(
+                        "INSERT INTO " + table + "l (p, v) VALUES (?, ?)", p, "x".repeat(50_000));
+        for (int tries = 0; ; tries++)
+            try {
+                session.execute(insert);
+                return;
+            } catch (DriverException e) {
+                // By the node without room, perhaps.
+                if (tries == 50) throw e;
+                TimeUnit.MILLISECONDS.sleep(100);
+            }
     }
 
     @Test
@@ -229,6 +254,36 @@ class DockerIT {
         check();
     }
 
+    @Test
+    @Order(1)
+    void aContainerThatCannotRunSaysWhyLast() throws Exception {
+        assertThat(refusal(1, "--env=CASSANDRA_NUM_TOKENS=many"))
+                .contains("CASSANDRA_NUM_TOKENS is 'many', which is no number");
+        assertThat(refusal(1, "--env=MAX_HEAP_SIZE=lots")).contains("'lots' is no heap size");
+        assertThat(refusal(1, "--env=PETRA_YAML=/none")).contains("/none, which cannot be read");
+        assertThat(refusal(1, "--memory=300m")).contains("300 MiB").contains("more memory");
+        assertThat(refusal(1, "--tmpfs=/var/lib/cassandra:uid=0,mode=755"))
+                .contains("/var/lib/cassandra cannot be written by user cassandra");
+        assertThat(refusal(1, "--network=container:" + cluster.node(1).getContainerId()))
+                .contains("port 7000")
+                .contains("is not free");
+        assertThat(refusal(100, "--env=PETRA_MEMORY=much"))
+                .contains("Setting 'memory' is 'much'")
+                .contains("512MiB");
+    }
+
+    /** Its last line. */
+    private static String refusal(int exitCode, String... options)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of("docker", "run", "--rm", "--memory=1g"));
+        command.addAll(List.of(options));
+        command.add(DockerCluster.IMAGE);
+        Process running = new ProcessBuilder(command).redirectErrorStream(true).start();
+        String out = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertThat(running.waitFor()).describedAs(out).isEqualTo(exitCode);
+        return out.strip().lines().reduce("", (before, line) -> line);
+    }
+
     /** Each with other settings than before. */
     @Test
     @Order(1)
@@ -242,6 +297,14 @@ class DockerIT {
                             + "    rocks:\n      class_name: dev.petra.cassandra.PetraMemtable\n"
                             + "      parameters: {engine: rocks, memory: 144MiB}\n");
             cluster.stop(node);
+            if (node == 1)
+                assertThat(
+                                refusal(
+                                        3,
+                                        "--volumes-from",
+                                        cluster.node(node).getContainerId(),
+                                        "--env=CASSANDRA_CLUSTER_NAME=Other"))
+                        .contains("Saved cluster name Petra != configured name Other");
             progress(30);
             cluster.startAgain(node);
             cluster.awaitRing(3);
@@ -278,8 +341,12 @@ class DockerIT {
                                         + DockerCluster.address(3)));
         progress(50);
         check();
-        for (int node : new int[] {1, 2, 4, 5})
-            cluster.node(node).nodetool("verify", "-f", "--check-tokens", "ks", table.substring(3));
+        for (int node : new int[] {1, 2, 4, 5}) {
+            cluster.node(node).nodetool("cleanup", "ks");
+            cluster.node(node)
+                    .nodetool(
+                            "verify", "--force", "-e", "--check-tokens", "ks", table.substring(3));
+        }
     }
 
     /** And back. */

@@ -98,8 +98,8 @@ final class Writer extends Thread {
     private boolean isDone(int step) {
         try {
             session.execute(statement(step));
-            // For hours, perhaps, on a machine with other work.
-            if (persistent) LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+            // For hours, perhaps, on a machine with other work: a node that starts, for one.
+            if (persistent) LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
             return true;
         } catch (DriverException e) {
             if (!persistent) throw e;
