@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+
 /**
  * A way to ask an engine, the same for each. Used by many threads at once.
  *
@@ -52,9 +60,35 @@ interface Access extends AutoCloseable {
     @Override
     void close();
 
-    /** Writes all rows of a workload. */
-    static void load(Access access, Workload workload) {
-        for (int version = 0; version < workload.versions(); version++)
-            for (long number = 0; number < workload.rows(); number++) access.write(number, version);
+    /** Writes all rows of a workload, by so many threads; older versions before newer ones. */
+    static void load(Access access, Workload workload, int threads) {
+        for (int version = 0; version < workload.versions(); version++) {
+            int written = version;
+            List<Callable<Void>> shares = new ArrayList<>();
+            for (int thread = 0; thread < threads; thread++) {
+                int first = thread;
+                shares.add(
+                        () -> {
+                            for (long number = first; number < workload.rows(); number += threads)
+                                access.write(number, written);
+                            return null;
+                        });
+            }
+            all(shares, threads);
+        }
+    }
+
+    private static void all(List<Callable<Void>> shares, int threads) {
+        ExecutorService executor = Executors.newFixedThreadPool(threads);
+        try {
+            for (Future<Void> share : executor.invokeAll(shares)) share.get();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException("a row could not be loaded", e.getCause());
+        } finally {
+            executor.shutdownNow();
+        }
     }
 }

@@ -112,7 +112,7 @@ public final class Bench implements Callable<Integer> {
             names = "--node-memory",
             description =
                     "Of each container, in MiB: heap, beside the heap, and what is left for the"
-                            + " page cache (default: 3/2 of the heap, --memory and 256).")
+                            + " page cache (default: 3/2 of the heap, --memory and 384).")
     private int nodeMemory;
 
     @Option(
@@ -427,7 +427,7 @@ public final class Bench implements Callable<Integer> {
     }
 
     private int nodeMemory() {
-        return nodeMemory > 0 ? nodeMemory : heap * 3 / 2 + memory + 256;
+        return nodeMemory > 0 ? nodeMemory : heap * 3 / 2 + memory + 384;
     }
 
     /** Of this comparison, or of one like it in the same directory that failed. */

@@ -136,7 +136,7 @@ public class StoreBenchmark {
                 };
         Path loaded = root.resolve("loaded-" + workload);
         if (!Files.exists(loaded)) {
-            Access.load(access, work);
+            Access.load(access, work, Access.Level.valueOf(level).isRemote() ? 16 : 1);
             Files.createFile(loaded);
         }
         if (work.settles()) access.settle();

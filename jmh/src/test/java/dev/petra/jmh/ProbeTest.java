@@ -58,4 +58,26 @@ class ProbeTest {
         assertThat(after.writtenBytes()).isGreaterThanOrEqualTo(before.writtenBytes());
         assertThat(after.residentBytes()).isGreaterThan(1 << 20);
     }
+
+    @Test
+    void processesAreAddedUp() {
+        Probe.Watched one = new Probe.Watched(ProcessHandle.current().pid(), directory);
+        long single = new Probe(List.of(one)).now().residentBytes();
+        assertThat(new Probe(List.of(one, one)).now().residentBytes()).isGreaterThan(single);
+    }
+
+    @Test
+    void pausesAreOfTheirProcess() throws IOException {
+        Path other = Files.createDirectory(directory.resolve("other"));
+        for (Path log : List.of(directory, other))
+            Files.writeString(
+                    log.resolve("safepoints.log"),
+                    "[1000ms] Safepoint \"Cleanup\", Total:  " + log.getNameCount() + " ns\n");
+        Probe probe =
+                new Probe(List.of(new Probe.Watched(1, directory), new Probe.Watched(2, other)));
+        assertThat(probe.pauses(at(0), at(2000)))
+                .containsExactly(
+                        new Probe.Pause(0, 1000, "Cleanup", directory.getNameCount()),
+                        new Probe.Pause(1, 1000, "Cleanup", other.getNameCount()));
+    }
 }

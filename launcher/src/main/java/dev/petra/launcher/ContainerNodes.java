@@ -104,6 +104,9 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
                                 NODE + "=" + number,
                                 "--network",
                                 name,
+                                // The image's is for clusters that live long.
+                                "--health-interval",
+                                "2s",
                                 "--volume",
                                 container(number) + ":/var/lib/cassandra",
                                 // Heap, direct memory, the engine's and the rest.
