@@ -41,7 +41,11 @@ final class ContainerCommand implements Callable<Integer> {
                             .formatted(dir, System.getProperty("user.name")));
         }
         ContainerEnvironment environment =
-                new ContainerEnvironment(System.getenv(), memory(), address());
+                new ContainerEnvironment(
+                        System.getenv(),
+                        memory(),
+                        address(),
+                        Distribution.fromSystemProperty().exporter());
         NodeConfig config = environment.config(dir);
         NodeProcess node = new NodeProcess(config);
         List<String> all = new ArrayList<>(node.prepareForAnotherJvm());

@@ -17,6 +17,7 @@ import java.util.TreeMap;
 final class ContainerEnvironment {
     private static final String ENGINE_SETTING = "PETRA_";
     private static final String YAML = "PETRA_YAML";
+    private static final String EXPORTER_PORT = "PETRA_EXPORTER_PORT";
     private static final int LEAST_HEAP = 256;
     private static final int MOST_HEAP = 8 << 10;
 
@@ -26,17 +27,21 @@ final class ContainerEnvironment {
     private final Map<String, String> variables;
     private final long memoryMebibytes;
     private final String address;
+    private final Path exporter;
 
     /**
      * @param variables by name; empty ones count as missing
      * @param memory of the container, in bytes
      * @param address of the container
+     * @param exporter the agent that shows figures to Prometheus, its configuration beside it
      */
-    ContainerEnvironment(Map<String, String> variables, long memory, String address) {
+    ContainerEnvironment(
+            Map<String, String> variables, long memory, String address, Path exporter) {
         this.variables = new TreeMap<>(variables);
         this.variables.values().removeIf(String::isBlank);
         this.memoryMebibytes = memory >> 20;
         this.address = address;
+        this.exporter = exporter;
     }
 
     private String text(String name, String absent) {
@@ -107,7 +112,9 @@ final class ContainerEnvironment {
         Map<String, String> engine = new TreeMap<>();
         variables.forEach(
                 (name, value) -> {
-                    if (name.startsWith(ENGINE_SETTING) && !name.equals(YAML)) {
+                    if (name.startsWith(ENGINE_SETTING)
+                            && !name.equals(YAML)
+                            && !name.equals(EXPORTER_PORT)) {
                         engine.put(
                                 name.substring(ENGINE_SETTING.length()).toLowerCase(Locale.ROOT),
                                 value.strip());
@@ -151,6 +158,15 @@ final class ContainerEnvironment {
         if (preloaded.contains("jemalloc")) {
             // Cassandra warns where its own script has not said so.
             options.add("-Dcassandra.libjemalloc=" + preloaded);
+        }
+        if (variables.containsKey(EXPORTER_PORT)) {
+            options.add(
+                    "-javaagent:"
+                            + exporter
+                            + "="
+                            + number(EXPORTER_PORT, 0)
+                            + ":"
+                            + exporter.resolveSibling("jmx-exporter.yaml"));
         }
         for (String name : new String[] {"JVM_OPTS", "JVM_EXTRA_OPTS"}) {
             for (String option : text(name, "").split("\\s+", -1)) {

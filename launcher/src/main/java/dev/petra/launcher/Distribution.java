@@ -60,6 +60,11 @@ public record Distribution(Path home) {
         return String.join(File.pathSeparator, entries);
     }
 
+    /** The agent that shows figures to Prometheus. */
+    Path exporter() {
+        return home.resolve("lib").resolve("exporter").resolve("jmx_prometheus_javaagent.jar");
+    }
+
     private Path cassandra() {
         return home.resolve("lib/cassandra");
     }

@@ -20,7 +20,8 @@ class ContainerEnvironmentTest {
     @TempDir Path directory;
 
     private NodeConfig config(Map<String, String> variables, long memory) {
-        return new ContainerEnvironment(variables, memory, "10.0.0.7").config(directory);
+        return new ContainerEnvironment(variables, memory, "10.0.0.7", Path.of("/lib/exporter.jar"))
+                .config(directory);
     }
 
     @Test
@@ -33,7 +34,7 @@ class ContainerEnvironmentTest {
                 .containsEntry("broadcast_rpc_address", "10.0.0.7")
                 .containsEntry("seed_provider", CassandraYaml.seeds(List.of("10.0.0.7")));
         assertThat(config.heap()).contains(new HeapSize(1024));
-        assertThat(new ContainerEnvironment(Map.of(), GIB, "a").rack())
+        assertThat(new ContainerEnvironment(Map.of(), GIB, "a", Path.of("x")).rack())
                 .isEqualTo("dc=datacenter1\nrack=rack1\n");
     }
 
@@ -60,6 +61,17 @@ class ContainerEnvironmentTest {
         assertThat(config.yaml().toString()).contains("write_buffer=8MiB").contains("engine=rocks");
         assertThat(config.heap()).contains(new HeapSize(512));
         assertThat(config.jvmOptions()).containsExactly("-Dx=1", "-Dy=2");
+    }
+
+    @Test
+    void figuresAreShownOnAPortThatIsAskedFor() {
+        NodeConfig config = config(Map.of("PETRA_EXPORTER_PORT", "7070"), 4 * GIB);
+        assertThat(config.jvmOptions())
+                .containsExactly("-javaagent:/lib/exporter.jar=7070:/lib/jmx-exporter.yaml");
+        // No setting of the engine.
+        assertThat(config.yaml().toString()).doesNotContain("exporter");
+        assertThatThrownBy(() -> config(Map.of("PETRA_EXPORTER_PORT", "on"), 4 * GIB))
+                .hasMessage("PETRA_EXPORTER_PORT is 'on', which is no number");
     }
 
     @Test

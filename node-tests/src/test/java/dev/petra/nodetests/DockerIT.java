@@ -11,6 +11,10 @@ import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
 import dev.petra.docker.PetraContainer;
 import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -57,7 +61,7 @@ class DockerIT {
         DockerCluster.assumeThere("DockerIT");
         cluster = new DockerCluster();
         disk = cluster.smallDisk(DISK);
-        cluster.add(DockerIT::configure);
+        cluster.add(node -> configure(node.withEnv("PETRA_EXPORTER_PORT", "7070")));
         cluster.add(node -> configure(withSkewedClock(node)));
         cluster.add(
                 node -> {
@@ -270,6 +274,20 @@ class DockerIT {
         assertThat(refusal(100, "--env=PETRA_MEMORY=much"))
                 .contains("Setting 'memory' is 'much'")
                 .contains("512MiB");
+    }
+
+    /** As docker/compose.yaml has Prometheus ask for them. */
+    @Test
+    @Order(1)
+    void figuresAreShownToPrometheus() throws Exception {
+        URI figures = URI.create("http://" + DockerCluster.address(1) + ":7070/metrics");
+        assertThat(
+                        HttpClient.newHttpClient()
+                                .send(
+                                        HttpRequest.newBuilder(figures).build(),
+                                        HttpResponse.BodyHandlers.ofString())
+                                .body())
+                .contains("org_apache_cassandra_metrics_Petra_Value");
     }
 
     /** Its last line. */

@@ -7,10 +7,14 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.net.URISyntaxException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -18,6 +22,8 @@ import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.ByteArrayAccessor;
 import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -346,5 +352,41 @@ class FormatTest {
                                             null))
                     .describedAs(bad)
                     .isInstanceOf(MalformedFragment.class);
+    }
+
+    /**
+     * The store and what is in it were written by the last version that wrote format 1: half of it
+     * in files, half in the log.
+     */
+    @Test
+    void aStoreOfFormat1IsReadAsItWasWritten() throws Exception {
+        Path store = Files.createDirectory(directory.resolve("1"));
+        try (var files = Files.list(resource("/format-1"))) {
+            for (Path file : files.toList()) Files.copy(file, store.resolve(file.getFileName()));
+        }
+        String expected = Files.readString(resource("/format-1.txt"));
+        for (int time = 0; time < 2; time++)
+            try (RocksEngine engine = Tables.engine()) {
+                RocksStore opened = open(engine, store, TABLE);
+                StringBuilder found = new StringBuilder();
+                for (String key : List.of("x", "y", "z"))
+                    found.append(key)
+                            .append('\n')
+                            .append(
+                                    Tables.text(
+                                            opened.read(
+                                                    Tables.key(TABLE, key),
+                                                    Slices.ALL,
+                                                    ColumnFilter.all(TABLE),
+                                                    false)));
+                assertThat(found.toString()).isEqualTo(expected);
+                // The second time from files that this version wrote.
+                opened.flush();
+                opened.compact(List.of());
+            }
+    }
+
+    private static Path resource(String name) throws URISyntaxException {
+        return Path.of(Objects.requireNonNull(FormatTest.class.getResource(name)).toURI());
     }
 }
