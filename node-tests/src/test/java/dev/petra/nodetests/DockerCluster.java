@@ -135,6 +135,24 @@ final class DockerCluster implements AutoCloseable {
             losses(number, "--delete");
     }
 
+    /** A node gets nothing of another's any more, nor the other of its. */
+    void separate(int one, int other) throws IOException, InterruptedException {
+        hears(one, other, "--append");
+        hears(other, one, "--append");
+    }
+
+    /** Ends {@link #separate}. */
+    void join(int one, int other) throws IOException, InterruptedException {
+        hears(one, other, "--delete");
+        hears(other, one, "--delete");
+    }
+
+    private void hears(int number, int sender, String verb)
+            throws IOException, InterruptedException {
+        inNetworkOf(
+                number, "iptables", verb, "INPUT", "--source", address(sender), "--jump", "DROP");
+    }
+
     private void tc(int number, String verb, String... discipline)
             throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(List.of("tc", "qdisc", verb, "dev", "eth0", "root"));
@@ -211,6 +229,10 @@ final class DockerCluster implements AutoCloseable {
         SmallDisk disk = new SmallDisk(mebibytes);
         disks.add(disk);
         return disk;
+    }
+
+    int size() {
+        return nodes.size();
     }
 
     PetraContainer node(int number) {
