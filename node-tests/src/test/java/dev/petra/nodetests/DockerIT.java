@@ -38,6 +38,10 @@ import org.testcontainers.images.builder.Transferable;
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class DockerIT {
     private static final int WRITERS = 4;
+
+    /** How many times as long everything lasts. */
+    private static final int LENGTH = Integer.getInteger("petra.docker.length", 1);
+
     private static final Duration REQUEST = Duration.ofSeconds(5);
     private static final Duration CHECK = Duration.ofSeconds(60);
 
@@ -123,12 +127,12 @@ class DockerIT {
         progress(20);
     }
 
-    /** Lets each writer do some more steps. */
+    /** Lets each writer do some more steps, or more of them in a long run. */
     private void progress(int steps) throws InterruptedException {
         int[] before = writers.stream().mapToInt(Writer::acknowledged).toArray();
-        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
+        long deadline = System.nanoTime() + LENGTH * TimeUnit.MINUTES.toNanos(2);
         for (int w = 0; w < writers.size(); w++)
-            while (writers.get(w).acknowledged() < before[w] + steps) {
+            while (writers.get(w).acknowledged() < before[w] + LENGTH * steps) {
                 assertThat(System.nanoTime()).describedAs("writers' progress").isLessThan(deadline);
                 TimeUnit.MILLISECONDS.sleep(20);
             }
