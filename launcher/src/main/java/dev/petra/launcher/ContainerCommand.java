@@ -47,6 +47,7 @@ final class ContainerCommand implements Callable<Integer> {
                         address(),
                         Distribution.fromSystemProperty().exporter());
         NodeConfig config = environment.config(dir);
+        refuseOtherCluster(config);
         NodeProcess node = new NodeProcess(config);
         List<String> all = new ArrayList<>(node.prepareForAnotherJvm());
         all.add("-cp");
@@ -57,6 +58,22 @@ final class ContainerCommand implements Callable<Integer> {
                 arguments,
                 all.stream().map(ContainerCommand::quoted).collect(Collectors.joining("\n")));
         return 0;
+    }
+
+    /** Before the files of the last start, which say what it was of, are written over. */
+    private static void refuseOtherCluster(NodeConfig config) {
+        NodeDirectory directory = config.directory();
+        if (!Files.isDirectory(directory.root().resolve("data").resolve("system"))
+                || !Files.exists(directory.yaml())) {
+            return;
+        }
+        Object is = Yaml.read(directory.yaml()).get("cluster_name");
+        Object wanted = config.yaml().get("cluster_name");
+        if (is != null && !is.equals(wanted)) {
+            throw new NodeException(
+                    "the volume is of a node of the cluster '%s', not of '%s': set CASSANDRA_CLUSTER_NAME, or take another volume"
+                            .formatted(is, wanted));
+        }
     }
 
     /** As the JVM reads files of arguments. */
