@@ -50,7 +50,7 @@ final class StartupCheck {
      */
     static void run() throws StartupException {
         String weaving = AgentState.missing();
-        if (weaving != null) throw wrongConfig(weaving, null);
+        if (weaving != null) throw wrongConfig(weaving);
         checkRelease(FBUtilities.getReleaseVersionString());
         Set<String> configurations = openConfigurations();
         if (configurations.isEmpty()) checkNoStores(dataDirectories());
@@ -93,8 +93,7 @@ final class StartupCheck {
                         + ". Install the version of Petra that knows it, or start at your own risk"
                         + " with -D"
                         + ALLOW_UNKNOWN
-                        + "=true.",
-                null);
+                        + "=true.");
     }
 
     private static Set<String> openConfigurations() throws StartupException {
@@ -108,8 +107,7 @@ final class StartupCheck {
                         "The memtable configuration 'default' in cassandra.yaml is a storage"
                             + " engine. Cassandra's own tables use 'default' and cannot be in an"
                             + " engine: give the engine a configuration of another name, and tables"
-                            + " WITH memtable = that name.",
-                        null);
+                            + " WITH memtable = that name.");
             try {
                 // Through Cassandra's own reader, so that exactly what it will use is checked.
                 MemtableParams.get(name);
@@ -119,8 +117,7 @@ final class StartupCheck {
                         "The memtable configuration '"
                                 + name
                                 + "' in cassandra.yaml cannot be used: "
-                                + e.getMessage(),
-                        null);
+                                + e.getMessage());
             }
             ours.add(name);
         }
@@ -175,8 +172,7 @@ final class StartupCheck {
                             + PetraMemtable.class.getName()
                             + "\n"
                             + "      parameters:\n"
-                            + "        engine: rocks",
-                    null);
+                            + "        engine: rocks");
     }
 
     /** All directories of tables, of whatever keyspace, also of tables that no longer exist. */
@@ -197,7 +193,7 @@ final class StartupCheck {
         return found;
     }
 
-    private static StartupException wrongConfig(String message, @Nullable Throwable cause) {
-        return new StartupException(StartupException.ERR_WRONG_CONFIG, message, cause);
+    private static StartupException wrongConfig(String message) {
+        return new StartupException(StartupException.ERR_WRONG_CONFIG, message);
     }
 }

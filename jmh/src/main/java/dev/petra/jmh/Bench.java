@@ -55,6 +55,7 @@ import picocli.CommandLine.Spec;
 public final class Bench implements Callable<Integer> {
     private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob");
     private static final List<String> LEVELS = List.of("spi", "local", "client", "cluster");
+    private static final List<String> CLUSTER = List.of("cluster");
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     @Spec
@@ -286,13 +287,12 @@ public final class Bench implements Callable<Integer> {
                     "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
         List<String> chosen = chosen(workloads, Workload.names(), QUICK_WORKLOADS);
         List<String> asked =
-                !levels.isEmpty()
-                        ? levels
-                        : docker
-                                ? List.of("cluster")
-                                : size.full
-                                        ? List.of("spi", "local", "client")
-                                        : List.of("local", "client");
+                docker
+                        ? chosen(levels, CLUSTER, CLUSTER)
+                        : chosen(
+                                levels,
+                                List.of("spi", "local", "client"),
+                                List.of("local", "client"));
         if (asked.contains("cluster") != docker)
             throw wrong("the level 'cluster' and --docker belong together");
         if (nodes < 1) throw wrong("--nodes must be 1 at least, not " + nodes);
@@ -332,8 +332,7 @@ public final class Bench implements Callable<Integer> {
         if (workload.equals("scan")) return List.of("read", "scan");
         if (size.full) return List.of("read", "write", "mixed", "openLoop");
         // On few processors the driver's share of a fixed rate hides the engines'.
-        if (level.equals("client")) return List.of("mixed");
-        return List.of("mixed", "openLoop");
+        return level.equals("client") ? List.of("mixed") : List.of("mixed", "openLoop");
     }
 
     private String checked(String name, Collection<String> known) {

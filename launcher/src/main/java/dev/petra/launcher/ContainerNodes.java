@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
 
@@ -22,6 +19,8 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     private static final String CLUSTER = "dev.petra.cluster";
     private static final String NODE = "dev.petra.node";
     private static final int DEFAULT_HEAP = 512;
+    private static final String PROGRAM = "docker, which must be on PATH";
+    private static final long POLL_MILLIS = 500;
 
     @Override
     public String place() {
@@ -142,42 +141,25 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
                         "node %d does not answer CQL after %d s; see %s"
                                 .formatted(number, BOOT.toSeconds(), log(number)));
             }
-            sleep();
-        }
-    }
-
-    private static void sleep() {
-        try {
-            TimeUnit.MILLISECONDS.sleep(500);
-        } catch (InterruptedException e) {
-            throw interrupted(e);
+            Processes.pause(POLL_MILLIS);
         }
     }
 
     @Override
     public NodeTool.Result nodetool(int number, String... arguments) {
-        return run(nodetool(List.of(), number, arguments));
+        return Processes.run(PROGRAM, nodetoolCommand(number, arguments));
     }
 
     @Override
     public int nodetoolInherited(int number, String... arguments) {
-        try {
-            return new ProcessBuilder(nodetool(List.of("docker"), number, arguments))
-                    .inheritIO()
-                    .start()
-                    .waitFor();
-        } catch (IOException e) {
-            throw cannotRun(e);
-        } catch (InterruptedException e) {
-            throw interrupted(e);
-        }
+        return Processes.runInherited(PROGRAM, nodetoolCommand(number, arguments));
     }
 
-    private String[] nodetool(List<String> before, int number, String... arguments) {
-        List<String> command = new ArrayList<>(before);
-        command.addAll(List.of("exec", container(number), "nodetool"));
+    private List<String> nodetoolCommand(int number, String... arguments) {
+        List<String> command =
+                new ArrayList<>(List.of("docker", "exec", container(number), "nodetool"));
         command.addAll(List.of(arguments));
-        return command.toArray(String[]::new);
+        return command;
     }
 
     @Override
@@ -213,25 +195,6 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     private static NodeTool.Result run(String... arguments) {
         List<String> command = new ArrayList<>(List.of("docker"));
         command.addAll(List.of(arguments));
-        try {
-            Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-            process.getOutputStream().close();
-            byte[] output = process.getInputStream().readAllBytes();
-            return new NodeTool.Result(
-                    process.waitFor(), new String(output, StandardCharsets.UTF_8));
-        } catch (IOException e) {
-            throw cannotRun(e);
-        } catch (InterruptedException e) {
-            throw interrupted(e);
-        }
-    }
-
-    private static NodeException cannotRun(IOException e) {
-        return new NodeException("cannot run docker, which must be on PATH: " + e.getMessage(), e);
-    }
-
-    private static NodeException interrupted(InterruptedException e) {
-        Thread.currentThread().interrupt();
-        return new NodeException("interrupted while docker ran", e);
+        return Processes.run(PROGRAM, command);
     }
 }

@@ -20,7 +20,7 @@ public final class NodeConfig {
     public static final int DEFAULT_JMX_PORT = 7199;
 
     /** For a ring that waits for less than usual. */
-    static final List<String> FAST_RING =
+    public static final List<String> FAST_RING =
             List.of(
                     "-Dcassandra.ring_delay_ms=3000",
                     "-Dcassandra.skip_wait_for_gossip_to_settle=0",

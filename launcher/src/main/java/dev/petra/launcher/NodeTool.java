@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -22,30 +20,12 @@ public final class NodeTool {
 
     /** Runs a command and returns its output; thread-safe, and blocks until it ends. */
     public Result run(String... arguments) {
-        try {
-            Process process =
-                    new ProcessBuilder(command(List.of(arguments)))
-                            .redirectErrorStream(true)
-                            .redirectInput(NodeProcess.NO_INPUT)
-                            .start();
-            byte[] output = process.getInputStream().readAllBytes();
-            return new Result(process.waitFor(), new String(output, StandardCharsets.UTF_8));
-        } catch (IOException e) {
-            throw new NodeException("cannot run nodetool: " + e.getMessage(), e);
-        } catch (InterruptedException e) {
-            throw interrupted(e);
-        }
+        return Processes.run("nodetool", command(List.of(arguments)));
     }
 
     /** Runs a command on this process's own input and outputs, and returns its exit code. */
     int runInherited(List<String> arguments) {
-        try {
-            return new ProcessBuilder(command(arguments)).inheritIO().start().waitFor();
-        } catch (IOException e) {
-            throw new NodeException("cannot run nodetool: " + e.getMessage(), e);
-        } catch (InterruptedException e) {
-            throw interrupted(e);
-        }
+        return Processes.runInherited("nodetool", command(arguments));
     }
 
     private List<String> command(List<String> arguments) {
@@ -67,10 +47,5 @@ public final class NodeTool {
         command.add(Integer.toString(JvmOptions.read(directory).jmxPort()));
         command.addAll(arguments);
         return command;
-    }
-
-    private static NodeException interrupted(InterruptedException e) {
-        Thread.currentThread().interrupt();
-        return new NodeException("interrupted while nodetool ran", e);
     }
 }

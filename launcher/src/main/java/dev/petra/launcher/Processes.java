@@ -2,9 +2,11 @@
 package dev.petra.launcher;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 
 /** What is done with processes, also with those that are no children of ours. */
 final class Processes {
@@ -31,12 +33,54 @@ final class Processes {
 
     /** Sleeps a moment, as between two looks at something. */
     static void pause() {
+        pause(POLL_MILLIS);
+    }
+
+    /** Sleeps longer, where a look costs more. */
+    static void pause(long millis) {
         try {
-            Thread.sleep(POLL_MILLIS);
+            Thread.sleep(millis);
         } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new NodeException("interrupted while waiting for a node", e);
+            throw interrupted(e);
         }
+    }
+
+    /** Runs a command without input, and returns what it printed to both its outputs. */
+    static NodeTool.Result run(String program, List<String> command) {
+        try {
+            Process process =
+                    new ProcessBuilder(command)
+                            .redirectErrorStream(true)
+                            .redirectInput(NodeProcess.NO_INPUT)
+                            .start();
+            byte[] output = process.getInputStream().readAllBytes();
+            return new NodeTool.Result(
+                    process.waitFor(), new String(output, StandardCharsets.UTF_8));
+        } catch (IOException e) {
+            throw cannotRun(program, e);
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+    }
+
+    /** Runs a command on this process's own input and outputs, and returns its exit code. */
+    static int runInherited(String program, List<String> command) {
+        try {
+            return new ProcessBuilder(command).inheritIO().start().waitFor();
+        } catch (IOException e) {
+            throw cannotRun(program, e);
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+    }
+
+    private static NodeException cannotRun(String program, IOException e) {
+        return new NodeException("cannot run " + program + ": " + e.getMessage(), e);
+    }
+
+    private static NodeException interrupted(InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return new NodeException("interrupted while waiting for a process", e);
     }
 
     // ProcessHandle.onExit would wait for ever for a zombie.

@@ -18,6 +18,7 @@ import com.github.dockerjava.api.model.HostConfig;
 import com.github.dockerjava.api.model.Network.Ipam;
 import com.github.dockerjava.api.model.Volume;
 import dev.petra.docker.PetraContainer;
+import dev.petra.launcher.NodeConfig;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
@@ -50,9 +51,7 @@ final class DockerCluster implements AutoCloseable {
 
     /** A ring that does not wait, and little memory: three nodes share two processors. */
     static final String JVM =
-            "-Dcassandra.ring_delay_ms=3000 -Dcassandra.skip_wait_for_gossip_to_settle=0"
-                    + " -Dcassandra.shutdown_announce_in_ms=200"
-                    + " -Dcassandra.gossip_quarantine_delay_ms=3000"
+            String.join(" ", NodeConfig.FAST_RING)
                     + " -Dcassandra.gossip_settle_min_wait_ms=1000 -XX:TieredStopAtLevel=1";
 
     /** The image's, but asked more often: each start waits for it. */
