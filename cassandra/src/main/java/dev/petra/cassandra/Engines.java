@@ -47,6 +47,11 @@ final class Engines {
         open.forEach(use);
     }
 
+    /** Those that are open. */
+    static synchronized List<StorageEngine> opened() {
+        return List.copyOf(open.values());
+    }
+
     /** Follows a change of {@code compaction_throughput}. */
     static synchronized void compactionThroughputChanged() {
         long bytesPerSecond = HostSettings.compactionThroughput();

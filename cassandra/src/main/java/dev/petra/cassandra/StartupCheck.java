@@ -2,6 +2,8 @@
 package dev.petra.cassandra;
 
 import dev.petra.cassandra.agent.AgentState;
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StorageEngine;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -54,6 +56,7 @@ final class StartupCheck {
         checkRelease(FBUtilities.getReleaseVersionString());
         Set<String> configurations = openConfigurations();
         if (configurations.isEmpty()) checkNoStores(dataDirectories());
+        else checkFormats(dataDirectories(), Engines.opened());
         passed = true;
         logger.info(
                 "Petra {} with Cassandra {}, memtable configurations {}",
@@ -173,6 +176,29 @@ final class StartupCheck {
                             + "\n"
                             + "      parameters:\n"
                             + "        engine: rocks");
+    }
+
+    /**
+     * Refuses to start over stores that a newer version wrote: all tables of a node that went back
+     * to an older one, so the node would run without its data.
+     */
+    static void checkFormats(List<Path> dataDirectories, List<StorageEngine> engines)
+            throws StartupException {
+        try {
+            for (Path table : tableDirectories(dataDirectories)) {
+                StoreDirectory store = new StoreDirectory(table, Disk.REAL);
+                for (long generation : store.generations())
+                    for (StorageEngine engine : engines)
+                        engine.checkFormat(store.generation(generation));
+            }
+        } catch (CorruptStoreException e) {
+            throw new StartupException(StartupException.ERR_WRONG_DISK_STATE, e.getMessage());
+        } catch (IOException | FSReadError e) {
+            throw new StartupException(
+                    StartupException.ERR_WRONG_DISK_STATE,
+                    "The data directories cannot be searched for stores: " + e.getMessage(),
+                    e);
+        }
     }
 
     /** All directories of tables, of whatever keyspace, also of tables that no longer exist. */

@@ -5,6 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngines;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -67,6 +70,28 @@ class StartupCheckTest {
                 .isInstanceOf(StartupException.class)
                 .hasMessageContaining(store.toString())
                 .hasMessageContaining("class_name: " + PetraMemtable.class.getName());
+    }
+
+    @Test
+    void storesOfANewerFormatAreRefusedAndThoseOfKnownFormatsAreNot() throws IOException {
+        Path store = Files.createDirectories(data.resolve("ks/t-1/rocksdb/3"));
+        List<StorageEngine> engines =
+                List.of(StorageEngines.open("rocks", new EngineSettings(Map.of())));
+        try {
+            for (String known : List.of("1", "2")) {
+                Files.writeString(store.resolve("PETRA"), "format=" + known + "\n");
+                assertThatCode(() -> StartupCheck.checkFormats(List.of(data), engines))
+                        .doesNotThrowAnyException();
+            }
+            Files.writeString(store.resolve("PETRA"), "format=3\n");
+            assertThatThrownBy(() -> StartupCheck.checkFormats(List.of(data), engines))
+                    .isInstanceOf(StartupException.class)
+                    .hasMessageContaining(store.toString())
+                    .hasMessageContaining("format 3")
+                    .hasMessageContaining("Use the version that wrote it");
+        } finally {
+            engines.get(0).close();
+        }
     }
 
     @Test

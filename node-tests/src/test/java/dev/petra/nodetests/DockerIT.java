@@ -300,6 +300,28 @@ class DockerIT {
                 .contains("512MiB");
     }
 
+    /** A volume that a newer version wrote, which an older one must not take for an empty one. */
+    @Test
+    @Order(1)
+    void aVolumeOfANewerFormatIsRefused() throws Exception {
+        String volume = "--volume=petra-newer:/var/lib/cassandra";
+        String store = "/var/lib/cassandra/data/ks/t-1/rocksdb/7";
+        docker(
+                0,
+                "run",
+                "--rm",
+                volume,
+                "--entrypoint=sh",
+                DockerCluster.IMAGE,
+                "-c",
+                "mkdir -p " + store + " && echo format=99 > " + store + "/PETRA");
+        try {
+            assertThat(refusal(3, volume)).contains(store).contains("says format 99");
+        } finally {
+            docker(0, "volume", "rm", "petra-newer");
+        }
+    }
+
     /** As docker/compose.yaml has Prometheus ask for them. */
     @Test
     @Order(1)
@@ -317,13 +339,23 @@ class DockerIT {
     /** Its last line. */
     private static String refusal(int exitCode, String... options)
             throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(List.of("docker", "run", "--rm", "--memory=1g"));
+        List<String> command = new ArrayList<>(List.of("run", "--rm", "--memory=1g"));
         command.addAll(List.of(options));
         command.add(DockerCluster.IMAGE);
+        return docker(exitCode, command.toArray(String[]::new))
+                .strip()
+                .lines()
+                .reduce("", (before, line) -> line);
+    }
+
+    private static String docker(int exitCode, String... arguments)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of("docker"));
+        command.addAll(List.of(arguments));
         Process running = new ProcessBuilder(command).redirectErrorStream(true).start();
         String out = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertThat(running.waitFor()).describedAs(out).isEqualTo(exitCode);
-        return out.strip().lines().reduce("", (before, line) -> line);
+        return out;
     }
 
     /** Each with other settings than before. */

@@ -33,6 +33,9 @@ class StartIT {
 
     private static final Map<String, Object> BATCH = Map.of("commitlog_sync", "batch");
 
+    /** A store of that format, of {@code FormatTest}. */
+    private static final Path FORMAT_1 = Path.of("../engine-rocks/src/test/resources/format-1");
+
     @TempDir static Path directory;
     private static boolean filled;
 
@@ -51,8 +54,19 @@ class StartIT {
             }
             session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY, v int)");
             session.execute("INSERT INTO ks.plain (p, v) VALUES (1, 1)");
+            session.execute(
+                    "CREATE TABLE ks.t (k text, c int, s text static, a text, b int,"
+                            + " m map<text, text>, PRIMARY KEY (k, c))"
+                            + " WITH CLUSTERING ORDER BY (c DESC) AND memtable = 'rocks'"
+                            + " AND ID = 11111111-2222-3333-4444-555555555555");
+            // Makes the store.
+            session.execute("INSERT INTO ks.t (k, c) VALUES ('w', 1)");
             node.process().stop();
         }
+        // As if the last version that wrote format 1 had left it.
+        Path stores = new TableFiles(directory.resolve("data"), "ks", "t").stores();
+        TableFiles.delete(stores.resolve("1"));
+        TableFiles.copy(FORMAT_1, stores.resolve("1"));
         filled = true;
     }
 
@@ -89,6 +103,11 @@ class StartIT {
         try (TestNode node = start(options -> options);
                 CqlSession session = node.session()) {
             assertThat(session.execute("SELECT v FROM ks.a WHERE p = 1").one()).isNotNull();
+            assertThat(session.execute("SELECT JSON c, s, a FROM ks.t WHERE k IN ('x', 'y')").all())
+                    .extracting(row -> row.getString(0))
+                    .containsExactly(
+                            "{\"c\": 1, \"s\": \"static\", \"a\": \"newer\"}",
+                            "{\"c\": 8, \"s\": null, \"a\": \"after\"}");
         }
     }
 

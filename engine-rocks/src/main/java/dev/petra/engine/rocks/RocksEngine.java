@@ -106,6 +106,11 @@ final class RocksEngine implements StorageEngine {
         }
     }
 
+    @Override
+    public void checkFormat(Path directory) {
+        StoreFile.checkFormat(directory);
+    }
+
     /** A store says that it is closed. */
     void forget(RocksStore store) {
         stores.remove(normalized(store.directory()), store);

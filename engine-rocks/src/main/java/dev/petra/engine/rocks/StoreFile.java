@@ -123,7 +123,17 @@ final class StoreFile {
         }
     }
 
-    private void check(Properties found, Path file) {
+    /**
+     * Refuses a store of a format that this version does not read.
+     *
+     * @throws CorruptStoreException for such; nothing was changed
+     */
+    static void checkFormat(Path directory) {
+        Path file = directory.resolve(NAME);
+        if (Files.exists(file)) checkFormat(read(file), file);
+    }
+
+    private static void checkFormat(Properties found, Path file) {
         String format = found.getProperty("format", "none");
         if (!format.matches("[" + OLDEST_FORMAT + "-" + FORMAT + "]"))
             throw new CorruptStoreException(
@@ -135,6 +145,10 @@ final class StoreFile {
                             + " to "
                             + FORMAT
                             + ". Use the version that wrote it.");
+    }
+
+    private void check(Properties found, Path file) {
+        checkFormat(found, file);
         for (Map.Entry<String, String> wanted : identity().entrySet()) {
             String is = found.getProperty(wanted.getKey(), "none");
             if (!is.equals(wanted.getValue()))
