@@ -48,15 +48,41 @@ record Probe(List<Watched> processes) {
     }
 
     /**
-     * Figures of one moment, counted since the processes began, of all together.
+     * Figures of one moment.
+     *
+     * @param millis since the epoch
+     * @param processes of each, in their order
+     */
+    record Moment(long millis, List<Counters> processes) {
+        Moment {
+            processes = List.copyOf(processes);
+        }
+
+        /** Of all processes together. */
+        Counters all() {
+            return processes.stream().reduce(Counters.NONE, Counters::plus);
+        }
+    }
+
+    /**
+     * Of one process, counted since it began.
      *
      * @param cpuNanos processor time
      * @param readBytes from disk
      * @param writtenBytes to disk
      * @param residentBytes now
      */
-    record Moment(
-            long millis, long cpuNanos, long readBytes, long writtenBytes, long residentBytes) {}
+    record Counters(long cpuNanos, long readBytes, long writtenBytes, long residentBytes) {
+        static final Counters NONE = new Counters(0, 0, 0, 0);
+
+        Counters plus(Counters other) {
+            return new Counters(
+                    cpuNanos + other.cpuNanos,
+                    readBytes + other.readBytes,
+                    writtenBytes + other.writtenBytes,
+                    residentBytes + other.residentBytes);
+        }
+    }
 
     /**
      * A pause.
@@ -68,22 +94,21 @@ record Probe(List<Watched> processes) {
     record Pause(int process, long millis, String reason, long nanos) {}
 
     Moment now() {
-        long cpu = 0;
-        long read = 0;
-        long written = 0;
-        long resident = 0;
-        for (Watched watched : processes) {
-            Path process = Path.of("/proc", Long.toString(watched.pid));
-            String stat = text(process.resolve("stat"));
-            // The name, in parentheses, may hold anything.
-            String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
-            cpu += (Long.parseLong(fields[11]) + Long.parseLong(fields[12])) * NANOS_A_TICK;
-            String io = text(process.resolve("io"));
-            read += number(io, "read_bytes");
-            written += number(io, "\nwrite_bytes");
-            resident += number(text(process.resolve("status")), "VmRSS") << 10;
-        }
-        return new Moment(System.currentTimeMillis(), cpu, read, written, resident);
+        return new Moment(
+                System.currentTimeMillis(), processes.stream().map(Probe::counters).toList());
+    }
+
+    private static Counters counters(Watched watched) {
+        Path process = Path.of("/proc", Long.toString(watched.pid));
+        String stat = text(process.resolve("stat"));
+        // The name, in parentheses, may hold anything.
+        String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
+        String io = text(process.resolve("io"));
+        return new Counters(
+                (Long.parseLong(fields[11]) + Long.parseLong(fields[12])) * NANOS_A_TICK,
+                number(io, "read_bytes"),
+                number(io, "\nwrite_bytes"),
+                number(text(process.resolve("status")), "VmRSS") << 10);
     }
 
     private static long number(String text, String name) {

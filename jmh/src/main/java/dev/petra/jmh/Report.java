@@ -45,7 +45,7 @@ final class Report {
                 "cluster",
                 "a driver, and nodes in containers of the same machine with each row on three of"
                         + " them, at LOCAL_QUORUM; processor, disk and memory are of all nodes"
-                        + " together, the stall is their mean");
+                        + " together and of each, the stall is their mean and of each");
         meanings.put(
                 "read, write, mixed", "closed loop: each thread asks again when it is answered");
         meanings.put(

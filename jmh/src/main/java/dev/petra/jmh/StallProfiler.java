@@ -103,7 +103,8 @@ public final class StallProfiler implements InternalProfiler {
         }
     }
 
-    private static List<ScalarResult> figures(
+    /** What happened between two moments, of all processes and where there are several of each. */
+    static List<ScalarResult> figures(
             Probe process, Probe.Moment from, Probe.Moment to, long done) {
         int count = process.processes().size();
         long[] stalled = new long[count];
@@ -115,19 +116,34 @@ public final class StallProfiler implements InternalProfiler {
         double wall = Math.max(1, to.millis() - from.millis());
         List<ScalarResult> figures = new ArrayList<>(latencies);
         figures.add(result("stall", 100 * LongStream.of(stalled).sum() / 1e6 / wall / count, "%"));
-        for (int i = 0; count > 1 && i < count; i++)
-            figures.add(result("stall of node " + (i + 1), 100 * stalled[i] / 1e6 / wall, "%"));
         figures.add(result("longest pause", longest / 1e6, "ms"));
         figures.add(result("throughput", done / wall * 1000, "ops/s"));
-        figures.add(result("cpu", (to.cpuNanos() - from.cpuNanos()) / 1e3 / done, "us/op"));
-        figures.add(
-                result("disk read", (double) (to.readBytes() - from.readBytes()) / done, "B/op"));
+        consumption(figures, "", from.all(), to.all(), done);
+        for (int i = 0; count > 1 && i < count; i++) {
+            String node = " of node " + (i + 1);
+            figures.add(result("stall" + node, 100 * stalled[i] / 1e6 / wall, "%"));
+            consumption(figures, node, from.processes().get(i), to.processes().get(i), done);
+        }
+        return figures;
+    }
+
+    private static void consumption(
+            List<ScalarResult> figures,
+            String of,
+            Probe.Counters from,
+            Probe.Counters to,
+            long done) {
+        figures.add(result("cpu" + of, (to.cpuNanos() - from.cpuNanos()) / 1e3 / done, "us/op"));
         figures.add(
                 result(
-                        "disk written",
+                        "disk read" + of,
+                        (double) (to.readBytes() - from.readBytes()) / done,
+                        "B/op"));
+        figures.add(
+                result(
+                        "disk written" + of,
                         (double) (to.writtenBytes() - from.writtenBytes()) / done,
                         "B/op"));
-        figures.add(result("resident", to.residentBytes() / 1048576.0, "MiB"));
-        return figures;
+        figures.add(result("resident" + of, to.residentBytes() / 1048576.0, "MiB"));
     }
 }

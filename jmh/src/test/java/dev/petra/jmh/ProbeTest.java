@@ -41,7 +41,7 @@ class ProbeTest {
     }
 
     private static Probe.Moment at(long millis) {
-        return new Probe.Moment(millis, 0, 0, 0, 0);
+        return new Probe.Moment(millis, List.of());
     }
 
     @Test
@@ -54,16 +54,16 @@ class ProbeTest {
         while (System.nanoTime() < end) sum++;
         Probe.Moment after = probe.now();
         assertThat(sum).isPositive();
-        assertThat(after.cpuNanos() - before.cpuNanos()).isGreaterThan(50_000_000);
-        assertThat(after.writtenBytes()).isGreaterThanOrEqualTo(before.writtenBytes());
-        assertThat(after.residentBytes()).isGreaterThan(1 << 20);
+        assertThat(after.all().cpuNanos() - before.all().cpuNanos()).isGreaterThan(50_000_000);
+        assertThat(after.all().writtenBytes()).isGreaterThanOrEqualTo(before.all().writtenBytes());
+        assertThat(after.all().residentBytes()).isGreaterThan(1 << 20);
     }
 
     @Test
     void processesAreAddedUp() {
         Probe.Watched one = new Probe.Watched(ProcessHandle.current().pid(), directory);
-        long single = new Probe(List.of(one)).now().residentBytes();
-        assertThat(new Probe(List.of(one, one)).now().residentBytes()).isGreaterThan(single);
+        long single = new Probe(List.of(one)).now().all().residentBytes();
+        assertThat(new Probe(List.of(one, one)).now().all().residentBytes()).isGreaterThan(single);
     }
 
     @Test

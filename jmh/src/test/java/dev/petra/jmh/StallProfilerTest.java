@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.openjdk.jmh.results.ScalarResult;
+
+class StallProfilerTest {
+    private static final Probe.Moment FROM =
+            new Probe.Moment(
+                    1000,
+                    List.of(new Probe.Counters(0, 10, 0, 0), new Probe.Counters(5_000, 0, 0, 0)));
+    private static final Probe.Moment TO =
+            new Probe.Moment(
+                    2000,
+                    List.of(
+                            new Probe.Counters(100_000, 30, 40, 1 << 20),
+                            new Probe.Counters(305_000, 100, 0, 2 << 20)));
+
+    @TempDir Path directory;
+
+    private Map<String, Double> figures(int processes) throws IOException {
+        Files.writeString(
+                directory.resolve("safepoints.log"),
+                "[1500ms] Safepoint \"G1CollectForAllocation\", Total: 50000000 ns\n");
+        Probe probe = new Probe(List.of(new Probe.Watched(1, directory)));
+        if (processes == 2) {
+            Path still = Files.createDirectory(directory.resolve("still"));
+            Files.createFile(still.resolve("safepoints.log"));
+            probe =
+                    new Probe(
+                            List.of(new Probe.Watched(1, directory), new Probe.Watched(2, still)));
+        }
+        return StallProfiler.figures(probe, FROM, TO, 10).stream()
+                .collect(Collectors.toMap(ScalarResult::getLabel, ScalarResult::getScore));
+    }
+
+    @Test
+    void nodesAreTakenTogetherAndApart() throws IOException {
+        assertThat(figures(2))
+                .containsEntry("stall", 2.5)
+                .containsEntry("stall of node 1", 5.0)
+                .containsEntry("stall of node 2", 0.0)
+                .containsEntry("cpu", 40.0)
+                .containsEntry("cpu of node 1", 10.0)
+                .containsEntry("cpu of node 2", 30.0)
+                .containsEntry("disk read", 12.0)
+                .containsEntry("disk read of node 1", 2.0)
+                .containsEntry("disk written of node 1", 4.0)
+                .containsEntry("disk written of node 2", 0.0)
+                .containsEntry("resident", 3.0)
+                .containsEntry("resident of node 2", 2.0);
+    }
+
+    @Test
+    void ofOneThereIsNothingToTakeApart() throws IOException {
+        assertThat(figures(1)).doesNotContainKeys("stall of node 1", "cpu of node 1");
+    }
+}
