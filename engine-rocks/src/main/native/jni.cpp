@@ -101,6 +101,28 @@ PETRA(jbyteArray, purgeValue)
     }
 }
 
+PETRA(void, purgeHere)(JNIEnv*, jclass, jlong gcBefore, jlong floor) {
+    petra::purgeHere(gcBefore, floor);
+}
+
+PETRA(jstring, extend)
+(JNIEnv* env, jclass, jlong iterator, jint most, jlongArray fields) {
+    static_assert(sizeof(Extent) == 3 * sizeof(jlong), "as Java has it");
+    jlong numbers[3];
+    env->GetLongArrayRegion(fields, 0, 3, numbers);
+    Extent extent{numbers[0], numbers[1], numbers[2]};
+    char* error = extend(
+            reinterpret_cast<void*>(iterator), static_cast<uint32_t>(most), &extent);
+    if (error != nullptr) {
+        jstring result = env->NewStringUTF(error);
+        free(error);
+        return result;
+    }
+    jlong found[3] = {extent.lowest, extent.highest, extent.end};
+    env->SetLongArrayRegion(fields, 0, 3, found);
+    return nullptr;
+}
+
 extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_Cursor_fetch(
         JNIEnv* env, jclass, jlong iterator, jboolean forward, jboolean isThere, jint most,
         jobject batch, jint batchBytes) {

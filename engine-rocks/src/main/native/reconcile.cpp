@@ -572,6 +572,58 @@ Verdict purge(Slice value, const PurgeLimits& limits, Scratch& scratch, PurgeCou
     }
 }
 
+namespace {
+
+void extend(int64_t timestamp, int64_t localTime, Extent* extent) {
+    extent->lowest = std::min(extent->lowest, timestamp);
+    extent->highest = std::max(extent->highest, timestamp);
+    extent->end = std::max(extent->end, localTime);
+}
+
+void extend(const Deletion& deletion, Extent* extent) {
+    if (!deletion.live()) extend(deletion.timestamp, time(deletion.localTime), extent);
+}
+
+void extend(const Row& row, Extent* extent) {
+    if (!row.liveness.empty())
+        extend(row.liveness.timestamp, time(row.liveness.expiration), extent);
+    extend(row.deletion, extent);
+    for (size_t i = 0; i < row.columns.size(); i++)
+        extend(row.columns.begin()[i].deletion, extent);
+    for (size_t i = 0; i < row.cells.size(); i++)
+        extend(row.cells.begin()[i].timestamp, time(row.cells.begin()[i].localTime), extent);
+}
+
+void extend(const PartitionRecord& record, Extent* extent) {
+    extend(record.deletion, extent);
+    if (record.hasHighest)
+        extend(record.highestTimestamp, time(record.highestLocalTime), extent);
+    // Of format 1, and kept for good.
+    if (record.hasRanges) extent->end = INT64_MAX;
+}
+
+}  // namespace
+
+bool extend(Slice value, Scratch& scratch, Extent* extent) {
+    scratch.begin();
+    Reader in(value.data, value.data + value.size);
+    uint8_t head = 0;
+    Reader body{nullptr, nullptr};
+    while (nextFragment(in, &head, &body)) {
+        PartitionRecord partition;
+        RangeRecord range;
+        if (parseRow(head, body, &scratch.next))
+            extend(scratch.next, extent);
+        else if (parsePartition(head, body, &partition))
+            extend(partition, extent);
+        else if (parseRange(head, body, &range))
+            extend(range.deletion, extent);
+        else
+            return false;
+    }
+    return in.ok();
+}
+
 bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch) {
     scratch.begin();
     scratch.out.reserve(1);  // never null, not even for nothing

@@ -60,6 +60,16 @@ bool merge(const Slice* values, size_t count, Scratch& scratch);
  */
 bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch);
 
+/** Of many values: microseconds of what was written, and when all of it may go. */
+struct Extent {
+    int64_t lowest = INT64_MAX;
+    int64_t highest = INT64_MIN;
+    int64_t end = INT64_MIN;  // seconds: the highest local time; INT64_MAX if something stays
+};
+
+/** Adds a value. @return false if bytes are malformed */
+bool extend(Slice value, Scratch& scratch, Extent* extent);
+
 enum class Verdict { KEEP, CHANGE, REMOVE, MALFORMED };
 
 /** Purges a value; the new one is in scratch.out if the verdict is CHANGE. */

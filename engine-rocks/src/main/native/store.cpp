@@ -205,6 +205,47 @@ Array<Slice>& operands() {
     return *mine.slices;
 }
 
+/** Of this thread; not set where the floor is the lowest. */
+struct Limits {
+    int64_t gcBefore;
+    int64_t floor;
+};
+thread_local Limits here{0, INT64_MIN};
+
+bool isPurgedHere() { return here.floor != INT64_MIN; }
+
+PurgeLimits limitsHere(const Store* store) {
+    PurgeLimits limits = store->limits();
+    if (isPurgedHere()) {
+        limits.gcBefore = limits.coverGcBefore = here.gcBefore;
+        limits.floor = here.floor;
+    }
+    return limits;
+}
+
+/**
+ * What a value leaves of which everything goes: the filter, which does not see what was merged just
+ * now, removes it the next time.
+ */
+Slice remains(Store* store, Slice value) {
+    static const uint8_t EMPTY_ROW[] = {ROW, 8, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t EMPTY_PARTITION[] = {PARTITION, 0};
+    PurgeCounts counts;
+    Scratch* mine = createScratch();
+    Verdict verdict = purge(value, limitsHere(store), *mine, &counts);
+    freeScratch(mine);
+    if (verdict != Verdict::REMOVE || value.size == 0) return value;
+    store->count(counts);
+    switch (value.data[0] & KIND_MASK) {
+        case ROW:
+            return Slice{EMPTY_ROW, sizeof(EMPTY_ROW)};
+        case PARTITION:
+            return Slice{EMPTY_PARTITION, sizeof(EMPTY_PARTITION)};
+        default:
+            return value;
+    }
+}
+
 char* fullMerge(
         void* state, const char* key, size_t keySize, const char* base, size_t baseSize,
         const char* const* values, const size_t* sizes, int count, unsigned char* success,
@@ -215,8 +256,10 @@ char* fullMerge(
         // What a row that is written once costs whoever reads it from the write buffer. RocksDB
         // copies it, and deletes nothing.
         *success = 1;
-        *size = sizes[0];
-        return const_cast<char*>(values[0]);
+        Slice only = slice(values[0], sizes[0]);
+        if (isPurgedHere()) only = remains(store, only);
+        *size = only.size;
+        return reinterpret_cast<char*>(const_cast<uint8_t*>(only.data));
     }
     Array<Slice>& all = operands();
     if (base != nullptr) all.push(slice(base, baseSize));
@@ -225,7 +268,10 @@ char* fullMerge(
     if (store->state.watching.load(std::memory_order_acquire) != 0)
         watch(store, slice(merged, *size));
     *success = 1;
-    return merged;
+    if (!isPurgedHere()) return merged;
+    Slice left = remains(store, slice(merged, *size));
+    *size = left.size;
+    return reinterpret_cast<char*>(const_cast<uint8_t*>(left.data));
 }
 
 char* partialMerge(
@@ -245,7 +291,7 @@ unsigned char filter(
     Scratch& s = scratch();
     PurgeCounts counts;
     *changed = 0;
-    Verdict verdict = purge(slice(value, valueSize), store->limits(), s, &counts);
+    Verdict verdict = purge(slice(value, valueSize), limitsHere(store), s, &counts);
     store->count(counts);
     switch (verdict) {
         case Verdict::REMOVE:
@@ -374,6 +420,21 @@ static char* malformedEntry(Slice key) {
         snprintf(text + used, sizeof(text) - used, "%02x", key.data[i]);
     return strdup(text);
 }
+
+char* extend(void* rep, uint32_t most, Extent* extent) {
+    Iterator iterator{rep};
+    for (; most > 0 && api.isValid(&iterator); api.next(&iterator), most--) {
+        size_t keySize;
+        size_t valueSize;
+        const char* value = api.value(&iterator, &valueSize);
+        if (extend(slice(value, valueSize), scratch(), extent)) continue;
+        const char* key = api.key(&iterator, &keySize);
+        return malformedEntry(slice(key, keySize));
+    }
+    return nullptr;
+}
+
+void purgeHere(int64_t gcBefore, int64_t floor) { here = Limits{gcBefore, floor}; }
 
 char* copySorted(const Copy& copy, Buffer* last) {
     Iterator iterator{copy.iterator};

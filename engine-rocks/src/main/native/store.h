@@ -65,6 +65,20 @@ const char* bind(void* env);
 void install(Store* store, void* options, bool strictSuccessiveMerges);
 void allowUnpreparedValue(void* readOptions);
 
+/**
+ * Adds what an iterator comes to, which is left on the first entry that was not added.
+ *
+ * @param most so many entries
+ * @return an error that the caller frees, or null
+ */
+char* extend(void* iterator, uint32_t most, Extent* extent);
+
+/**
+ * While this thread compacts files of which everything may go: local times before gcBefore and
+ * timestamps below floor, what covers other keys too. INT64_MIN, as for all others, to end that.
+ */
+void purgeHere(int64_t gcBefore, int64_t floor);
+
 /** Sets options of an open column family. @return an error that the caller frees, or null */
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values);
 

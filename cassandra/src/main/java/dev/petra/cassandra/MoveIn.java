@@ -4,7 +4,8 @@ package dev.petra.cassandra;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import java.time.Duration;
-import java.util.Set;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DeletionTime;
@@ -64,7 +65,9 @@ final class MoveIn extends Move {
     @Override
     @Nullable Duration step() {
         if (isOver()) return null;
-        Set<SSTableReader> left = cfs.getLiveSSTables();
+        // The oldest first: a table with time windows has its files in the order of their age.
+        List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
+        left.sort(SSTableReader.maxTimestampAscending);
         for (SSTableReader sstable : left) {
             try (LifecycleTransaction transaction =
                     cfs.getTracker().tryModify(sstable, OperationType.RELOCATE)) {

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -102,10 +103,11 @@ class OptionsIT {
                         session.execute(
                                         "CREATE TABLE ks.w (k int PRIMARY KEY) WITH memtable ="
                                                 + " 'rocks' AND compaction = {'class':"
-                                                + " 'TimeWindowCompactionStrategy'}")
+                                                + " 'TimeWindowCompactionStrategy',"
+                                                + " 'tombstone_threshold': 0.5}")
                                 .getExecutionInfo()
                                 .getWarnings())
-                .anyMatch(warning -> warning.contains("without windows"));
+                .anyMatch(warning -> warning.contains("[tombstone_threshold] is ignored"));
         assertThat(
                         session.execute(
                                         "ALTER TABLE ks.w WITH compaction = {'class':"
@@ -126,6 +128,44 @@ class OptionsIT {
                                 .getExecutionInfo()
                                 .getWarnings())
                 .isEmpty();
+    }
+
+    @Test
+    void whatHasExpiredInATimeWindowGoesByItself() throws InterruptedException {
+        session.execute(
+                "CREATE TABLE ks.w2 (k int PRIMARY KEY, v text) WITH memtable = 'rocks' AND"
+                        + " gc_grace_seconds = 0 AND compaction = {'class':"
+                        + " 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'MINUTES',"
+                        + " 'compaction_window_size': 1,"
+                        + " 'expired_sstable_check_frequency_seconds': 1}");
+        for (int i = 0; i < ROWS; i++)
+            session.execute(
+                    "INSERT INTO ks.w2 (k, v) VALUES ("
+                            + i
+                            + ", 'v') USING TTL 1 AND TIMESTAMP "
+                            + i);
+        node.nodetool("flush", "ks", "w2");
+        session.execute("INSERT INTO ks.w2 (k, v) VALUES (1, 'stays')");
+        node.nodetool("flush", "ks", "w2");
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        while (files("w2") != 1) {
+            assertThat(System.nanoTime()).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(200);
+        }
+        assertThat(session.execute("SELECT v FROM ks.w2").all())
+                .singleElement()
+                .satisfies(row -> assertThat(row.getString(0)).isEqualTo("stays"));
+        assertThat(node.process().logSinceStart()).contains("Dropped 1 files of ks.w2");
+    }
+
+    private static long files(String table) {
+        return session.execute(
+                        "SELECT value FROM petra.figures WHERE keyspace_name = 'ks' AND"
+                                + " table_name = '"
+                                + table
+                                + "' AND figure = 'level_0_files'")
+                .one()
+                .getLong(0);
     }
 
     @Test

@@ -41,6 +41,7 @@ final class Catalog {
     }
 
     private static final String COLUMN = "column/";
+    private static final String EXTENT = "extent";
     private static final byte[] PURGE = bytes("purge");
     private static final byte[] YES = {1};
 
@@ -159,6 +160,32 @@ final class Catalog {
 
     void setPurge(String state) {
         put(PURGE, bytes(state));
+    }
+
+    /** What data files hold, by their names as RocksDB gives them; also of some that are gone. */
+    Map<String, FileExtent> extents() throws RocksDBException {
+        Map<String, FileExtent> extents = new HashMap<>();
+        try (RocksIterator it = database.db.newIterator(database.catalog)) {
+            for (it.seek(bytes(EXTENT)); it.isValid(); it.next()) {
+                String key = new String(it.key(), StandardCharsets.UTF_8);
+                if (!key.startsWith(EXTENT + "/")) break;
+                extents.put(key.substring(EXTENT.length()), FileExtent.decode(it.value()));
+            }
+            it.status();
+        }
+        return extents;
+    }
+
+    /** Files are never changed, and no name comes twice. */
+    void setExtent(String file, FileExtent extent) {
+        put(bytes(EXTENT + file), extent.encode());
+    }
+
+    void forgetExtent(String file) throws RocksDBException {
+        room.write(
+                () ->
+                        database.db.delete(
+                                database.catalog, database.writeOptions, bytes(EXTENT + file)));
     }
 
     private void put(byte[] key, byte[] value) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import com.google.common.collect.Sets;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,9 +30,17 @@ import org.rocksdb.CompactionStyle;
  * @param fewest universal: how many files of like size are merged at least
  * @param most universal: and at most
  * @param tolerance universal: by how many percent sizes that are alike may differ
+ * @param window where files are merged only within their window: {@link TimeWindows} does it,
+ *     RocksDB nothing by itself
  */
 record CompactionShape(
-        boolean universal, int fanout, long fileBytes, int fewest, int most, int tolerance) {
+        boolean universal,
+        int fanout,
+        long fileBytes,
+        int fewest,
+        int most,
+        int tolerance,
+        @Nullable TimeWindow window) {
     private static final int FANOUT = 10;
     private static final int FILE_MIB = 64;
     private static final long FILE_BYTES = (long) FILE_MIB << 20;
@@ -49,6 +58,7 @@ record CompactionShape(
     private static final Set<String> LEVELED = Set.of("fanout_size", "sstable_size_in_mb");
     private static final Set<String> SIZE_TIERED =
             Set.of("min_threshold", "max_threshold", "bucket_high");
+    private static final Set<String> TIME_WINDOW = Sets.union(TimeWindow.OPTIONS, SIZE_TIERED);
     private static final Set<String> UNIFIED = Set.of("scaling_parameters", "target_sstable_size");
     private static final Set<String> THRESHOLDS = Set.of("min_threshold", "max_threshold");
 
@@ -59,7 +69,8 @@ record CompactionShape(
      */
     static CompactionShape of(CompactionParams table, boolean byDefault) {
         if (isDefault(table))
-            return new CompactionShape(byDefault, FANOUT, FILE_BYTES, FEWEST, MOST, TOLERANCE);
+            return new CompactionShape(
+                    byDefault, FANOUT, FILE_BYTES, FEWEST, MOST, TOLERANCE, null);
         Map<String, String> options = table.options();
         Class<?> strategy = table.klass();
         if (strategy == SizeTieredCompactionStrategy.class
@@ -70,7 +81,8 @@ record CompactionShape(
                     FILE_BYTES,
                     Math.max(2, number(options, "min_threshold", FEWEST)),
                     Math.max(2, number(options, "max_threshold", MOST)),
-                    tolerance(options.get("bucket_high")));
+                    tolerance(options.get("bucket_high")),
+                    strategy == TimeWindowCompactionStrategy.class ? TimeWindow.of(options) : null);
         if (strategy == UnifiedCompactionStrategy.class) return unified(options);
         return new CompactionShape(
                 false,
@@ -78,7 +90,8 @@ record CompactionShape(
                 (long) number(options, "sstable_size_in_mb", FILE_MIB) << 20,
                 FEWEST,
                 MOST,
-                TOLERANCE);
+                TOLERANCE,
+                null);
     }
 
     /** Of its scaling parameters, one for each level, the first: "T4", "L10", "N", or a number. */
@@ -102,7 +115,8 @@ record CompactionShape(
                 size == null ? FILE_BYTES : FBUtilities.parseHumanReadableBytes(size),
                 leveled ? FEWEST : fanout,
                 MOST,
-                TOLERANCE);
+                TOLERANCE,
+                null);
     }
 
     /** Whether nobody chose a strategy; whether it compacts, and when it purges, is no matter. */
@@ -137,11 +151,8 @@ record CompactionShape(
         ignored.removeAll(EVERYWHERE);
         if (strategy == LeveledCompactionStrategy.class) ignored.removeAll(LEVELED);
         else if (strategy == SizeTieredCompactionStrategy.class) ignored.removeAll(SIZE_TIERED);
+        else if (strategy == TimeWindowCompactionStrategy.class) ignored.removeAll(TIME_WINDOW);
         else if (strategy == UnifiedCompactionStrategy.class) ignored.removeAll(UNIFIED);
-        else if (strategy == TimeWindowCompactionStrategy.class)
-            return List.of(
-                    "TimeWindowCompactionStrategy compacts by size, without windows: what has"
-                            + " expired goes with a purge, not by whole files");
         else
             return List.of(
                     "compaction class " + strategy.getName() + " is not known, and is leveled");
@@ -160,6 +171,7 @@ record CompactionShape(
         family.setMaxBytesForLevelMultiplier(fanout)
                 .setTargetFileSizeBase(fileBytes)
                 .setLevel0FileNumCompactionTrigger(fewest);
+        if (window != null) family.setDisableAutoCompactions(true);
         if (universal)
             family.setCompactionStyle(CompactionStyle.UNIVERSAL)
                     .setCompactionOptionsUniversal(

@@ -194,6 +194,11 @@ final class Database implements AutoCloseable {
         }
     }
 
+    /** Whether what takes long should end. */
+    boolean isClosing() {
+        return closing;
+    }
+
     @Override
     public void close() {
         close(CLOSE_PATIENCE_NANOS);

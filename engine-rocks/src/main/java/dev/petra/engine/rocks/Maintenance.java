@@ -13,8 +13,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What stores do by themselves: once a second each is told the time, and one after the other, on a
- * thread apart, those that are due are purged. Daemon threads.
+ * What stores do by themselves: once a second each is told the time; one after the other, on a
+ * thread apart, those that are due are purged; and on threads of their own the files of time
+ * windows are merged. Daemon threads.
  */
 final class Maintenance implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
@@ -26,9 +27,17 @@ final class Maintenance implements AutoCloseable {
             Executors.newSingleThreadScheduledExecutor(named("petra-tick"));
     private final ExecutorService purger = Executors.newSingleThreadExecutor(named("petra-purge"));
 
-    Maintenance(Supplier<Iterable<RocksStore>> stores, CompactionThrottle throttle) {
+    private final Set<RocksStore> windowsQueued = ConcurrentHashMap.newKeySet();
+    private final ExecutorService windows;
+
+    /**
+     * @param windowThreads how many stores' windows are merged at a time
+     */
+    Maintenance(
+            Supplier<Iterable<RocksStore>> stores, CompactionThrottle throttle, int windowThreads) {
         this.stores = stores;
         this.throttle = throttle;
+        this.windows = Executors.newFixedThreadPool(windowThreads, named("petra-windows"));
         var unused = ticker.scheduleWithFixedDelay(this::tick, 1, 1, TimeUnit.SECONDS);
     }
 
@@ -47,6 +56,8 @@ final class Maintenance implements AutoCloseable {
         for (RocksStore store : stores.get()) {
             try {
                 if (store.tick() && queued.add(store)) purger.execute(() -> purge(store));
+                if (store.isWindowsDue() && windowsQueued.add(store))
+                    windows.execute(() -> compactWindows(store));
             } catch (RuntimeException | Error e) {
                 logger.error("Maintenance of {} failed", store.name(), e);
             }
@@ -63,10 +74,21 @@ final class Maintenance implements AutoCloseable {
         }
     }
 
+    private void compactWindows(RocksStore store) {
+        try {
+            store.compactWindows();
+        } catch (RuntimeException | Error e) {
+            logger.error("Compacting {} failed; it will be tried again", store.name(), e);
+        } finally {
+            windowsQueued.remove(store);
+        }
+    }
+
     /** Begins nothing any more; a purge under way ends when its store closes. */
     void stop() {
         ticker.shutdownNow();
         purger.shutdownNow();
+        windows.shutdownNow();
     }
 
     /** Waits for what is under way; after the stores were closed. */
@@ -75,7 +97,8 @@ final class Maintenance implements AutoCloseable {
         stop();
         try {
             if (!ticker.awaitTermination(1, TimeUnit.MINUTES)
-                    || !purger.awaitTermination(1, TimeUnit.MINUTES))
+                    || !purger.awaitTermination(1, TimeUnit.MINUTES)
+                    || !windows.awaitTermination(1, TimeUnit.MINUTES))
                 logger.error("Maintenance did not end within a minute");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

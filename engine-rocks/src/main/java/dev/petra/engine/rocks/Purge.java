@@ -164,6 +164,14 @@ final class Purge {
         running.lock();
         try {
             clock();
+            if (background && store.hasWindows()) {
+                // Files go whole there, and only what they referred to is left.
+                resumeAt = null;
+                sweep(database, true);
+                intervalBegan = FBUtilities.nowInSeconds();
+                remember();
+                return;
+            }
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || gcBefore() == 0) {
                 database.compact(
                         database.data, null, null, BottommostLevelCompaction.kForceOptimized);
@@ -181,6 +189,50 @@ final class Purge {
         } finally {
             phase = Phase.IDLE;
             done = 0;
+            running.unlock();
+        }
+    }
+
+    /**
+     * Lets files go of which everything has expired or was deleted, past its grace, where nothing
+     * elsewhere is as old as anything in them. What arrives later and is older comes too late, as
+     * it does for any purge.
+     *
+     * @return false if it was not looked at, and files are not known: the store is being closed
+     */
+    boolean expire(Database database, TimeWindows windows) throws RocksDBException {
+        running.lock();
+        try {
+            clock();
+            long gcBefore = gcBefore();
+            List<LiveFileMetaData> files = dataFiles(database);
+            if (!windows.learn(database, files)) return false;
+            if (gcBefore == 0
+                    || windows.expired(files, gcBefore, Long.MAX_VALUE, new long[1]).isEmpty())
+                return true;
+            // What is in no file yet counts too: it is written to one, or lowers the floor.
+            int next = 1 - store.reconciler().activeFloor();
+            store.reconciler().floor(next, Long.MAX_VALUE);
+            store.writers().awaitThoseBegun();
+            RocksStore.flush(database);
+            files = dataFiles(database);
+            if (!windows.learn(database, files)) return false;
+            long[] floor = new long[1];
+            List<LiveFileMetaData> expired =
+                    windows.expired(files, gcBefore, store.reconciler().floor(next), floor);
+            long before = store.reconciler().purged();
+            int gone = 0;
+            for (LiveFileMetaData file : expired)
+                if (windows.drop(database, file, gcBefore, floor[0])) gone++;
+            if (gone > 0)
+                logger.info(
+                        "Dropped {} files of {} in which everything had expired: {} deletions and"
+                                + " expired values",
+                        gone,
+                        store.name(),
+                        store.reconciler().purged() - before);
+            return true;
+        } finally {
             running.unlock();
         }
     }
@@ -442,7 +494,7 @@ final class Purge {
         return true;
     }
 
-    private static List<LiveFileMetaData> dataFiles(Database database) {
+    static List<LiveFileMetaData> dataFiles(Database database) {
         List<LiveFileMetaData> files = new ArrayList<>();
         byte[] family = org.rocksdb.RocksDB.DEFAULT_COLUMN_FAMILY;
         for (LiveFileMetaData file : database.db.getLiveFilesMetaData())

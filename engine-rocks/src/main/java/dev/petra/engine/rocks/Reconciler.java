@@ -6,6 +6,7 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.AbstractRocksIterator;
 import org.rocksdb.Env;
 import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
@@ -98,6 +99,10 @@ final class Reconciler implements AutoCloseable {
         set(FLOORS + index * Long.BYTES, micros);
     }
 
+    long floor(int index) {
+        return get(FLOORS + index * Long.BYTES);
+    }
+
     /** What of a lower timestamp is purged from now on, both floors keep. */
     void lowerFloors(long micros) {
         lower(FLOORS, micros);
@@ -132,6 +137,29 @@ final class Reconciler implements AutoCloseable {
      */
     void loosePaths() {
         set(LOOSE_PATHS, 1);
+    }
+
+    /**
+     * Adds what an iterator comes to, and leaves it on the first entry that was not added.
+     *
+     * @param fields those of a {@link FileExtent}, in its order
+     * @return what is malformed, or null
+     */
+    static @Nullable String extend(AbstractRocksIterator<?> entries, int most, long[] fields) {
+        return extend(entries.getNativeHandle(), most, fields);
+    }
+
+    private static native @Nullable String extend(long iterator, int most, long[] fields);
+
+    /**
+     * While this thread compacts files, everything in them may go that has a local time before one
+     * and a timestamp below the other, also what covers other keys.
+     */
+    static native void purgeHere(long gcBefore, long floor);
+
+    /** Ends that. */
+    static void purgeNowhere() {
+        purgeHere(0, Long.MIN_VALUE);
     }
 
     long merges() {

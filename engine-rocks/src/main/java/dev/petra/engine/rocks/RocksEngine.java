@@ -77,7 +77,7 @@ final class RocksEngine implements StorageEngine {
         this.cache = new HyperClockCache(settings.memory(), 0, -1, false);
         this.writeBuffers = new WriteBufferManager(settings.writeBuffers(), cache, false);
         this.syncer = new LogSyncer(stores::values);
-        this.maintenance = new Maintenance(stores::values, throttle);
+        this.maintenance = new Maintenance(stores::values, throttle, settings.backgroundThreads());
     }
 
     RocksSettings settings() {
@@ -214,7 +214,17 @@ final class RocksEngine implements StorageEngine {
     @Override
     public List<BackgroundTask> backgroundTasks() {
         try {
-            return BackgroundTasks.now(path -> stores.get(normalized(path)));
+            List<BackgroundTask> tasks = BackgroundTasks.now(path -> stores.get(normalized(path)));
+            // On a thread that RocksDB does not watch; how far it is nobody knows.
+            for (RocksStore store : stores.values())
+                if (store.windowBytes() > 0)
+                    tasks.add(
+                            new BackgroundTask(
+                                    store.spec(),
+                                    BackgroundTask.Kind.COMPACTION,
+                                    0,
+                                    store.windowBytes()));
+            return tasks;
         } catch (RocksDBException e) {
             throw new IllegalStateException("RocksDB does not tell what it is doing", e);
         }

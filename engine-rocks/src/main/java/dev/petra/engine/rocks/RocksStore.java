@@ -72,6 +72,7 @@ final class RocksStore implements TableStore {
     private final Reconciler reconciler;
     private final WriteRoom room;
     private final Purge purge;
+    private final TimeWindows windows;
 
     /** Held by writers of large cells, and by whoever removes those no row refers to. */
     private final Object[] largeWrites = new Object[LARGE_WRITE_STRIPES];
@@ -195,6 +196,7 @@ final class RocksStore implements TableStore {
         this.hasData = opened.database.db.getLatestSequenceNumber() > 0;
         Arrays.setAll(largeWrites, i -> new Object());
         this.purge = new Purge(this);
+        this.windows = new TimeWindows(this, purge);
     }
 
     // For the readers and writers of this package
@@ -642,6 +644,8 @@ final class RocksStore implements TableStore {
                 return;
             try {
                 Map<String, String> options = wanted.asMap(false);
+                if (present.universal && wanted.compaction().window() != null)
+                    options.put("disable_auto_compactions", "true");
                 options.putAll(engine.settings().rocksdbOptions());
                 database.setOptions(database.data, options);
                 database.setOptions(database.large, wanted.asMap(true));
@@ -751,6 +755,42 @@ final class RocksStore implements TableStore {
             return purge.isDue();
         } finally {
             database.release(Database.stripe());
+        }
+    }
+
+    /** Whether files are merged by {@link TimeWindows}, as they are where RocksDB has one level. */
+    boolean hasWindows() {
+        Opened present = opened;
+        return present.universal && present.files.compaction().window() != null;
+    }
+
+    /** Whether {@link #compactWindows} may have something to do. */
+    boolean isWindowsDue() {
+        if (closed || full != null || !hasWindows() || !opened.files.automatic()) return false;
+        Database database = opened.database;
+        if (!database.acquire()) return false;
+        try {
+            return windows.isDue(database);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, name(), directory());
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    /** The bytes that {@link #compactWindows} merges now; 0 if it does not. */
+    long windowBytes() {
+        return windows.compacting();
+    }
+
+    /** Merges the files of windows, and lets go those that have expired. */
+    void compactWindows() {
+        if (closed || full != null) return;
+        try {
+            maintain(database -> windows.run(database, opened.files.compaction()));
+        } catch (RuntimeException | Error e) {
+            if (!closed) throw e;
+            logger.debug("The store of {} was closed while it was compacted", name(), e);
         }
     }
 
@@ -949,6 +989,8 @@ final class RocksStore implements TableStore {
 
     private void closeDatabase(long patienceNanos) {
         opened.database.endCompactions();
+        // RocksDB can end such a compaction only together with all that it does.
+        if (windows.compacting() > 0) opened.database.db.cancelAllBackgroundWork(false);
         opened.database.close(patienceNanos);
         reconciler.close();
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import java.util.List;
 import org.rocksdb.InfoLogLevel;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -12,8 +13,11 @@ import org.slf4j.LoggerFactory;
 final class StoreLog extends org.rocksdb.Logger {
     private static final Logger logger = LoggerFactory.getLogger(StoreLog.class);
 
-    /** Said of the end of each log that was written over another, when a store is opened. */
-    private static final String EXPECTED = "possibly recycled";
+    /**
+     * Said of the end of each log that was written over another, when a store is opened; and of
+     * each file that is read outside of the database.
+     */
+    private static final List<String> EXPECTED = List.of("possibly recycled", "Tail prefetch size");
 
     private final String name;
 
@@ -24,7 +28,7 @@ final class StoreLog extends org.rocksdb.Logger {
 
     @Override
     protected void log(InfoLogLevel level, String message) {
-        if (message.contains(EXPECTED)) logger.debug("{}: {}", name, message);
+        if (EXPECTED.stream().anyMatch(message::contains)) logger.debug("{}: {}", name, message);
         else log(message, level);
     }
 

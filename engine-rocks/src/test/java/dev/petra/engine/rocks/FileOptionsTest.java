@@ -324,7 +324,18 @@ class FileOptionsTest {
                 .singleElement()
                 .asString()
                 .contains("[bucket_low] is ignored");
-        assertThat(reservations("'class': 'TimeWindowCompactionStrategy'")).hasSize(1);
+        assertThat(
+                        reservations(
+                                "'class': 'TimeWindowCompactionStrategy',"
+                                        + " 'compaction_window_unit': 'HOURS'"))
+                .isEmpty();
+        assertThat(
+                        reservations(
+                                "'class': 'TimeWindowCompactionStrategy', 'tombstone_threshold':"
+                                        + " 0.5"))
+                .singleElement()
+                .asString()
+                .contains("[tombstone_threshold] is ignored");
     }
 
     private static List<String> reservations(String compaction) {
@@ -339,7 +350,8 @@ class FileOptionsTest {
                         FileOptions.reservations(
                                 defined(
                                                 "compaction = {'class':"
-                                                    + " 'TimeWindowCompactionStrategy'} AND"
+                                                    + " 'TimeWindowCompactionStrategy',"
+                                                    + " 'tombstone_threshold': 0.5} AND"
                                                     + " crc_check_chance = 0.5 AND compression ="
                                                     + " {'class': 'LZ4Compressor',"
                                                     + " 'min_compress_ratio': 2} AND caching ="

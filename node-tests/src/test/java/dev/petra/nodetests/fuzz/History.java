@@ -87,9 +87,16 @@ final class History {
     /** Highest timestamps of covering deletions: up to now, and before this second. */
     private long lastDeletion = Long.MIN_VALUE;
 
+    /** For Cassandra's table; for the engine's only where it makes no difference. */
+    static final String NOT_COMPACTED = ", 'enabled': 'false'";
+
     private long lastOlderDeletion = Long.MIN_VALUE;
     private long base;
     private boolean mayPurge;
+
+    /** The engine merges files, and lets go those that have expired, whenever it likes. */
+    private boolean windows;
+
     private boolean expires;
 
     /** In an earlier process, too. */
@@ -170,7 +177,19 @@ final class History {
             options.add("default_time_to_live = 20");
             expires = true;
         }
-        options.add("compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}");
+        windows = random.nextInt(5) == 0;
+        options.add(
+                "compaction = {'class': '"
+                        + (windows
+                                ? "TimeWindowCompactionStrategy',"
+                                        + " 'expired_sstable_check_frequency_seconds': 1,"
+                                        + " 'min_threshold': 2, 'compaction_window_size': 1,"
+                                        + " 'compaction_window_unit': 'MINUTES',"
+                                        + " 'timestamp_resolution': "
+                                        + pick("'MICROSECONDS'", "'SECONDS'")
+                                : "SizeTieredCompactionStrategy'")
+                        + NOT_COMPACTED
+                        + "}");
         // What must change no answer: how files are written.
         if (random.nextInt(3) == 0) options.add("bloom_filter_fp_chance = 1.0");
         if (random.nextBoolean())
@@ -204,6 +223,10 @@ final class History {
      * @param purgesUnasked the engine may purge whenever it likes, not only when told to compact
      */
     String next(boolean purgesUnasked) {
+        return chosen(purgesUnasked || windows);
+    }
+
+    private String chosen(boolean purgesUnasked) {
         everPurged |= purgesUnasked || mayPurge;
         int kind = random.nextInt(100);
         if (kind < 4) return "flush";

@@ -235,8 +235,10 @@ final class Twins {
     void create(String cql) {
         QueryProcessor.process("CREATE TYPE " + type() + " (a int, b text)", ConsistencyLevel.ONE);
         String options = cql.contains(" WITH ") ? " AND " : " WITH ";
+        String rocks = cql;
+        if (cql.contains("TimeWindow")) rocks = cql.replace(History.NOT_COMPACTED, "");
         QueryProcessor.process(
-                of(rocks(), cql) + options + "memtable = 'rocks'", ConsistencyLevel.ONE);
+                of(rocks(), rocks) + options + "memtable = 'rocks'", ConsistencyLevel.ONE);
         QueryProcessor.process(of(stock(), cql), ConsistencyLevel.ONE);
     }
 

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.TimeWindows.Candidate;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.Slices;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksIterator;
+
+/** Files of one window are merged, expired ones go, and nothing that one hides comes back. */
+class TimeWindowsTest {
+    private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+    private static final long MINUTE = 60_000_000;
+
+    private static final String TABLE =
+            "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0"
+                    + " AND compaction = {'class': 'TimeWindowCompactionStrategy',"
+                    + " 'compaction_window_unit': 'MINUTES', 'compaction_window_size': 1,"
+                    + " 'expired_sstable_check_frequency_seconds': 1, 'enabled': '%s'}";
+
+    @TempDir Path directory;
+    private TestTable table = TestTable.of(TABLE.formatted(false));
+    private final AtomicBoolean mayPurge = new AtomicBoolean(true);
+    private final RocksEngine engine =
+            Tables.engine(Map.of("memory", "32MiB", "large_cell", "1KiB", "purge_interval", "1s"));
+    private RocksStore store;
+
+    private void open() {
+        store =
+                (RocksStore)
+                        engine.openStore(
+                                new StoreSpec(
+                                        directory.resolve("1"),
+                                        "t",
+                                        1,
+                                        table.ref(),
+                                        mayPurge::get));
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private UpdateBuilder update(String key) {
+        return table.update(key);
+    }
+
+    private String read(String key) {
+        return Tables.text(store.read(table.key(key), Slices.ALL, table.all(), false));
+    }
+
+    private void live(String key, int row, long timestamp) {
+        store.write(
+                update(key)
+                        .at(timestamp)
+                        .row(row)
+                        .set("v", "live " + row + " at " + timestamp)
+                        .build());
+    }
+
+    /** What has long expired. */
+    private void expired(String key, int row, long timestamp) {
+        store.write(
+                update(key)
+                        .at(timestamp)
+                        .now(LONG_AGO)
+                        .ttl(10)
+                        .row(row)
+                        .set("v", "expired " + row)
+                        .build());
+    }
+
+    private List<LiveFileMetaData> files() {
+        return Purge.dataFiles(store.database());
+    }
+
+    private int entries() {
+        int entries = 0;
+        try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) entries++;
+        }
+        return entries;
+    }
+
+    // What is merged
+
+    @Test
+    void aWindowThatIsOverIsMergedAndOthersAreNot() {
+        open();
+        for (int window = 0; window < 3; window++)
+            for (int file = 0; file < 3; file++) {
+                live("k", 10 * window + file, window * MINUTE + file);
+                store.flush();
+            }
+        String before = read("k");
+        assertThat(files()).hasSize(9);
+        store.compactWindows();
+        // One for each that is over, and of the newest three, which are too few.
+        assertThat(files()).hasSize(5).allMatch(file -> file.level() == 0);
+        assertThat(read("k")).isEqualTo(before);
+        live("k", 29, 2 * MINUTE + 9);
+        store.flush();
+        store.compactWindows();
+        assertThat(files()).hasSize(3);
+        assertThat(entries()).isEqualTo(10);
+    }
+
+    private static CompactionShape shape(int fewest, int most) {
+        return new CompactionShape(true, 10, 1, fewest, most, 50, new TimeWindow(100, 1));
+    }
+
+    private static List<String> pick(CompactionShape shape, long... bytesAndHighest) {
+        List<Candidate> files = new ArrayList<>();
+        for (int i = 0; i < bytesAndHighest.length; i += 2)
+            files.add(
+                    new Candidate(
+                            Integer.toString(i / 2),
+                            Math.abs(bytesAndHighest[i]),
+                            bytesAndHighest[i + 1],
+                            bytesAndHighest[i] < 0));
+        return TimeWindows.pick(files, new TimeWindow(100, 1), shape);
+    }
+
+    @Test
+    void neighboursOfAWindowArePicked() {
+        assertThat(pick(shape(4, 32))).isEmpty();
+        assertThat(pick(shape(4, 32), 10, 250, 10, 150, 10, 50)).isEmpty();
+        // Too few of the newest window, all of the one before.
+        assertThat(pick(shape(4, 32), 10, 250, 10, 210, 10, 199, 9999, 100, 1, 50))
+                .containsExactly("2", "3");
+        assertThat(pick(shape(2, 32), 10, 250, 10, 210, 10, 199)).containsExactly("0", "1");
+        // Not across one of another window, and not with one that is being merged.
+        assertThat(pick(shape(4, 32), 1, 250, 1, 150, 1, 50, 1, 151)).isEmpty();
+        assertThat(pick(shape(4, 32), 1, 250, 1, 150, -1, 151, 1, 151)).isEmpty();
+        assertThat(pick(shape(4, 3), 1, 250, 1, 150, 1, 151, 1, 152, 1, 153))
+                .containsExactly("1", "2", "3");
+        assertThat(pick(shape(4, 32), 1, -1, 1, -100, 1, -101, 1, -200)).containsExactly("2", "3");
+    }
+
+    @Test
+    void ofTheNewestWindowThoseOfLikeSizeArePicked() {
+        // 30 is more than half as large again as what comes before it.
+        assertThat(pick(shape(3, 32), 10, 1, 10, 1, 31, 1, 30, 1, 30, 1, 99, 1))
+                .containsExactly("2", "3", "4", "5");
+        assertThat(pick(shape(3, 32), 10, 1, 10, 1, 30, 1, 200, 1)).containsExactly("0", "1", "2");
+        assertThat(pick(shape(3, 32), 1, 1, 2, 1, 5, 1, 13, 1)).isEmpty();
+    }
+
+    // What expires
+
+    @Test
+    void aFileInWhichEverythingHasExpiredGoesWhole() {
+        open();
+        for (int i = 0; i < 100; i++) expired("k" + i, i, i);
+        store.write(update("x").at(50).now(LONG_AGO).deletePartition().build());
+        store.write(update("y").at(50).now(LONG_AGO).deleteRow(1).build());
+        store.flush();
+        live("k1", 7, MINUTE);
+        store.flush();
+        String before = read("k1");
+        assertThat(before).contains("live 7", "expired 1");
+        store.compactWindows();
+        assertThat(files()).hasSize(1);
+        assertThat(read("k1")).contains("live 7").doesNotContain("expired");
+        assertThat(entries()).isEqualTo(1);
+        assertThat(read("x")).isEmpty();
+    }
+
+    @Test
+    void itStaysWhereAnythingElsewhereIsAsOld() {
+        open();
+        live("k", 1, 5);
+        live("p", 1, 5);
+        store.flush();
+        expired("k", 1, 10);
+        store.write(update("p").at(10).now(LONG_AGO).deletePartition().build());
+        store.flush();
+        String k = read("k");
+        String p = read("p");
+        assertThat(k).contains("expired 1").doesNotContain("live");
+        // Twice: the second time nothing is new.
+        for (int time = 0; time < 2; time++) {
+            store.compactWindows();
+            assertThat(read("k")).isEqualTo(k);
+            assertThat(read("p")).isEqualTo(p);
+        }
+    }
+
+    @Test
+    void whatIsNotInAFileYetCountsToo() {
+        open();
+        expired("k", 1, 10);
+        store.flush();
+        live("k", 1, 10);
+        String before = read("k");
+        store.compactWindows();
+        assertThat(read("k")).isEqualTo(before);
+        assertThat(entries()).isEqualTo(1);
+    }
+
+    @Test
+    void oneThatStaysKeepsThoseThatItMayHideFrom() {
+        open();
+        // Merged with nothing: each in a window of its own.
+        expired("a", 1, MINUTE / 2);
+        expired("a", 2, 1);
+        store.flush();
+        expired("b", 1, MINUTE / 3);
+        expired("b", 2, 2 * MINUTE - 1);
+        store.flush();
+        live("c", 1, MINUTE);
+        live("c", 2, 3 * MINUTE);
+        store.flush();
+        String a = read("a");
+        String b = read("b");
+        store.compactWindows();
+        assertThat(files()).hasSize(3);
+        assertThat(read("a")).isEqualTo(a);
+        assertThat(read("b")).isEqualTo(b);
+    }
+
+    @Test
+    void whatMayNotBePurgedStays() {
+        mayPurge.set(false);
+        open();
+        expired("k", 1, 1);
+        store.flush();
+        store.compactWindows();
+        assertThat(files()).hasSize(1);
+        mayPurge.set(true);
+        store.compactWindows();
+        assertThat(files()).isEmpty();
+    }
+
+    @Test
+    void whatWasDeletedWithinItsGraceStays() {
+        open();
+        expired("k", 2, 1);
+        store.flush();
+        store.write(update("k").at(MINUTE).deleteRow(1).build());
+        store.flush();
+        store.compactWindows();
+        assertThat(files()).hasSize(1);
+        assertThat(read("k")).contains("del");
+        assertThat(entries()).isEqualTo(1);
+    }
+
+    @Test
+    void filesOfOtherLevelsGoToo() {
+        open();
+        expired("k", 1, 1);
+        live("k", 2, MINUTE);
+        mayPurge.set(false);
+        store.compact(List.of());
+        mayPurge.set(true);
+        assertThat(files()).allMatch(file -> file.level() == 6);
+        store.compactWindows();
+        // It has something live in it.
+        assertThat(entries()).isEqualTo(2);
+        store.compact(List.of());
+        assertThat(entries()).isEqualTo(1);
+        mayPurge.set(false);
+        store.write(update("k").at(2 * MINUTE).now(LONG_AGO).deleteRow(2).build());
+        store.compact(List.of());
+        mayPurge.set(true);
+        assertThat(files()).hasSize(1).allMatch(file -> file.level() == 6);
+        store.compactWindows();
+        assertThat(files()).isEmpty();
+    }
+
+    @Test
+    void whatFilesHoldIsReadOnceAndForgottenWithThem() throws Exception {
+        open();
+        live("k", 1, 7);
+        live("k", 2, 5);
+        store.flush();
+        store.compactWindows();
+        assertThat(store.catalog().extents())
+                .hasSize(1)
+                .containsValue(new FileExtent(5, 7, Long.MAX_VALUE));
+        // Wrong on purpose: it is believed.
+        String file = files().get(0).fileName();
+        store.catalog().setExtent(file, new FileExtent(1, 2, 3));
+        store.close();
+        open();
+        mayPurge.set(false);
+        store.compactWindows();
+        assertThat(store.catalog().extents()).containsEntry(file, new FileExtent(1, 2, 3));
+        // And does no harm: what it does not cover is not removed.
+        mayPurge.set(true);
+        store.compactWindows();
+        assertThat(entries()).isEqualTo(2);
+        live("k", 3, 8);
+        store.flush();
+        store.compact(List.of());
+        store.compactWindows();
+        assertThat(store.catalog().extents()).hasSize(1).doesNotContainKey(file);
+    }
+
+    @Test
+    void valuesThatLieApartAreSweptAfterwards() throws InterruptedException {
+        open();
+        store.write(
+                update("k").at(1).now(LONG_AGO).ttl(10).row(1).set("v", "x".repeat(5_000)).build());
+        store.flush();
+        store.compactWindows();
+        assertThat(entries()).isZero();
+        await(
+                () -> {
+                    try (RocksIterator it =
+                            store.database().db.newIterator(store.database().large)) {
+                        it.seekToFirst();
+                        return !it.isValid();
+                    }
+                });
+    }
+
+    @Test
+    void itHappensByItself() throws InterruptedException {
+        table = TestTable.of(TABLE.formatted(true));
+        open();
+        expired("k", 1, 1);
+        store.flush();
+        for (int i = 0; i < 2; i++) {
+            live("k", i, MINUTE + i);
+            store.flush();
+        }
+        live("k", 9, 2 * MINUTE);
+        store.flush();
+        await(() -> files().size() == 2);
+        assertThat(read("k")).contains("live 0", "live 1", "live 9").doesNotContain("expired");
+    }
+
+    private interface Condition {
+        boolean holds();
+    }
+
+    private static void await(Condition condition) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        while (!condition.holds()) {
+            assertThat(System.nanoTime()).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    @Test
+    void aStoreClosesWhileAWindowIsMerged() throws InterruptedException {
+        open();
+        Random random = new Random(7);
+        byte[] noise = new byte[500];
+        for (int file = 0; file < 2; file++) {
+            for (int i = 0; i < 20_000; i++) {
+                random.nextBytes(noise);
+                store.write(
+                        update("k" + i)
+                                .at(file)
+                                .row(file)
+                                .set(
+                                        "v",
+                                        new String(
+                                                noise,
+                                                java.nio.charset.StandardCharsets.ISO_8859_1))
+                                .build());
+            }
+            store.flush();
+        }
+        live("k1", 9, 2 * MINUTE);
+        store.flush();
+        String before = read("k1");
+        int files = files().size();
+        // Some minutes' worth.
+        engine.compactionThroughput(100_000);
+        Thread merging = new Thread(store::compactWindows);
+        merging.start();
+        await(() -> files().stream().anyMatch(LiveFileMetaData::beingCompacted));
+        assertThat(engine.backgroundTasks())
+                .singleElement()
+                .satisfies(task -> assertThat(task.totalBytes()).isGreaterThan(10 << 20));
+        long began = System.nanoTime();
+        store.close();
+        assertThat(System.nanoTime() - began).isLessThan(TimeUnit.SECONDS.toNanos(20));
+        merging.join();
+        open();
+        assertThat(files()).hasSize(files);
+        assertThat(read("k1")).isEqualTo(before);
+    }
+}
