@@ -28,7 +28,28 @@ public final class NodeTool {
         return Processes.runInherited("nodetool", command(arguments));
     }
 
+    /**
+     * Runs another of Cassandra's tools with the node's configuration; as {@link #run}.
+     *
+     * @param mainClass of the tool
+     */
+    public Result tool(String mainClass, String... arguments) {
+        List<String> command = java(mainClass);
+        command.addAll(List.of(arguments));
+        return Processes.run(mainClass, command);
+    }
+
     private List<String> command(List<String> arguments) {
+        List<String> command = java("org.apache.cassandra.tools.NodeTool");
+        command.add("-h");
+        command.add("127.0.0.1");
+        command.add("-p");
+        command.add(Integer.toString(JvmOptions.read(directory).jmxPort()));
+        command.addAll(arguments);
+        return command;
+    }
+
+    private List<String> java(String mainClass) {
         distribution.check();
         List<String> command = new ArrayList<>();
         command.add(NodeProcess.java());
@@ -40,12 +61,7 @@ public final class NodeTool {
         command.add("-Dlogback.configurationFile=" + directory.logbackTools());
         command.add("-cp");
         command.add(distribution.classPath(directory.conf(), List.of()));
-        command.add("org.apache.cassandra.tools.NodeTool");
-        command.add("-h");
-        command.add("127.0.0.1");
-        command.add("-p");
-        command.add(Integer.toString(JvmOptions.read(directory).jmxPort()));
-        command.addAll(arguments);
+        command.add(mainClass);
         return command;
     }
 }

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.Distribution;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -30,12 +31,14 @@ class LifecycleIT {
     private static final Duration MOVES = Duration.ofSeconds(10);
 
     @TempDir static Path directory;
+    private static final int STORAGE_PORT = TestNode.freePort();
+
     private static TestNode node;
     private static CqlSession session;
 
     @BeforeAll
     static void start() {
-        node = TestNode.start(directory);
+        node = TestNode.start(directory, options -> options.storagePort(STORAGE_PORT));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -444,11 +447,7 @@ class LifecycleIT {
             Path from = TableFiles.of(node, "ks", "source").directory();
             Path inbox = directory.resolve("inbox/ks/target");
             Path into = verb.equals("import") ? inbox : target.directory();
-            Files.createDirectories(into);
-            try (var files = Files.list(from)) {
-                for (Path file : files.filter(Files::isRegularFile).toList())
-                    Files.copy(file, into.resolve(file.getFileName()));
-            }
+            copyFiles(from, into);
             NodeTool.Result result =
                     verb.equals("import")
                             ? node.process().nodetool("import", "ks", "target", inbox.toString())
@@ -472,5 +471,44 @@ class LifecycleIT {
         }
         killAndRestart();
         assertThat(rows("target")).containsExactly(2, 10, 11, 20, 21);
+    }
+
+    private static void copyFiles(Path from, Path into) throws IOException {
+        Files.createDirectories(into);
+        try (var files = Files.list(from)) {
+            for (Path file : files.filter(Files::isRegularFile).toList())
+                Files.copy(file, into.resolve(file.getFileName()));
+        }
+    }
+
+    /** A peer that is no node, in Cassandra's own format. */
+    @Test
+    void whatSstableloaderSendsIsMovedIntoTheStore() throws Exception {
+        create("loaded", "");
+        insert("loaded", 1, 2);
+        session.execute("CREATE TABLE ks.prepared (p int, c int, v text, PRIMARY KEY (p, c))");
+        insert("prepared", 10, 11);
+        session.execute("DELETE FROM ks.prepared WHERE p = 1 AND c = 1");
+        node.nodetool("flush", "ks", "prepared");
+        Path prepared = directory.resolve("prepared/ks/loaded");
+        copyFiles(TableFiles.of(node, "ks", "prepared").directory(), prepared);
+        NodeTool.Result result =
+                new NodeTool(Distribution.fromSystemProperty(), node.process().directory())
+                        .tool(
+                                "org.apache.cassandra.tools.BulkLoader",
+                                "--conf-path",
+                                node.process().directory().yaml().toString(),
+                                "--nodes",
+                                node.process().address(),
+                                "--port",
+                                Integer.toString(node.process().nativePort()),
+                                "--storage-port",
+                                Integer.toString(STORAGE_PORT),
+                                prepared.toString());
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+        TestNode.awaitMoves(session, MOVES);
+        assertThat(rows("loaded")).containsExactly(2, 10, 11);
+        killAndRestart();
+        assertThat(rows("loaded")).containsExactly(2, 10, 11);
     }
 }
