@@ -14,11 +14,17 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
 /** Files of one window are merged, expired ones go, and nothing that one hides comes back. */
@@ -179,6 +185,44 @@ class TimeWindowsTest {
         assertThat(read("k1")).contains("live 7").doesNotContain("expired");
         assertThat(entries()).isEqualTo(1);
         assertThat(read("x")).isEmpty();
+    }
+
+    /** Between its two compactions nothing of it is seen, and the next process ends the work. */
+    @Test
+    void aCrashInTheMiddleLeavesNothingToSee() throws RocksDBException {
+        open();
+        expired("k", 1, 1);
+        expired("k", 2, 1);
+        store.write(update("p").at(1).now(LONG_AGO).deletePartition().build());
+        store.flush();
+        Database database = store.database();
+        String file = files().get(0).fileName();
+        store.reconciler().clock(FBUtilities.nowInSeconds(), 0);
+        Reconciler.purgeHere(FBUtilities.nowInSeconds(), 2);
+        try (CompactionOptions options = new CompactionOptions()) {
+            database.db.compactFiles(options, database.data, List.of(file), 0, -1, null);
+        } finally {
+            Reconciler.purgeNowhere();
+        }
+        assertThat(entries()).isEqualTo(3);
+        store.close();
+        open();
+        assertThat(read("k")).isEmpty();
+        assertThat(read("p")).isEmpty();
+        try (UnfilteredPartitionIterator all =
+                store.scan(DataRange.allData(table.metadata().partitioner), table.all())) {
+            // As it may be wherever everything in one was deleted; Cassandra leaves them out.
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    assertThat(partition.isEmpty()).isTrue();
+                }
+        }
+        live("k", 1, 3);
+        assertThat(read("k")).contains("live 1").doesNotContain("expired");
+        store.flush();
+        store.compactWindows();
+        assertThat(files()).hasSize(1);
+        assertThat(entries()).isEqualTo(1);
     }
 
     @Test
