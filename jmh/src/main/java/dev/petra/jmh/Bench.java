@@ -13,6 +13,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -56,6 +57,9 @@ public final class Bench implements Callable<Integer> {
     private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob");
     private static final List<String> LEVELS = List.of("spi", "local", "client", "cluster");
     private static final List<String> CLUSTER = List.of("cluster");
+    private static final List<String> NODE_ENGINES = List.of("rocks", "legacy", "legacy-latest");
+    private static final List<String> ALL_ENGINES =
+            List.of("rocks", "legacy", "legacy-latest", "bare");
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     @Spec
@@ -84,8 +88,11 @@ public final class Bench implements Callable<Integer> {
             completionCandidates = WorkloadNames.class)
     private List<String> workloads = List.of();
 
-    @Option(names = "--engine", split = ",", description = "rocks, legacy, legacy-latest.")
-    private List<String> engines = List.of("rocks", "legacy", "legacy-latest");
+    @Option(
+            names = "--engine",
+            split = ",",
+            description = "rocks, legacy, legacy-latest; at the level spi also bare (RocksDB).")
+    private List<String> engines = List.of();
 
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")
     private List<String> collectors = List.of();
@@ -120,7 +127,8 @@ public final class Bench implements Callable<Integer> {
             names = "--operation",
             split = ",",
             description =
-                    "read, write, mixed, openLoop, scan; what suits the workload if not given.")
+                    "read, write, mixed, openLoop, scan; what suits the workload if not given."
+                            + " The workload load has but one.")
     private List<String> operations = List.of();
 
     @Option(names = "--rounds", description = "How often the engines take turns.")
@@ -182,7 +190,15 @@ public final class Bench implements Callable<Integer> {
 
     /** Runs a command line and ends this JVM with its exit code. */
     public static void main(String[] args) {
-        System.exit(new CommandLine(new Bench()).execute(args));
+        CommandLine command = new CommandLine(new Bench());
+        command.setExecutionExceptionHandler(
+                (e, line, parsed) -> {
+                    if (!(e instanceof RunnerException)) throw e;
+                    line.getErr().println("petra bench: " + e.getMessage());
+                    line.getErr().println("What the engine said is in 'logs' beside the results.");
+                    return 1;
+                });
+        System.exit(command.execute(args));
     }
 
     @Override
@@ -302,7 +318,7 @@ public final class Bench implements Callable<Integer> {
             for (String level : asked)
                 for (String gc : gcs)
                     for (String operation : operations(workload, level))
-                        for (String engine : engines)
+                        for (String engine : engines(level))
                             plan.add(
                                     new Run(
                                             checked(workload, Workload.names()),
@@ -313,12 +329,21 @@ public final class Bench implements Callable<Integer> {
         return plan;
     }
 
+    private List<String> engines(String level) {
+        boolean spi = level.equals("spi");
+        if (engines.isEmpty()) return spi ? ALL_ENGINES : NODE_ENGINES;
+        if (!spi && engines.contains("bare"))
+            throw wrong("bare RocksDB is no node: it is measured at the level spi only");
+        return engines;
+    }
+
     private List<String> chosen(List<String> named, List<String> full, List<String> quick) {
         if (!named.isEmpty()) return named;
         return size.full ? full : quick;
     }
 
     private List<String> operations(String workload, String level) {
+        if (workload.equals("load")) return List.of("load");
         if (!operations.isEmpty())
             return operations.stream()
                     .map(
@@ -354,17 +379,23 @@ public final class Bench implements Callable<Integer> {
 
     /** With another engine first in each round. */
     private List<Run> turned(List<Run> plan, int round) {
-        int width = engines.size();
-        List<Run> turned = new ArrayList<>();
-        for (int group = 0; group < plan.size(); group += width)
-            for (int i = 0; i < width; i++) turned.add(plan.get(group + (i + round) % width));
-        return turned;
+        Map<String, List<Run>> groups = new LinkedHashMap<>();
+        for (Run run : plan)
+            groups.computeIfAbsent(run.setting() + run.operation(), key -> new ArrayList<>())
+                    .add(run);
+        groups.values().forEach(group -> Collections.rotate(group, -round));
+        return groups.values().stream().flatMap(List::stream).toList();
     }
 
     // How
 
     private void measure(Run run, Path work) throws RunnerException {
         Path directory = directory(run, work);
+        // What an earlier round loaded.
+        if (run.operation().equals("load")) {
+            deleteContainers(List.of(run), work);
+            if (Files.exists(directory)) delete(directory);
+        }
         NodeProcess node = Nodes.node(directory, run.engine(), run.gc(), heap, memory);
         ChainedOptionsBuilder options =
                 new OptionsBuilder()
@@ -396,7 +427,7 @@ public final class Bench implements Callable<Integer> {
                         .verbosity(VerboseMode.NORMAL)
                         .output(out.resolve("logs").resolve(run.name() + ".log").toString());
         switch (run.operation()) {
-            case "openLoop" -> options.warmupIterations(0).measurementIterations(1);
+            case "openLoop", "load" -> options.warmupIterations(0).measurementIterations(1);
             case "scan" -> options.warmupIterations(1).measurementIterations(3);
             default ->
                     options.warmupIterations(run.workload().equals("leveled") ? 0 : 2)
@@ -486,7 +517,7 @@ public final class Bench implements Callable<Integer> {
     private void take(Run run, RunResult result) {
         for (BenchmarkResult fork : result.getBenchmarkResults())
             for (IterationResult iteration : fork.getIterationResults()) {
-                if (!run.operation().equals("openLoop")) {
+                if (!run.operation().equals("openLoop") && !run.operation().equals("load")) {
                     Result<?> primary = iteration.getPrimaryResult();
                     Statistics statistics = primary.getStatistics();
                     String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
@@ -508,9 +539,11 @@ public final class Bench implements Callable<Integer> {
     private void takeSecondary(Run run, String name, Result<?> result) {
         if (name.contains("gc.alloc.rate.norm")) {
             // Of the benchmark's own process, which only there is the engine's.
-            if (!run.level().isRemote() && !run.operation().equals("openLoop"))
+            if (!run.level().isRemote()
+                    && !run.operation().equals("openLoop")
+                    && !run.operation().equals("load"))
                 add(run, "allocated", "B/op", result.getScore());
-        } else if (!name.contains("gc.") && !name.startsWith("p"))
+        } else if (!name.contains("gc.") && !name.matches("(.*:)?p[01]\\.\\d+"))
             add(run, name, result.getScoreUnit(), result.getScore());
     }
 

@@ -19,7 +19,15 @@ final class Chart {
 
     /** Told apart by those who see no red or green, too. */
     private static final Map<String, String> COLOURS =
-            Map.of("rocks", "#0072b2", "legacy", "#999999", "legacy-latest", "#e69f00");
+            Map.of(
+                    "rocks",
+                    "#0072b2",
+                    "legacy",
+                    "#999999",
+                    "legacy-latest",
+                    "#e69f00",
+                    "bare",
+                    "#009e73");
 
     private static final double[] PERCENTILES = {0, 0.5, 0.9, 0.99, 0.999, 0.9999};
     private static final String[] NAMES = {"0", "50", "90", "99", "99.9", "99.99"};
@@ -159,6 +167,77 @@ final class Chart {
                                     Report.escape(curve.getKey())));
             legend += 110;
         }
+        return svg + "</svg>";
+    }
+
+    /**
+     * One engine over time: the slowest request of each moment, and the pauses as ticks below, as
+     * high as they are long.
+     *
+     * @param least the lower end of the scale, in microseconds; the same for all that are compared
+     * @param most the upper end
+     */
+    static String timeline(String engine, Timeline line, double least, double most) {
+        double bottom = Math.floor(Math.log10(least));
+        double top = Math.ceil(Math.log10(Math.max(most, least * 1.1)));
+        double seconds = Math.max(line.seconds(), 1e-3);
+        StringBuilder svg = new StringBuilder(head("slowest request over time: " + engine, HEIGHT));
+        for (double decade = bottom; decade <= top; decade++) {
+            double y = y(Math.pow(10, decade), bottom, top);
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\""
+                                    + " text-anchor=\"end\">%s</text>",
+                            LEFT,
+                            y,
+                            WIDTH,
+                            LEFT - 5,
+                            y + 4,
+                            time(Math.pow(10, decade))));
+        }
+        StringBuilder path = new StringBuilder();
+        for (int i = 0; i < line.slowest().size(); i++) {
+            double micros = line.slowest().get(i);
+            if (micros <= 0) continue;
+            path.append(
+                    String.format(
+                            Locale.ROOT,
+                            "%s%.1f %.1f",
+                            path.isEmpty() ? "M" : "L",
+                            LEFT + (i + 0.5) / line.slowest().size() * (WIDTH - LEFT),
+                            y(Math.max(least, micros), bottom, top)));
+        }
+        svg.append(
+                "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\"/>"
+                        .formatted(path, colour(engine)));
+        for (Timeline.Pause pause : line.pauses())
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<path d=\"M%.1f %dv-%.1f\" stroke=\"#d00\" stroke-width=\"2\"/>",
+                            LEFT + Math.min(1, pause.at() / seconds) * (WIDTH - LEFT),
+                            HEIGHT - BOTTOM,
+                            2 + Math.min(60, pause.millis() / 5)));
+        svg.append(
+                String.format(
+                        Locale.ROOT,
+                        "<text x=\"%d\" y=\"32\" style=\"fill:#d00\">pauses: %d, together %s ms,"
+                                + " longest %s ms</text><text x=\"%d\" y=\"%d\">0 s</text><text"
+                                + " x=\"%d\" y=\"%d\" text-anchor=\"end\">%s s</text>",
+                        LEFT,
+                        line.pauses().size(),
+                        number(line.pauses().stream().mapToDouble(Timeline.Pause::millis).sum()),
+                        number(
+                                line.pauses().stream()
+                                        .mapToDouble(Timeline.Pause::millis)
+                                        .max()
+                                        .orElse(0)),
+                        LEFT,
+                        HEIGHT - BOTTOM + 16,
+                        WIDTH,
+                        HEIGHT - BOTTOM + 16,
+                        number(seconds)));
         return svg + "</svg>";
     }
 

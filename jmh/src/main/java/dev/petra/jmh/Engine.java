@@ -13,7 +13,10 @@ enum Engine {
     LEGACY("legacy", "default"),
 
     /** Cassandra as {@code cassandra_latest.yaml} ships it: the one to beat. */
-    LEGACY_LATEST("legacy-latest", "default");
+    LEGACY_LATEST("legacy-latest", "default"),
+
+    /** RocksDB without this engine, or any: what can be had at most. At the level spi only. */
+    BARE("bare", "default");
 
     private final String label;
     private final String memtable;
@@ -26,7 +29,7 @@ enum Engine {
     static Engine of(String label) {
         for (Engine engine : values()) if (engine.label.equals(label)) return engine;
         throw new IllegalArgumentException(
-                "no engine '" + label + "': rocks, legacy or legacy-latest");
+                "no engine '" + label + "': rocks, legacy, legacy-latest or bare");
     }
 
     /** As reports and options have it. */
@@ -49,7 +52,7 @@ enum Engine {
     Map<String, Object> yaml(int nativeMiB) {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
-            case ROCKS, LEGACY -> {}
+            case ROCKS, LEGACY, BARE -> {}
             case LEGACY_LATEST -> {
                 yaml.put(
                         "memtable",

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.HdrHistogram.Histogram;
@@ -20,6 +21,9 @@ final class OpenLoop {
     /** As many as may be waiting at once; each request of one waits for its predecessor. */
     private static final int CLIENTS = 16;
 
+    /** Into how many pieces the time of a run is cut. */
+    static final int SLOTS = 200;
+
     private final Access access;
     private final Workload workload;
     private final double readShare;
@@ -29,6 +33,9 @@ final class OpenLoop {
 
     /** Times of writes, in nanoseconds. */
     final Histogram writes = new Histogram(HIGHEST_NANOS, DIGITS);
+
+    /** The slowest request of those that were due in a piece of the time, in nanoseconds. */
+    final AtomicLongArray slowest = new AtomicLongArray(SLOTS);
 
     /**
      * @param readShare 0 to 1
@@ -101,16 +108,23 @@ final class OpenLoop {
             await(due);
             if (random.nextDouble() < readShare) {
                 access.read(workload.any(random));
-                ownReads.recordValue(System.nanoTime() - due);
+                ownReads.recordValue(took(due, start, end));
             } else {
                 access.write(workload.written(random), 1);
-                ownWrites.recordValue(System.nanoTime() - due);
+                ownWrites.recordValue(took(due, start, end));
             }
         }
         synchronized (this) {
             reads.add(ownReads);
             writes.add(ownWrites);
         }
+    }
+
+    private long took(long due, long start, long end) {
+        long nanos = System.nanoTime() - due;
+        int slot = (int) ((double) (due - start) / (end - start) * SLOTS);
+        slowest.accumulateAndGet(Math.max(0, Math.min(SLOTS - 1, slot)), nanos, Math::max);
+        return nanos;
     }
 
     /**

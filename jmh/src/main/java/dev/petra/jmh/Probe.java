@@ -8,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -20,6 +21,12 @@ import java.util.regex.Pattern;
 record Probe(List<Watched> processes) {
     private static final Pattern PAUSE =
             Pattern.compile("^\\[(\\d+)ms].*Safepoint \"([^\"]+)\".*Total: +(\\d+) ns");
+
+    /** Of G1: others have no such line. */
+    private static final Pattern OLD =
+            Pattern.compile("^\\[(\\d+)ms].*Old regions: (\\d+)->(\\d+)");
+
+    private static final Pattern REGION = Pattern.compile("Heap Region Size: (\\d+)M");
     private static final long NANOS_A_TICK = 10_000_000;
 
     /**
@@ -40,7 +47,9 @@ record Probe(List<Watched> processes) {
 
     /** The JVM option that makes the log, in a directory. */
     static String option(Path directory) {
-        return "-Xlog:safepoint=info:file=" + log(directory) + ":timemillis:filecount=0";
+        return "-Xlog:safepoint=info,gc+heap=info,gc+init=info:file="
+                + log(directory)
+                + ":timemillis:filecount=0";
     }
 
     private static Path log(Path directory) {
@@ -131,6 +140,33 @@ record Probe(List<Watched> processes) {
                                     i, millis, matcher.group(2), Long.parseLong(matcher.group(3))));
             }
         return pauses;
+    }
+
+    /**
+     * How many bytes became old between two moments, in whole regions: what the old generation grew
+     * by in collections in which it did. Nothing of collectors without generations.
+     */
+    OptionalLong promoted(Moment from, Moment to) {
+        long bytes = 0;
+        for (Watched watched : processes) {
+            String log = text(log(watched.directory));
+            Matcher region = REGION.matcher(log);
+            if (!region.find()) return OptionalLong.empty();
+            long regions = 0;
+            for (String line : log.split("\n", -1)) {
+                Matcher matcher = OLD.matcher(line);
+                if (!matcher.find()) continue;
+                long millis = Long.parseLong(matcher.group(1));
+                if (millis < from.millis || millis > to.millis) continue;
+                regions +=
+                        Math.max(
+                                0,
+                                Long.parseLong(matcher.group(3))
+                                        - Long.parseLong(matcher.group(2)));
+            }
+            bytes += regions * (Long.parseLong(region.group(1)) << 20);
+        }
+        return OptionalLong.of(bytes);
     }
 
     private static String text(Path file) {

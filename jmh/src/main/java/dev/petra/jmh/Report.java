@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.DoubleSummaryStatistics;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -54,6 +55,14 @@ final class Report {
                         + " request timed from when it was due");
         meanings.put("stall", "time in which the JVM stopped all threads, of the wall time");
         meanings.put("allocated", "heap for one operation, in the engine's process");
+        meanings.put(
+                "promoted",
+                "what became old of it, in whole regions, where the collector has generations");
+        meanings.put(
+                "load",
+                "every row once into an empty table, and how long compaction goes on afterwards");
+        meanings.put(
+                "bare", "RocksDB without an engine around it: what one built on it can do at most");
         return meanings;
     }
 
@@ -175,7 +184,7 @@ final class Report {
                     body.append(
                             Chart.percentiles("latency of a " + kind + " at a fixed rate", curves));
             }
-            body.append("</div>").append(table(rows));
+            body.append(timelines(rows)).append("</div>").append(table(rows));
         }
         return PAGE.formatted(TITLE, body);
     }
@@ -205,18 +214,8 @@ final class Report {
     private Map<String, NavigableMap<Double, Double>> curves(
             Map<String, List<Figure>> rows, String kind) throws IOException {
         Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
-        Figure any = rows.values().iterator().next().get(0);
         for (String engine : engines(rows.values())) {
-            Path file =
-                    histograms.resolve(
-                            String.join(
-                                    "-",
-                                    any.workload(),
-                                    any.level(),
-                                    any.gc(),
-                                    any.operation(),
-                                    engine,
-                                    kind + ".hgrm"));
+            Path file = file(rows, engine, kind + ".hgrm");
             if (!Files.exists(file)) continue;
             NavigableMap<Double, Double> curve = new TreeMap<>();
             for (String line : Files.readAllLines(file)) {
@@ -227,6 +226,36 @@ final class Report {
             curves.put(engine, curve);
         }
         return curves;
+    }
+
+    /** One below the other, on one scale. */
+    private String timelines(Map<String, List<Figure>> rows) throws IOException {
+        Map<String, Timeline> lines = new LinkedHashMap<>();
+        for (String engine : engines(rows.values())) {
+            Path file = file(rows, engine, "timeline.txt");
+            if (Files.exists(file)) lines.put(engine, Timeline.read(file));
+        }
+        DoubleSummaryStatistics all =
+                lines.values().stream()
+                        .flatMap(line -> line.slowest().stream())
+                        .mapToDouble(micros -> micros)
+                        .filter(micros -> micros > 0)
+                        .summaryStatistics();
+        StringBuilder charts = new StringBuilder();
+        if (all.getCount() > 0)
+            lines.forEach(
+                    (engine, line) ->
+                            charts.append(
+                                    Chart.timeline(engine, line, all.getMin(), all.getMax())));
+        return charts.toString();
+    }
+
+    /** What was kept of one measurement beside its figures. */
+    private Path file(Map<String, List<Figure>> rows, String engine, String kind) {
+        Figure any = rows.values().iterator().next().get(0);
+        return histograms.resolve(
+                String.join(
+                        "-", any.workload(), any.level(), any.gc(), any.operation(), engine, kind));
     }
 
     static String escape(String text) {

@@ -56,6 +56,11 @@ final class Requests {
         return type.decompose(value instanceof Instant instant ? Date.from(instant) : value);
     }
 
+    /** The bytes of a value of a row, by the column's place. */
+    ByteBuffer bytes(int column, Object value) {
+        return bytes(columns.get(column), value);
+    }
+
     DecoratedKey key(long number) {
         return table.partitioner.decorateKey(bytes(columns.get(0), workload.key(number)));
     }

@@ -24,7 +24,7 @@ public final class StallProfiler implements InternalProfiler {
     private static Probe.@Nullable Moment started;
     private static Probe.@Nullable Moment stopped;
     private static long operations;
-    private static final List<ScalarResult> latencies = new ArrayList<>();
+    private static final List<ScalarResult> more = new ArrayList<>();
 
     /** For JMH. */
     public StallProfiler() {}
@@ -58,12 +58,17 @@ public final class StallProfiler implements InternalProfiler {
         if (histogram.getTotalCount() == 0) return;
         for (double percentile : new double[] {50, 90, 99, 99.9, 100}) {
             String label = percentile == 100 ? "max" : "P" + trim(percentile);
-            latencies.add(
+            more.add(
                     result(
                             name + " " + label,
                             histogram.getValueAtPercentile(percentile) / 1000.0,
                             "us"));
         }
+    }
+
+    /** Adds a figure of another kind to the results. */
+    static synchronized void add(String name, double value, String unit) {
+        more.add(result(name, value, unit));
     }
 
     private static String trim(double number) {
@@ -84,7 +89,7 @@ public final class StallProfiler implements InternalProfiler {
         synchronized (StallProfiler.class) {
             stopped = null;
             operations = 0;
-            latencies.clear();
+            more.clear();
         }
         restart();
     }
@@ -114,10 +119,12 @@ public final class StallProfiler implements InternalProfiler {
             longest = Math.max(longest, pause.nanos());
         }
         double wall = Math.max(1, to.millis() - from.millis());
-        List<ScalarResult> figures = new ArrayList<>(latencies);
+        List<ScalarResult> figures = new ArrayList<>(more);
         figures.add(result("stall", 100 * LongStream.of(stalled).sum() / 1e6 / wall / count, "%"));
         figures.add(result("longest pause", longest / 1e6, "ms"));
         figures.add(result("throughput", done / wall * 1000, "ops/s"));
+        process.promoted(from, to)
+                .ifPresent(bytes -> figures.add(result("promoted", (double) bytes / done, "B/op")));
         consumption(figures, "", from.all(), to.all(), done);
         for (int i = 0; count > 1 && i < count; i++) {
             String node = " of node " + (i + 1);

@@ -114,7 +114,10 @@ public class StoreBenchmark {
         Path root = Path.of(directory);
         access =
                 switch (Access.Level.valueOf(level)) {
-                    case SPI -> new SpiAccess(which, work, memory);
+                    case SPI ->
+                            which == Engine.BARE
+                                    ? new BareAccess(work, memory)
+                                    : new SpiAccess(which, work, memory);
                     case LOCAL -> new LocalAccess(which, work);
                     case CLIENT ->
                             new ClientAccess(
@@ -135,11 +138,11 @@ public class StoreBenchmark {
                                             memory));
                 };
         Path loaded = root.resolve("loaded-" + workload);
-        if (!Files.exists(loaded)) {
+        if (work.isPreloaded() && !Files.exists(loaded)) {
             Access.load(access, work, Access.Level.valueOf(level).isRemote() ? 16 : 1);
             Files.createFile(loaded);
         }
-        if (work.settles()) access.settle();
+        if (work.isPreloaded() && work.settles()) access.settle();
         StallProfiler.watch(access.probe());
     }
 
@@ -177,6 +180,31 @@ public class StoreBenchmark {
         return access.scan();
     }
 
+    /**
+     * All rows, into a table that has none; then waits until nothing is compacted any more: until
+     * the engine's processes write no more than they would at rest.
+     */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public void load() throws IOException {
+        Probe probe = access.probe();
+        StallProfiler.restart();
+        Probe.Moment began = probe.now();
+        Access.load(access, work, 16);
+        StallProfiler.stop(work.rows());
+        long loaded = System.currentTimeMillis();
+        Probe.Moment quiet = Quiet.await(probe);
+        StallProfiler.add("time to quiet", Math.max(0, quiet.millis() - loaded) / 1000.0, "s");
+        StallProfiler.add(
+                "written until quiet",
+                (double) (quiet.all().writtenBytes() - began.all().writtenBytes()) / work.rows(),
+                "B/row");
+        if (!level.equals(Access.Level.CLUSTER.name()))
+            StallProfiler.add(
+                    "on disk", (double) Quiet.dataBytes(Path.of(directory)) / work.rows(), "B/row");
+    }
+
     /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */
     @Benchmark
     @BenchmarkMode(Mode.SingleShotTime)
@@ -184,10 +212,14 @@ public class StoreBenchmark {
     public void openLoop() throws IOException {
         new OpenLoop(access, work, 0.5).warmUp(seconds);
         new OpenLoop(access, work, 0.5).run(rate, Math.max(2, seconds / 5));
+        Probe probe = access.probe();
         StallProfiler.restart();
+        Probe.Moment from = probe.now();
         OpenLoop loop = new OpenLoop(access, work, 0.5);
         loop.run(rate, seconds);
         StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
+        new Timeline(loop.slowest, seconds, probe.pauses(from, probe.now()), from.millis())
+                .write(Path.of(histograms + "-timeline.txt"));
         StallProfiler.latencies("read", loop.reads);
         StallProfiler.latencies("write", loop.writes);
         save(loop.reads, "read");

@@ -52,6 +52,7 @@ abstract sealed class Workload {
     static Workload of(String name, double scale) {
         return switch (name) {
             case "emp" -> new Emp(name, scaled(40_000, scale));
+            case "load" -> new Load(name, scaled(40_000, scale));
             case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
             case "kv" -> new Kv(name, scaled(200_000, scale));
             case "tabular" -> new Tabular(name, scaled(100_000, scale));
@@ -68,6 +69,7 @@ abstract sealed class Workload {
     static List<String> names() {
         return List.of(
                 "emp",
+                "load",
                 "keyvalue",
                 "kv",
                 "tabular",
@@ -94,6 +96,11 @@ abstract sealed class Workload {
     /** How often each row is written when it is loaded. */
     int versions() {
         return 1;
+    }
+
+    /** Whether its rows are there before anything is measured. */
+    boolean isPreloaded() {
+        return true;
     }
 
     /** Whether compaction is waited for before anything is measured. */
@@ -214,8 +221,8 @@ abstract sealed class Workload {
         return new SplittableRandom(number * 31 + version);
     }
 
-    private static final class Emp extends Workload {
-        Emp(String name, long rows) {
+    private abstract static sealed class Employees extends Workload {
+        Employees(String name, long rows) {
             super(name, rows);
         }
 
@@ -237,6 +244,24 @@ abstract sealed class Workload {
             return new Object[] {
                 key(number), letters(random, 2000), letters(random, 2000), letters(random, 2000)
             };
+        }
+    }
+
+    private static final class Emp extends Employees {
+        Emp(String name, long rows) {
+            super(name, rows);
+        }
+    }
+
+    /** The same, of which nothing is there. */
+    private static final class Load extends Employees {
+        Load(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        boolean isPreloaded() {
+            return false;
         }
     }
 

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -40,7 +41,6 @@ class BenchIT {
         List<String> arguments =
                 new ArrayList<>(
                         List.of(
-                                "--workload=timeseries",
                                 "--level=" + level,
                                 "--operation=" + operations,
                                 "--engine=" + engines,
@@ -50,6 +50,8 @@ class BenchIT {
                                 "--memory=64",
                                 "--out=" + out));
         arguments.addAll(List.of(more));
+        if (Stream.of(more).noneMatch(option -> option.startsWith("--workload")))
+            arguments.add("--workload=timeseries");
         bench(0, arguments.toArray(String[]::new));
         assertThat(out.resolve("report.html")).content().contains("<svg", "rocks");
         assertThat(out.resolve("report.md")).content().contains("throughput");
@@ -92,9 +94,20 @@ class BenchIT {
 
     @Test
     void aStoreIsMeasuredByItself() throws IOException, InterruptedException {
-        Results results = results("spi", "read,scan", "rocks");
-        assertThat(median(results, "rocks", "read", "P99")).isPositive();
-        assertThat(median(results, "rocks", "scan", "mean")).isPositive();
+        Results results = results("spi", "read,scan", "rocks,bare");
+        for (String engine : List.of("rocks", "bare")) {
+            assertThat(median(results, engine, "read", "P99")).isPositive();
+            assertThat(median(results, engine, "scan", "mean")).isPositive();
+        }
+    }
+
+    @Test
+    void aTableIsLoadedUntilNothingIsCompactedAnyMore() throws IOException, InterruptedException {
+        Results results = results("local", "mixed", "rocks", "--workload=load");
+        assertThat(median(results, "rocks", "load", "throughput")).isGreaterThan(10);
+        assertThat(median(results, "rocks", "load", "time to quiet")).isNotNegative();
+        assertThat(median(results, "rocks", "load", "written until quiet")).isPositive();
+        assertThat(median(results, "rocks", "load", "on disk")).isPositive();
     }
 
     @Test

@@ -57,6 +57,8 @@ class OpenLoopTest {
         assertThat(loop.reads.getTotalCount()).isEqualTo(engine.reads.get());
         assertThat(loop.writes.getTotalCount()).isEqualTo(engine.writes.get());
         assertThat(engine.reads.get()).isBetween(400L, 600L);
+        for (int slot = 0; slot < OpenLoop.SLOTS; slot++)
+            assertThat(loop.slowest.get(slot)).describedAs("slot " + slot).isPositive();
     }
 
     @Test

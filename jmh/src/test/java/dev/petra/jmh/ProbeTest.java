@@ -38,10 +38,32 @@ class ProbeTest {
                 .hasSize(5)
                 .allSatisfy(pause -> assertThat(pause.nanos()).isBetween(10_000L, 60_000_000_000L));
         assertThat(probe.pauses(at(0), at(begun - 1))).isEmpty();
+        // What main has is old after the first of them.
+        assertThat(probe.promoted(at(begun), at(System.currentTimeMillis())).getAsLong())
+                .isPositive();
+        assertThat(probe.promoted(at(0), at(begun - 1))).hasValue(0);
     }
 
     private static Probe.Moment at(long millis) {
         return new Probe.Moment(millis, List.of());
+    }
+
+    @Test
+    void whatBecameOldIsWhatTheOldGenerationGrewBy() throws IOException {
+        Files.writeString(
+                directory.resolve("safepoints.log"),
+                """
+                [900ms] Heap Region Size: 16M
+                [1000ms] GC(0) Old regions: 1->3
+                [1000ms] GC(0) Eden regions: 24->0(23)
+                [1500ms] GC(1) Old regions: 9->2
+                [2000ms] GC(2) Old regions: 2->3
+                [2001ms] GC(3) Old regions: 3->9
+                """);
+        Probe probe = new Probe(1, directory);
+        assertThat(probe.promoted(at(1000), at(2000))).hasValue(3L * (16 << 20));
+        Files.writeString(directory.resolve("safepoints.log"), "");
+        assertThat(probe.promoted(at(1000), at(2000))).isEmpty();
     }
 
     @Test

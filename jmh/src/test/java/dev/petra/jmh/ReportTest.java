@@ -60,6 +60,22 @@ class ReportTest {
     }
 
     @Test
+    void thePageHasTheTimeLineOfTheOpenLoopWithItsPauses() throws IOException {
+        Timeline line =
+                new Timeline(
+                        4,
+                        List.of(100.0, 0.0, 20_000.0, 100.0),
+                        List.of(new Timeline.Pause(2.5, 19.5), new Timeline.Pause(3, 0.5)));
+        Path file = directory.resolve("emp-local-G1-openLoop-rocks-timeline.txt");
+        line.write(file);
+        assertThat(Timeline.read(file)).isEqualTo(line);
+        assertThat(new Report(results(figure("rocks", "stall", 1.0)), directory).html())
+                .contains("slowest request over time: rocks")
+                .contains("pauses: 2, together 20 ms, longest 19.5 ms")
+                .doesNotContain("NaN");
+    }
+
+    @Test
     void resultsComeBackAsTheyWereWritten() throws IOException {
         Results results = results(figure("rocks", "read P99", 1.5, 2.5));
         Path file = directory.resolve("results.json");
