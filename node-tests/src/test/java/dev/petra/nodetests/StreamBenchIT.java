@@ -4,19 +4,27 @@ package dev.petra.nodetests;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import dev.petra.launcher.NodeConfig;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.MatchResult;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.HdrHistogram.Histogram;
+import org.HdrHistogram.Recorder;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
@@ -32,6 +40,11 @@ import org.junit.jupiter.params.provider.CsvSource;
 class StreamBenchIT {
     private static final Duration PATIENCE = Duration.ofMinutes(10);
     private static final int VALUE = 560;
+
+    /** Of live traffic, requests a second. */
+    private static final int RATE = 400;
+
+    private static final int QUIET_SECONDS = 10;
     private static final Pattern RECEIVED =
             Pattern.compile("Receiving (\\d+) files\\(([\\d.]+)(\\w+)\\)");
 
@@ -81,6 +94,66 @@ class StreamBenchIT {
                 / 1e3;
     }
 
+    /** What a process has written to disk. */
+    private static long writtenBytes(TestNode node) throws IOException {
+        String io = Files.readString(Path.of("/proc/" + node.process().pid() + "/io"));
+        Matcher written = Pattern.compile("\nwrite_bytes: (\\d+)").matcher(io);
+        if (!written.find()) throw new IOException("no write_bytes in " + io);
+        return Long.parseLong(written.group(1));
+    }
+
+    /** Reads at a fixed rate, each timed from when it was due. */
+    private static final class LiveTraffic implements AutoCloseable {
+        private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
+
+        private final Recorder latencies = new Recorder(HIGHEST_NANOS, 3);
+        private final ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
+        private final Random random = new Random(2);
+
+        LiveTraffic(CqlSession session, long rows) {
+            var select = session.prepare("SELECT v FROM ks.t WHERE k = ?");
+            long begun = System.nanoTime();
+            AtomicLong requests = new AtomicLong();
+            var unused =
+                    clock.scheduleAtFixedRate(
+                            () -> {
+                                long due =
+                                        begun
+                                                + requests.getAndIncrement()
+                                                        * (TimeUnit.SECONDS.toNanos(1) / RATE);
+                                CompletionStage<AsyncResultSet> sent =
+                                        session.executeAsync(
+                                                select.bind((long) (random.nextDouble() * rows)));
+                                var ignored =
+                                        sent.whenComplete(
+                                                (row, failed) ->
+                                                        latencies.recordValue(
+                                                                failed == null
+                                                                        ? System.nanoTime() - due
+                                                                        : HIGHEST_NANOS));
+                            },
+                            0,
+                            TimeUnit.SECONDS.toNanos(1) / RATE,
+                            TimeUnit.NANOSECONDS);
+        }
+
+        /** In milliseconds, of what was answered since this was asked last. */
+        String percentiles() {
+            Histogram since = latencies.getIntervalHistogram();
+            return String.format(
+                    Locale.ROOT,
+                    "P50 %.1f P99 %.1f ms of %d",
+                    since.getValueAtPercentile(50) / 1e6,
+                    since.getValueAtPercentile(99) / 1e6,
+                    since.getTotalCount());
+        }
+
+        @Override
+        public void close() {
+            clock.shutdownNow();
+        }
+    }
+
     @ParameterizedTest
     @CsvSource({
         "rocks,    true,  true",
@@ -98,41 +171,68 @@ class StreamBenchIT {
             try (CqlSession session = seed.session()) {
                 load(session, memtable, bytes);
             }
+            seed.nodetool("flush", "ks", "t");
             seed.nodetool("compact", "ks", "t");
-            try (TestNode newcomer =
-                    TestNode.begin(
-                            second,
-                            of ->
-                                    options(of, parts, zeroCopy)
-                                            .seeds(List.of("127.0.0.1:" + seedPort)))) {
-                newcomer.awaitLog("Executing streaming plan for Bootstrap", PATIENCE);
-                long started = System.nanoTime();
-                double cpuBefore = cpuSeconds(seed) + cpuSeconds(newcomer);
-                long live = newcomer.awaitLog("All sessions completed", PATIENCE);
-                newcomer.process().awaitCql(PATIENCE);
-                try (CqlSession session = newcomer.session()) {
-                    TestNode.awaitMoves(session, PATIENCE);
-                }
-                long quiet = System.nanoTime();
-                double cpu = cpuSeconds(seed) + cpuSeconds(newcomer) - cpuBefore;
-                double megabytes =
-                        RECEIVED.matcher(newcomer.process().log())
-                                .results()
-                                .mapToDouble(StreamBenchIT::megabytes)
-                                .sum();
-                double seconds = (live - started) / 1e9;
-                System.out.printf(
-                        "StreamBenchIT: memtable=%s parts=%s zeroCopy=%s received=%.0f MB in %.1f s"
-                                + " = %.1f MB/s, quiet after %.1f s, CPU %.1f s of both nodes%n",
-                        memtable,
-                        parts,
-                        zeroCopy,
-                        megabytes,
-                        seconds,
-                        megabytes / seconds,
-                        (quiet - started) / 1e9,
-                        cpu);
+            try (CqlSession session = seed.session();
+                    LiveTraffic traffic = new LiveTraffic(session, bytes / (VALUE + 40))) {
+                TimeUnit.SECONDS.sleep(QUIET_SECONDS);
+                traffic.percentiles();
+                TimeUnit.SECONDS.sleep(QUIET_SECONDS);
+                String quietly = traffic.percentiles();
+                measure(seed, second, traffic, quietly, memtable, parts, zeroCopy);
             }
+        }
+    }
+
+    private void measure(
+            TestNode seed,
+            Path second,
+            LiveTraffic traffic,
+            String quietly,
+            String memtable,
+            boolean parts,
+            boolean zeroCopy)
+            throws Exception {
+        try (TestNode newcomer =
+                TestNode.begin(
+                        second,
+                        of ->
+                                options(of, parts, zeroCopy)
+                                        .seeds(List.of("127.0.0.1:" + seedPort)))) {
+            newcomer.awaitLog("Executing streaming plan for Bootstrap", PATIENCE);
+            traffic.percentiles();
+            long writtenBefore = writtenBytes(newcomer);
+            long started = System.nanoTime();
+            double cpuBefore = cpuSeconds(seed) + cpuSeconds(newcomer);
+            long live = newcomer.awaitLog("All sessions completed", PATIENCE);
+            String meanwhile = traffic.percentiles();
+            newcomer.process().awaitCql(PATIENCE);
+            try (CqlSession session = newcomer.session()) {
+                TestNode.awaitMoves(session, PATIENCE);
+            }
+            long quiet = System.nanoTime();
+            double cpu = cpuSeconds(seed) + cpuSeconds(newcomer) - cpuBefore;
+            double megabytes =
+                    RECEIVED.matcher(newcomer.process().log())
+                            .results()
+                            .mapToDouble(StreamBenchIT::megabytes)
+                            .sum();
+            double seconds = (live - started) / 1e9;
+            System.out.printf(
+                    "StreamBenchIT: memtable=%s parts=%s zeroCopy=%s received=%.0f MB in %.1f s"
+                            + " = %.1f MB/s, quiet after %.1f s, CPU %.1f s of both nodes,"
+                            + " newcomer wrote %.2f x; reads before: %s, meanwhile: %s%n",
+                    memtable,
+                    parts,
+                    zeroCopy,
+                    megabytes,
+                    seconds,
+                    megabytes / seconds,
+                    (quiet - started) / 1e9,
+                    cpu,
+                    (writtenBytes(newcomer) - writtenBefore) / 1e6 / megabytes,
+                    quietly,
+                    meanwhile);
         }
     }
 
