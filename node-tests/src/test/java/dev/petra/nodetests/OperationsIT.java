@@ -126,7 +126,7 @@ class OperationsIT {
     /** RocksDB's own file of options. */
     private static String inForce(String table) {
         return TableFiles.children(TableFiles.of(node, "ks", table).stores().resolve("1")).stream()
-                .filter(file -> file.getFileName().toString().startsWith("OPTIONS-"))
+                .filter(file -> file.getFileName().toString().matches("OPTIONS-\\d+"))
                 .max(Comparator.naturalOrder())
                 .map(TableFiles::text)
                 .orElse("");

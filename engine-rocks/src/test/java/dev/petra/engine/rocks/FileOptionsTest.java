@@ -242,7 +242,7 @@ class FileOptionsTest {
     }
 
     private String inForce(String family) throws IOException {
-        try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-*")) {
+        try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-??????")) {
             Path newest = null;
             for (Path file : files) if (newest == null || file.compareTo(newest) > 0) newest = file;
             String all = Files.readString(newest);

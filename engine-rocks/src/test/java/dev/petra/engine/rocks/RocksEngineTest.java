@@ -139,7 +139,7 @@ class RocksEngineTest {
     }
 
     private String inForce() throws IOException {
-        try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-*")) {
+        try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-??????")) {
             Path newest = null;
             for (Path file : files) if (newest == null || file.compareTo(newest) > 0) newest = file;
             String all = Files.readString(newest);
