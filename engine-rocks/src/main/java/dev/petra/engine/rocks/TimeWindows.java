@@ -196,8 +196,8 @@ final class TimeWindows {
 
     /**
      * What may go, since nothing outside of it is as old as anything in it: in the order in which
-     * to let it go, the oldest files first. RocksDB gives up the entries of no others, since they
-     * might be merged with what an older file has.
+     * to let it go, the oldest files first. In level 0 none above one that stays: RocksDB gives up
+     * no entries that might be merged with what an older file has.
      *
      * @param files all of them
      * @param floor the lowest timestamp of what is in no file
@@ -224,9 +224,12 @@ final class TimeWindows {
         }
         limit[0] = floor;
         List<LiveFileMetaData> oldest = new ArrayList<>();
-        for (LiveFileMetaData file : Lists.reverse(files))
+        boolean stays = false;
+        for (LiveFileMetaData file : Lists.reverse(files)) {
+            if (stays && file.level() == 0) break;
             if (expired.contains(file)) oldest.add(file);
-            else if (file.level() == 0 || oldest.isEmpty()) break;
+            else stays = true;
+        }
         return oldest;
     }
 

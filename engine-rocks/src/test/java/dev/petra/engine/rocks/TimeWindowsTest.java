@@ -9,6 +9,7 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.TimeWindows.Candidate;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -325,6 +326,52 @@ class TimeWindowsTest {
         assertThat(files()).hasSize(1).allMatch(file -> file.level() == 6);
         store.compactWindows();
         assertThat(files()).isEmpty();
+    }
+
+    /** Where an older file stays, nothing above it can go: its entries might have to be merged. */
+    @Test
+    void aboveAnOlderFileThatStaysNoneGoes() {
+        mayPurge.set(false);
+        open();
+        Database database = store.database();
+        database.setOptions(database.data, Map.of("target_file_size_base", "20000"));
+        List<String> keys = new ArrayList<>();
+        for (int i = 0; i < 900; i++) keys.add("k" + i);
+        keys.sort(Comparator.comparing(table::key));
+        Random random = new Random(7);
+        for (int i = 0; i < keys.size(); i++) {
+            StringBuilder value = new StringBuilder();
+            while (value.length() < 200) value.append((char) ('a' + random.nextInt(26)));
+            // Files of the last keys have nothing live in them, and are older than what shares its
+            // file with something live.
+            boolean live = i < 600;
+            int expired = keys.size() - i;
+            store.write(
+                    update(keys.get(i))
+                            .at(live ? MINUTE : expired)
+                            .now(live ? UpdateBuilder.NOW : LONG_AGO)
+                            .ttl(live ? 0 : 10)
+                            .row(1)
+                            .set("v", value.toString())
+                            .build());
+        }
+        store.compact(List.of());
+        int below = files().size();
+        assertThat(below).isGreaterThan(6);
+        expired(keys.get(450), 2, 5);
+        store.flush();
+        List<String> above =
+                files().stream()
+                        .filter(file -> file.level() == 0)
+                        .map(LiveFileMetaData::fileName)
+                        .toList();
+        assertThat(above).hasSize(1);
+        mayPurge.set(true);
+        store.compactWindows();
+        assertThat(files()).extracting(LiveFileMetaData::fileName).containsAll(above);
+        assertThat(files()).hasSizeLessThan(below);
+        assertThat(read(keys.get(899))).isEmpty();
+        assertThat(read(keys.get(450))).contains("expired 2");
     }
 
     @Test
