@@ -181,6 +181,11 @@ public final class Bench implements Callable<Integer> {
             return String.join("-", workload, level.name().toLowerCase(Locale.ROOT), gc);
         }
 
+        /** Whether what JMH says of an operation is of one request. */
+        boolean isTimedByJmh() {
+            return !operation.equals("openLoop") && !operation.equals("load");
+        }
+
         String name() {
             return setting() + "-" + operation + "-" + engine.label();
         }
@@ -517,7 +522,7 @@ public final class Bench implements Callable<Integer> {
     private void take(Run run, RunResult result) {
         for (BenchmarkResult fork : result.getBenchmarkResults())
             for (IterationResult iteration : fork.getIterationResults()) {
-                if (!run.operation().equals("openLoop") && !run.operation().equals("load")) {
+                if (run.isTimedByJmh()) {
                     Result<?> primary = iteration.getPrimaryResult();
                     Statistics statistics = primary.getStatistics();
                     String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
@@ -539,9 +544,7 @@ public final class Bench implements Callable<Integer> {
     private void takeSecondary(Run run, String name, Result<?> result) {
         if (name.contains("gc.alloc.rate.norm")) {
             // Of the benchmark's own process, which only there is the engine's.
-            if (!run.level().isRemote()
-                    && !run.operation().equals("openLoop")
-                    && !run.operation().equals("load"))
+            if (!run.level().isRemote() && run.isTimedByJmh())
                 add(run, "allocated", "B/op", result.getScore());
         } else if (!name.contains("gc.") && !name.matches("(.*:)?p[01]\\.\\d+"))
             add(run, name, result.getScoreUnit(), result.getScore());

@@ -116,20 +116,7 @@ final class Chart {
         double bottom = Math.floor(Math.log10(least));
         double top = Math.ceil(Math.log10(Math.max(most, least * 1.1)));
         StringBuilder svg = new StringBuilder(head(title, HEIGHT));
-        for (double decade = bottom; decade <= top; decade++) {
-            double y = y(Math.pow(10, decade), bottom, top);
-            svg.append(
-                    String.format(
-                            Locale.ROOT,
-                            "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\""
-                                    + " text-anchor=\"end\">%s</text>",
-                            LEFT,
-                            y,
-                            WIDTH,
-                            LEFT - 5,
-                            y + 4,
-                            time(Math.pow(10, decade))));
-        }
+        decades(svg, bottom, top);
         for (int i = 0; i < PERCENTILES.length; i++) {
             double x = x(PERCENTILES[i]);
             svg.append(
@@ -182,20 +169,7 @@ final class Chart {
         double top = Math.ceil(Math.log10(Math.max(most, least * 1.1)));
         double seconds = Math.max(line.seconds(), 1e-3);
         StringBuilder svg = new StringBuilder(head("slowest request over time: " + engine, HEIGHT));
-        for (double decade = bottom; decade <= top; decade++) {
-            double y = y(Math.pow(10, decade), bottom, top);
-            svg.append(
-                    String.format(
-                            Locale.ROOT,
-                            "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\""
-                                    + " text-anchor=\"end\">%s</text>",
-                            LEFT,
-                            y,
-                            WIDTH,
-                            LEFT - 5,
-                            y + 4,
-                            time(Math.pow(10, decade))));
-        }
+        decades(svg, bottom, top);
         StringBuilder path = new StringBuilder();
         for (int i = 0; i < line.slowest().size(); i++) {
             double micros = line.slowest().get(i);
@@ -239,6 +213,24 @@ final class Chart {
                         HEIGHT - BOTTOM + 16,
                         number(seconds)));
         return svg + "</svg>";
+    }
+
+    /** A line and its time for each power of ten. */
+    private static void decades(StringBuilder svg, double bottom, double top) {
+        for (double decade = bottom; decade <= top; decade++) {
+            double y = y(Math.pow(10, decade), bottom, top);
+            svg.append(
+                    String.format(
+                            Locale.ROOT,
+                            "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\""
+                                    + " text-anchor=\"end\">%s</text>",
+                            LEFT,
+                            y,
+                            WIDTH,
+                            LEFT - 5,
+                            y + 4,
+                            time(Math.pow(10, decade))));
+        }
     }
 
     private static double x(double percentile) {

@@ -22,7 +22,7 @@ final class Maintenance implements AutoCloseable {
 
     private final Supplier<Iterable<RocksStore>> stores;
     private final CompactionThrottle throttle;
-    private final Set<RocksStore> queued = ConcurrentHashMap.newKeySet();
+    private final Set<RocksStore> purgesQueued = ConcurrentHashMap.newKeySet();
     private final ScheduledExecutorService ticker =
             Executors.newSingleThreadScheduledExecutor(named("petra-tick"));
     private final ExecutorService purger = Executors.newSingleThreadExecutor(named("petra-purge"));
@@ -55,33 +55,34 @@ final class Maintenance implements AutoCloseable {
         throttle.written(written);
         for (RocksStore store : stores.get()) {
             try {
-                if (store.tick() && queued.add(store)) purger.execute(() -> purge(store));
-                if (store.isWindowsDue() && windowsQueued.add(store))
-                    windows.execute(() -> compactWindows(store));
+                if (store.tick())
+                    queue(store, purger, purgesQueued, "Purging", store::purgeInBackground);
+                if (store.isWindowsDue())
+                    queue(store, windows, windowsQueued, "Compacting", store::compactWindows);
             } catch (RuntimeException | Error e) {
                 logger.error("Maintenance of {} failed", store.name(), e);
             }
         }
     }
 
-    private void purge(RocksStore store) {
-        try {
-            store.purgeInBackground();
-        } catch (RuntimeException | Error e) {
-            logger.error("Purging {} failed; it will be tried again", store.name(), e);
-        } finally {
-            queued.remove(store);
-        }
-    }
-
-    private void compactWindows(RocksStore store) {
-        try {
-            store.compactWindows();
-        } catch (RuntimeException | Error e) {
-            logger.error("Compacting {} failed; it will be tried again", store.name(), e);
-        } finally {
-            windowsQueued.remove(store);
-        }
+    /** Once for each store at a time. */
+    private static void queue(
+            RocksStore store,
+            ExecutorService on,
+            Set<RocksStore> queued,
+            String what,
+            Runnable work) {
+        if (!queued.add(store)) return;
+        on.execute(
+                () -> {
+                    try {
+                        work.run();
+                    } catch (RuntimeException | Error e) {
+                        logger.error("{} {} failed; it will be tried again", what, store.name(), e);
+                    } finally {
+                        queued.remove(store);
+                    }
+                });
     }
 
     /** Begins nothing any more; a purge under way ends when its store closes. */
