@@ -13,7 +13,8 @@ import org.rocksdb.RocksDBException;
 final class Figures {
     private Figures() {}
 
-    static Map<String, Long> of(Database database, Reconciler reconciler) throws RocksDBException {
+    static Map<String, Long> of(Database database, Reconciler reconciler, ReadSamples samples)
+            throws RocksDBException {
         Map<String, Long> figures = new LinkedHashMap<>();
         ColumnFamilyMetaData files = database.db.getColumnFamilyMetaData(database.data);
         for (LevelMetaData level : files.levels()) {
@@ -34,6 +35,7 @@ final class Figures {
         figures.put("large_files", large(database, "num-blob-files"));
         figures.put("large_bytes", large(database, "total-blob-file-size"));
         figures.put("large_garbage_bytes", large(database, "live-blob-file-garbage-size"));
+        samples.putInto(figures);
         figures.put("merges", reconciler.merges());
         figures.put("malformed", reconciler.malformed());
         figures.put("purged", reconciler.purged());

@@ -50,6 +50,7 @@ final class PartitionReader {
         private static final int KEEP = 1 << 20;
 
         final ByteSink key = new ByteSink();
+        final ReadSamples.Counters counters = new ReadSamples.Counters();
         ByteBuffer value = ByteBuffer.allocateDirect(INITIAL);
 
         void trim() {
@@ -59,11 +60,26 @@ final class PartitionReader {
 
     @Nullable UnfilteredRowIterator read(
             DecoratedKey key, Slices slices, ColumnFilter filter, boolean reversed) {
+        Scratch scratch = SCRATCH.get();
+        if (!scratch.counters.begin(store.database().db))
+            return read(key, slices, filter, reversed, scratch);
+        try {
+            return read(key, slices, filter, reversed, scratch);
+        } finally {
+            store.samples().add(scratch.counters);
+        }
+    }
+
+    private @Nullable UnfilteredRowIterator read(
+            DecoratedKey key,
+            Slices slices,
+            ColumnFilter filter,
+            boolean reversed,
+            Scratch scratch) {
         ReadContext context = new ReadContext(store, filter);
         if (!context.wantsStatics()) {
             Clustering<?> one = onlyRow(slices, context);
             if (one != null) {
-                Scratch scratch = SCRATCH.get();
                 try {
                     OneRow found = get(key, one, context, scratch);
                     if (found.alone) return found.iterator(key, context, reversed);

@@ -97,6 +97,7 @@ final class RocksStore implements TableStore {
     private final LongAdder writes = new LongAdder();
     private final LongAdder bytesWritten = new LongAdder();
     private final LongAdder reads = new LongAdder();
+    private final ReadSamples samples = new ReadSamples();
     private final SyncState unsynced = new SyncState();
 
     /** Of the ticking thread. */
@@ -939,7 +940,11 @@ final class RocksStore implements TableStore {
 
     @Override
     public Map<String, Long> figures() {
-        return measure(database -> Figures.of(database, reconciler));
+        return measure(database -> Figures.of(database, reconciler, samples));
+    }
+
+    ReadSamples samples() {
+        return samples;
     }
 
     private static long property(Database database, String name) throws RocksDBException {

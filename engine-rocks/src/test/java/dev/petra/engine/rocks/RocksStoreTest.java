@@ -22,9 +22,11 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
@@ -114,6 +116,47 @@ class RocksStoreTest {
                         .filter(i -> few.contains(key(TABLE, "k" + i).getToken()))
                         .count();
         assertThat(store.estimate(few).partitions()).isEqualTo(exact);
+    }
+
+    /** Of two tables that one thread reads in turn, each has its own. */
+    @Test
+    void readsAreSampledForEachTable() {
+        TableMetadata table =
+                TableMetadata.builder("ks", "points")
+                        .addPartitionKeyColumn("k", UTF8Type.instance)
+                        .addRegularColumn("v", UTF8Type.instance)
+                        .build();
+        RocksStore full = open(engine, store(), table);
+        RocksStore empty = open(engine, directory.resolve("empty"), table);
+        assertThat(full.figures())
+                .containsEntry("sampled_reads", 0L)
+                .doesNotContainKey("block_cache_hit_percent");
+        for (int i = 0; i < 1_000; i++) {
+            var update = update(table, "k" + i);
+            update.row().add("v", "value " + i);
+            full.write(update.build());
+        }
+        full.flush();
+        full.compact(List.of());
+        for (int i = 0; i < 200 * ReadSamples.ONE_IN; i++) {
+            DecoratedKey key = key(table, (i % 4 == 0 ? "k" : "absent") + i % 1_000);
+            for (RocksStore store : List.of(full, empty)) {
+                UnfilteredRowIterator rows =
+                        store.read(key, Slices.ALL, ColumnFilter.all(table), false);
+                if (rows != null) rows.close();
+            }
+        }
+        Map<String, Long> figures = full.figures();
+        assertThat(figures.get("sampled_reads")).isBetween(100L, 400L);
+        assertThat(figures.get("sampled_filter_negatives"))
+                .isBetween(figures.get("sampled_reads") / 2, figures.get("sampled_reads"));
+        assertThat(figures.get("filter_negative_percent")).isBetween(50L, 95L);
+        assertThat(figures.get("sampled_block_cache_hits")).isPositive();
+        assertThat(figures.get("block_cache_hit_percent")).isGreaterThan(50L);
+        assertThat(empty.figures().get("sampled_reads")).isBetween(100L, 400L);
+        assertThat(empty.figures())
+                .containsEntry("sampled_block_cache_hits", 0L)
+                .containsEntry("sampled_filter_positives", 0L);
     }
 
     @Test
