@@ -16,6 +16,10 @@ import org.rocksdb.RocksDBException;
  *     expires nor is a deletion, {@link Long#MIN_VALUE} if nothing is in it
  */
 record FileExtent(long lowest, long highest, long end) {
+    /** Of a file with something unreadable, which may be as old as anything and stays. */
+    static final FileExtent UNKNOWN =
+            new FileExtent(Long.MIN_VALUE, Long.MIN_VALUE, Long.MAX_VALUE);
+
     private static final int AT_ONCE = 1 << 14;
 
     /** Whether all of it expired, or was deleted, before a time. */

@@ -286,7 +286,8 @@ final class TimeWindows {
             if (extents.containsKey(name)) continue;
             FileExtent extent = read(database, name);
             if (extent == null) return false;
-            store.catalog().setExtent(name, extent);
+            // What is unknown is looked at again after a start.
+            if (!extent.equals(FileExtent.UNKNOWN)) store.catalog().setExtent(name, extent);
             extents.put(name, extent);
         }
         return true;
@@ -301,6 +302,16 @@ final class TimeWindows {
                 it.seekToFirst();
                 return FileExtent.of(it, database::isClosing);
             }
+        } catch (MalformedFragment e) {
+            logger.error(
+                    "File {} of {} in {} has a malformed entry. No file of the table is let go as"
+                        + " expired while that one is there: restore the table from a snapshot, or"
+                        + " rebuild the node from the others.",
+                    name,
+                    store.name(),
+                    store.directory(),
+                    e);
+            return FileExtent.UNKNOWN;
         } catch (RocksDBException e) {
             if (areThere(database, List.of(name))) throw e;
             return null;

@@ -292,6 +292,43 @@ class TimeWindowsTest {
         assertThat(files()).isEmpty();
     }
 
+    /** What cannot be read may be as old as anything: it and all that has expired stays. */
+    @Test
+    void aMalformedEntryKeepsItsFileAndEndsNothingElse() throws RocksDBException {
+        open();
+        live("bad", 1, 1);
+        byte[] key;
+        try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+            it.seekToFirst();
+            key = it.key();
+        }
+        store.database().db.put(store.database().data, key, new byte[] {4, -1});
+        store.flush();
+        expired("k", 1, MINUTE);
+        store.flush();
+        for (int file = 0; file < 3; file++) {
+            live("k", 10 + file, (2 + file / 2) * MINUTE + file);
+            store.flush();
+        }
+        for (int time = 0; time < 2; time++) {
+            store.compactWindows();
+            // The unreadable, the expired, one for the window that is over, and the newest.
+            assertThat(files()).hasSize(4);
+            assertThat(read("k")).contains("live 10", "live 11", "live 12");
+            assertThat(entries()).isEqualTo(5);
+            assertThat(store.catalog().extents())
+                    .hasSize(3)
+                    .doesNotContainValue(FileExtent.UNKNOWN);
+            store.close();
+            open();
+        }
+        // Deleted without being read.
+        store.database().db.delete(store.database().data, key);
+        store.compact(List.of());
+        store.compactWindows();
+        assertThat(read("k")).contains("live 10").doesNotContain("expired 1");
+    }
+
     @Test
     void whatWasDeletedWithinItsGraceStays() {
         open();
