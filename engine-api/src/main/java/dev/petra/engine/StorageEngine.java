@@ -29,6 +29,24 @@ public interface StorageEngine extends AutoCloseable {
     TableStore openStore(StoreSpec spec);
 
     /**
+     * Makes a store of the data of another that is not open: of another node's, another table's, or
+     * none that a node ever opened. The source is only read; files are linked where the file system
+     * lets, so that it is soon done and takes no room.
+     *
+     * @param source directory of a store that was closed, or a checkpoint
+     * @param spec what the copy is; its directory does not exist, its parent does. The caller knows
+     *     that the tables have the same primary key and types
+     * @throws CorruptStoreException if there is no store in the source, or one of another
+     *     partitioner or a newer format
+     * @throws org.apache.cassandra.io.FSWriteError if it cannot be copied; what there is of the
+     *     copy is left for {@link #deleteStore}
+     * @throws UnsupportedOperationException if this engine cannot
+     */
+    default void copyStore(Path source, StoreSpec spec) {
+        throw new UnsupportedOperationException("Engine " + name() + " does not copy stores.");
+    }
+
+    /**
      * Whether this version could read a store, as far as its directory's format says; it is not
      * opened, and what else may be wrong with it is found when it is. A directory without a store
      * is success.

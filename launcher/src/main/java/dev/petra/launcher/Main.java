@@ -7,6 +7,7 @@ import java.io.FileOutputStream;
 import java.io.OutputStreamWriter;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.logging.LogManager;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -45,10 +46,12 @@ public final class Main implements Runnable {
     /** The whole command, on other outputs than this process's if need be. */
     static CommandLine commandLine(PrintWriter out, PrintWriter err) {
         CommandLine line = new CommandLine(new Main());
-        line.addSubcommand(
-                new CommandLine(new NodetoolCommand())
-                        .setStopAtPositional(true)
-                        .setUnmatchedOptionsArePositionalParams(true));
+        // What they run has options of its own.
+        for (Object runs : List.of(new NodetoolCommand(), new LoadCommand()))
+            line.addSubcommand(
+                    new CommandLine(runs)
+                            .setStopAtPositional(true)
+                            .setUnmatchedOptionsArePositionalParams(true));
         mixin(line);
         line.getSubcommands().values().forEach(Main::mixin);
         line.setOut(out);

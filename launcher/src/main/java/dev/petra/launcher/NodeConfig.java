@@ -23,6 +23,8 @@ public final class NodeConfig {
     public static final List<String> FAST_RING =
             List.of(
                     "-Dcassandra.ring_delay_ms=3000",
+                    // Who takes another's place waits for as long.
+                    "-Dcassandra.broadcast_interval_ms=6000",
                     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
                     "-Dcassandra.shutdown_announce_in_ms=200",
                     "-Dcassandra.gossip_quarantine_delay_ms=3000");

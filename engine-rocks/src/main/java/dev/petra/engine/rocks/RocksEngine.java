@@ -107,6 +107,13 @@ final class RocksEngine implements StorageEngine {
     }
 
     @Override
+    public void copyStore(Path source, StoreSpec spec) {
+        if (stores.containsKey(normalized(source)))
+            throw new IllegalStateException("The store in " + source + " is open.");
+        new StoreFile(spec).copyFrom(source);
+    }
+
+    @Override
     public void checkFormat(Path directory) {
         StoreFile.checkFormat(directory);
     }

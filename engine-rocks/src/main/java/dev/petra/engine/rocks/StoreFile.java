@@ -8,6 +8,7 @@ import java.io.StringReader;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -19,12 +20,16 @@ import java.util.Properties;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The file {@value #NAME} in a store's directory: format version and identity as text, so that they
  * are checked before RocksDB touches anything, and so that a person can read whose directory it is.
  */
 final class StoreFile {
+    private static final Logger logger = LoggerFactory.getLogger(StoreFile.class);
+
     static final String NAME = "PETRA";
 
     /** A directory for parts of streams, worthless once the process has ended. */
@@ -40,6 +45,7 @@ final class StoreFile {
 
     private static final String TEMPORARY = NAME + ".tmp";
 
+    private static final String PARTITIONER = "partitioner";
     private static final String CREATING = "creating";
     private static final String READY = "ready";
 
@@ -99,6 +105,46 @@ final class StoreFile {
         writeAtomically(target, Files.readString(directory.resolve(NAME)));
     }
 
+    /**
+     * Makes this directory a store with another's data.
+     *
+     * @throws CorruptStoreException if there is no store that this table could read; nothing was
+     *     written
+     */
+    void copyFrom(Path source) {
+        Path file = source.resolve(NAME);
+        if (!Files.exists(file))
+            throw new CorruptStoreException(
+                    source + " is no store of this engine: it has no file " + NAME + ".");
+        Properties found = read(file);
+        checkFormat(found, file);
+        check(found, file, PARTITIONER);
+        if (!READY.equals(found.getProperty("state")))
+            throw new CorruptStoreException(source + " was never completed, there is no data.");
+        try (var files = Files.newDirectoryStream(source)) {
+            Files.createDirectory(directory);
+            for (Path each : files) if (Files.isRegularFile(each)) copyInto(each);
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory);
+        }
+        write(READY);
+    }
+
+    /** Files of data never change, so that both may have them. */
+    private void copyInto(Path file) throws IOException {
+        String name = String.valueOf(file.getFileName());
+        if (name.equals(NAME) || name.equals("LOCK") || name.startsWith("LOG")) return;
+        if (name.endsWith(".sst") || name.endsWith(".blob")) {
+            try {
+                Files.createLink(directory.resolve(name), file);
+                return;
+            } catch (UnsupportedOperationException | FileSystemException e) {
+                logger.debug("{} is copied, since it cannot be linked", file, e);
+            }
+        }
+        Files.copy(file, directory.resolve(name));
+    }
+
     /** Also if all that is there is the first step of a creation that a crash ended. */
     private boolean isEmpty() throws IOException {
         try (var files = Files.list(directory)) {
@@ -149,23 +195,26 @@ final class StoreFile {
 
     private void check(Properties found, Path file) {
         checkFormat(found, file);
-        for (Map.Entry<String, String> wanted : identity().entrySet()) {
-            String is = found.getProperty(wanted.getKey(), "none");
-            if (!is.equals(wanted.getValue()))
-                throw new CorruptStoreException(
-                        directory
-                                + " is not the store of "
-                                + spec.displayName()
-                                + ": "
-                                + file
-                                + " says "
-                                + wanted.getKey()
-                                + " "
-                                + is
-                                + " where "
-                                + wanted.getValue()
-                                + " belongs. Move the directory back to where it came from.");
-        }
+        for (String key : identity().keySet()) check(found, file, key);
+    }
+
+    private void check(Properties found, Path file, String key) {
+        String is = found.getProperty(key, "none");
+        String wanted = identity().get(key);
+        if (!is.equals(wanted))
+            throw new CorruptStoreException(
+                    file.getParent()
+                            + " is not the store of "
+                            + spec.displayName()
+                            + ": "
+                            + file
+                            + " says "
+                            + key
+                            + " "
+                            + is
+                            + " where "
+                            + wanted
+                            + " belongs. Move the directory back to where it came from.");
     }
 
     /** What must agree. Keyspace and table name are told by the id, and may be renamed. */
@@ -175,7 +224,7 @@ final class StoreFile {
         identity.put("table_id", spec.metadata().id.toString());
         identity.put("column_family", spec.columnFamily());
         identity.put("generation", Long.toString(spec.generation()));
-        identity.put("partitioner", partitioner.getClass().getName());
+        identity.put(PARTITIONER, partitioner.getClass().getName());
         return identity;
     }
 

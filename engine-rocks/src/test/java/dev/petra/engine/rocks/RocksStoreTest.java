@@ -10,6 +10,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.RangeEstimate;
+import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WalSync;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -116,6 +117,48 @@ class RocksStoreTest {
                         .filter(i -> few.contains(key(TABLE, "k" + i).getToken()))
                         .count();
         assertThat(store.estimate(few).partitions()).isEqualTo(exact);
+    }
+
+    @Test
+    void aCopyIsAStoreOfItsOwn() throws IOException {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 10);
+        store.flush();
+        // In the log only.
+        fill(store, 20);
+        TableMetadata other = TABLE.unbuild().id(TableId.generate()).build();
+        StoreSpec copy = Tables.spec(directory.resolve("copy"), other);
+        assertThatThrownBy(() -> engine.copyStore(store(), copy))
+                .isInstanceOf(IllegalStateException.class);
+        store.close();
+        engine.copyStore(store(), copy);
+        try (RocksStore copied = (RocksStore) engine.openStore(copy)) {
+            assertThat(read(copied, "k3")).contains("value 3", "value 13");
+            var update = update(other, "k3").timestamp(2_000_000);
+            update.row(3).add("v", "changed");
+            copied.write(update.build());
+            copied.compact(List.of());
+            assertThat(read(copied, "k3")).contains("changed");
+        }
+        RocksStore again = open(engine, store(), TABLE);
+        assertThat(read(again, "k3")).contains("value 3", "value 13").doesNotContain("changed");
+        again.close();
+
+        StoreSpec third = Tables.spec(directory.resolve("third"), other);
+        assertThatThrownBy(() -> engine.copyStore(directory, third))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("is no store of this engine");
+        Path file = store().resolve(StoreFile.NAME);
+        String text = Files.readString(file);
+        Files.writeString(file, text.replace("Murmur3", "Random"));
+        assertThatThrownBy(() -> engine.copyStore(store(), third))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("says partitioner");
+        Files.writeString(file, text.replace("ready", "creating"));
+        assertThatThrownBy(() -> engine.copyStore(store(), third))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("never completed");
+        assertThat(third.directory()).doesNotExist();
     }
 
     /** Of two tables that one thread reads in turn, each has its own. */

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+
+/** What two tables must have in common for one to take the stored data of the other. */
+final class Shape {
+    private Shape() {}
+
+    /**
+     * In what a table's data does not fit into another; names of keyspace, table and primary-key
+     * columns do not matter.
+     *
+     * @return a sentence for each difference
+     */
+    static List<String> difference(TableMetadata from, TableMetadata to) {
+        List<String> found = new ArrayList<>();
+        if (!types(from.partitionKeyColumns()).equals(types(to.partitionKeyColumns())))
+            found.add(
+                    "the partition key is %s, not %s"
+                            .formatted(
+                                    types(from.partitionKeyColumns()),
+                                    types(to.partitionKeyColumns())));
+        if (!types(from.clusteringColumns()).equals(types(to.clusteringColumns())))
+            found.add(
+                    "the clustering is %s, not %s"
+                            .formatted(
+                                    types(from.clusteringColumns()),
+                                    types(to.clusteringColumns())));
+        for (ColumnMetadata column : from.regularAndStaticColumns()) {
+            ColumnMetadata there = to.getColumn(column.name);
+            if (there == null) found.add("there is no column " + column.name);
+            else if (there.kind != column.kind || !Objects.equals(type(there), type(column)))
+                found.add(
+                        "column %s is %s %s, not %s %s"
+                                .formatted(
+                                        column.name,
+                                        column.kind,
+                                        type(column),
+                                        there.kind,
+                                        type(there)));
+        }
+        return found;
+    }
+
+    private static List<String> types(Iterable<ColumnMetadata> columns) {
+        List<String> types = new ArrayList<>();
+        columns.forEach(
+                column ->
+                        types.add(
+                                type(column)
+                                        + (column.clusteringOrder()
+                                                        == ColumnMetadata.ClusteringOrder.DESC
+                                                ? " DESC"
+                                                : "")));
+        return types;
+    }
+
+    /** Types of the user as what they are made of: their keyspace is another, perhaps. */
+    private static String type(ColumnMetadata column) {
+        return column.type.unwrap().expandUserTypes().asCQL3Type().toString();
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.File;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Parameters;
+
+/** {@code petra load}: data that was written without a node, or a snapshot's, into a cluster. */
+@Command(
+        name = "load",
+        description = {
+            "Loads what a StoreWriter wrote, or a snapshot of a table in the engine, into the nodes"
+                + " that own it. Takes the options of Cassandra's sstableloader and a directory:",
+            "petra load --nodes 127.0.0.1 <table dir>/snapshots/<tag>"
+        })
+final class LoadCommand implements Callable<Integer> {
+    private static final String MAIN = "dev.petra.cassandra.StoreLoader";
+
+    @Parameters(
+            paramLabel = "ARG",
+            description =
+                    "Options of sstableloader (--nodes, --port, --username, --password,"
+                            + " --target-keyspace, --target-table, --conf-path and so on), and the"
+                            + " directory.")
+    private List<String> arguments = new ArrayList<>();
+
+    @Override
+    public Integer call() {
+        return Processes.runInherited(
+                "load", command(Distribution.fromSystemProperty(), arguments));
+    }
+
+    private static List<String> command(Distribution distribution, List<String> arguments) {
+        distribution.check();
+        List<String> command = new ArrayList<>();
+        command.add(NodeProcess.java());
+        // Most of the work is native, and often soon done.
+        command.addAll(List.of("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
+        command.addAll(JvmOptions.access());
+        command.add("-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml");
+        command.add("-Dio.netty.tryReflectionSetAccessible=true");
+        command.add("-cp");
+        command.add(
+                distribution.plugin()
+                        + File.pathSeparator
+                        + distribution.home().resolve("lib/cassandra/*"));
+        command.add(MAIN);
+        command.addAll(arguments);
+        return command;
+    }
+}
