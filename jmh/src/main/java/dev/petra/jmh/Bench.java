@@ -128,7 +128,7 @@ public final class Bench implements Callable<Integer> {
             split = ",",
             description =
                     "read, write, mixed, openLoop, scan; what suits the workload if not given."
-                            + " The workload load has but one.")
+                            + " The workloads load and stream have but one each.")
     private List<String> operations = List.of();
 
     @Option(names = "--rounds", description = "How often the engines take turns.")
@@ -183,7 +183,12 @@ public final class Bench implements Callable<Integer> {
 
         /** Whether what JMH says of an operation is of one request. */
         boolean isTimedByJmh() {
-            return !operation.equals("openLoop") && !operation.equals("load");
+            return !operation.equals("openLoop") && !isOnce();
+        }
+
+        /** Whether it changes what there is, so that each round begins with nothing. */
+        boolean isOnce() {
+            return operation.equals("load") || operation.equals("bootstrap");
         }
 
         String name() {
@@ -349,6 +354,8 @@ public final class Bench implements Callable<Integer> {
 
     private List<String> operations(String workload, String level) {
         if (workload.equals("load")) return List.of("load");
+        if (workload.equals("stream"))
+            return level.equals("client") ? List.of("bootstrap") : List.of();
         if (!operations.isEmpty())
             return operations.stream()
                     .map(
@@ -397,7 +404,7 @@ public final class Bench implements Callable<Integer> {
     private void measure(Run run, Path work) throws RunnerException {
         Path directory = directory(run, work);
         // What an earlier round loaded.
-        if (run.operation().equals("load")) {
+        if (run.isOnce()) {
             deleteContainers(List.of(run), work);
             if (Files.exists(directory)) delete(directory);
         }
@@ -432,7 +439,8 @@ public final class Bench implements Callable<Integer> {
                         .verbosity(VerboseMode.NORMAL)
                         .output(out.resolve("logs").resolve(run.name() + ".log").toString());
         switch (run.operation()) {
-            case "openLoop", "load" -> options.warmupIterations(0).measurementIterations(1);
+            case "openLoop", "load", "bootstrap" ->
+                    options.warmupIterations(0).measurementIterations(1);
             case "scan" -> options.warmupIterations(1).measurementIterations(3);
             default ->
                     options.warmupIterations(run.workload().equals("leveled") ? 0 : 2)

@@ -7,9 +7,12 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** Configures the nodes of a comparison: alike in everything but what is compared. */
 final class Nodes {
@@ -28,6 +31,12 @@ final class Nodes {
 
     private static final List<String> ZGC = List.of("-XX:-UseG1GC", "-XX:+UseZGC");
 
+    /** What a stream can do is asked, not what it may. */
+    private static final Map<String, Object> UNTHROTTLED =
+            Map.of(
+                    "stream_throughput_outbound", "0MiB/s",
+                    "entire_sstable_stream_throughput_outbound", "0MiB/s");
+
     private Nodes() {}
 
     /**
@@ -37,6 +46,37 @@ final class Nodes {
      * @param nativeMiB memory beside the heap
      */
     static NodeProcess node(Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+        return new NodeProcess(config(directory, engine, gc, heapMiB, nativeMiB).build());
+    }
+
+    /** One like another that runs, which joins that when it is started. */
+    static NodeProcess joining(
+            NodeProcess seed,
+            Path directory,
+            Engine engine,
+            String gc,
+            int heapMiB,
+            int nativeMiB) {
+        return new NodeProcess(
+                config(directory, engine, gc, heapMiB, nativeMiB)
+                        .seeds(List.of(seed.address() + ":" + storagePort(seed)))
+                        .build());
+    }
+
+    private static int storagePort(NodeProcess node) {
+        try {
+            Matcher port =
+                    Pattern.compile("(?m)^storage_port: (\\d+)")
+                            .matcher(Files.readString(node.directory().yaml()));
+            if (!port.find()) throw new IllegalStateException("no storage_port");
+            return Integer.parseInt(port.group(1));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static NodeConfig.Builder config(
+            Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
         NodeConfig.Builder config =
                 NodeConfig.builder(directory)
                         .nativePort(freePort())
@@ -47,11 +87,12 @@ final class Nodes {
                         .fastRing()
                         .agent(engine == Engine.ROCKS)
                         .yaml(engine.yaml(nativeMiB))
+                        .yaml(UNTHROTTLED)
                         .jvmOptions(collector(gc).toArray(String[]::new))
                         .jvmOptions(Probe.option(directory));
         if (engine == Engine.ROCKS)
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
-        return new NodeProcess(config.build());
+        return config;
     }
 
     /** The JVM options of a collector. */

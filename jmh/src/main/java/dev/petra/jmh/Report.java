@@ -62,6 +62,10 @@ final class Report {
                 "load",
                 "every row once into an empty table, and how long compaction goes on afterwards");
         meanings.put(
+                "bootstrap",
+                "a second node joins and takes half of the rows, while they are read at a fixed"
+                        + " rate; streams are not throttled");
+        meanings.put(
                 "bare", "RocksDB without an engine around it: what one built on it can do at most");
         return meanings;
     }

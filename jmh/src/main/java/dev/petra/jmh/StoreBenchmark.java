@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.HdrHistogram.Histogram;
+import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
 import org.openjdk.jmh.annotations.Mode;
@@ -92,6 +95,9 @@ public class StoreBenchmark {
     @SuppressWarnings("NullAway.Init")
     private Access access;
 
+    /** At the level CLIENT. */
+    private @Nullable NodeProcess node;
+
     /** Of one thread. */
     @State(Scope.Thread)
     public static class Client {
@@ -119,12 +125,10 @@ public class StoreBenchmark {
                                     ? new BareAccess(work, memory)
                                     : new SpiAccess(which, work, memory);
                     case LOCAL -> new LocalAccess(which, work);
-                    case CLIENT ->
-                            new ClientAccess(
-                                    which,
-                                    work,
-                                    ProcessTarget.start(
-                                            Nodes.node(root, which, gc, heap, memory), root));
+                    case CLIENT -> {
+                        node = Nodes.node(root, which, gc, heap, memory);
+                        yield new ClientAccess(which, work, ProcessTarget.start(node, root));
+                    }
                     case CLUSTER ->
                             new ClientAccess(
                                     which,
@@ -203,6 +207,19 @@ public class StoreBenchmark {
         if (!level.equals(Access.Level.CLUSTER.name()))
             StallProfiler.add(
                     "on disk", (double) Quiet.dataBytes(Path.of(directory)) / work.rows(), "B/row");
+    }
+
+    /** Another node joins. The time that JMH reports is of no meaning. */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public void bootstrap() {
+        NodeProcess seed = Objects.requireNonNull(node, "at the level CLIENT only");
+        Path seedDirectory = Path.of(directory);
+        Path joining = seedDirectory.resolve("newcomer");
+        new Bootstrap(access, work, seed, seedDirectory)
+                .measure(
+                        Nodes.joining(seed, joining, Engine.of(engine), gc, heap, memory), joining);
     }
 
     /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */

@@ -52,6 +52,7 @@ abstract sealed class Workload {
     static Workload of(String name, double scale) {
         return switch (name) {
             case "emp" -> new Emp(name, scaled(40_000, scale));
+            case "stream" -> new Emp(name, scaled(400_000, scale));
             case "load" -> new Load(name, scaled(40_000, scale));
             case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
             case "kv" -> new Kv(name, scaled(200_000, scale));
@@ -70,6 +71,7 @@ abstract sealed class Workload {
         return List.of(
                 "emp",
                 "load",
+                "stream",
                 "keyvalue",
                 "kv",
                 "tabular",

@@ -37,7 +37,7 @@ class BenchIT {
 
     private Results results(String level, String operations, String engines, String... more)
             throws IOException, InterruptedException {
-        Path out = directory.resolve(level);
+        Path out = Files.createTempDirectory(directory, level).resolve("out");
         List<String> arguments =
                 new ArrayList<>(
                         List.of(
@@ -108,6 +108,18 @@ class BenchIT {
         assertThat(median(results, "rocks", "load", "time to quiet")).isNotNegative();
         assertThat(median(results, "rocks", "load", "written until quiet")).isPositive();
         assertThat(median(results, "rocks", "load", "on disk")).isPositive();
+    }
+
+    @Test
+    void aNodeJoinsUnderReads() throws IOException, InterruptedException {
+        Results results = results("client", "mixed", "rocks", "--workload=stream");
+        assertThat(median(results, "rocks", "bootstrap", "received")).isPositive();
+        assertThat(median(results, "rocks", "bootstrap", "cpu of both nodes until quiet"))
+                .isPositive();
+        assertThat(median(results, "rocks", "bootstrap", "written by the newcomer until quiet"))
+                .isPositive();
+        assertThat(median(results, "rocks", "bootstrap", "read before P99")).isPositive();
+        assertThat(median(results, "rocks", "bootstrap", "read meanwhile P99")).isPositive();
     }
 
     @Test
