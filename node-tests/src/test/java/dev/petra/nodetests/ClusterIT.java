@@ -40,7 +40,11 @@ class ClusterIT {
     private TestNode seed() {
         return TestNode.start(
                 first,
-                options -> options.yaml(TestNode.mixed(true)).storagePort(seedPort).numTokens(4));
+                options ->
+                        options.yaml(TestNode.mixed(true))
+                                .storagePort(seedPort)
+                                .numTokens(4)
+                                .jvmOptions(TestNode.VERIFIED));
     }
 
     private TestNode other(boolean hasTheEngine) {

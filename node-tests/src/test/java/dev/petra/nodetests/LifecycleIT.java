@@ -38,7 +38,10 @@ class LifecycleIT {
 
     @BeforeAll
     static void start() {
-        node = TestNode.start(directory, options -> options.storagePort(STORAGE_PORT));
+        node =
+                TestNode.start(
+                        directory,
+                        options -> options.storagePort(STORAGE_PORT).jvmOptions(TestNode.VERIFIED));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }

@@ -53,6 +53,7 @@ class OperationsIT {
                 config ->
                         config.yaml(Map.of("disk_failure_policy", "stop_paranoid"))
                                 .jvmOptions(
+                                        TestNode.VERIFIED,
                                         "-Dcassandra.snapshot.min_allowed_ttl_seconds=1",
                                         "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1"));
     }

@@ -32,6 +32,9 @@ final class TestNode implements AutoCloseable {
     private static final AtomicInteger NEXT_PORT =
             new AtomicInteger(16_000 + 4_000 * Integer.getInteger("petra.fork", 1));
 
+    /** The JVM option for a node whose classes are verified as they are by default. */
+    static final String VERIFIED = "-XX:+BytecodeVerificationRemote";
+
     private final NodeProcess process;
 
     private TestNode(NodeConfig config) {
@@ -58,6 +61,9 @@ final class TestNode implements AutoCloseable {
                         .fastRing()
                         // Lives for seconds: the better compiler would take half of all its work.
                         .jvmOptions("-XX:TieredStopAtLevel=1")
+                        // A quarter of a start. Who tests what the agent weaves has it VERIFIED.
+                        .jvmOptions(
+                                "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
                         // Two classes and their nodes share a machine: slow is no failure.
                         .yaml(
                                 Map.of(
