@@ -11,12 +11,17 @@ import com.datastax.driver.core.SimpleStatement;
 import com.datastax.driver.core.exceptions.DriverException;
 import com.datastax.driver.core.exceptions.InvalidQueryException;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.config.EncryptionOptions;
 import org.apache.cassandra.schema.CompressionParams;
+import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
 import org.apache.cassandra.security.SSLFactory;
@@ -83,10 +88,23 @@ final class LoadClient extends NativeSSTableLoaderClient {
             for (Host host : cluster.getMetadata().getAllHosts())
                 if (!hasInEngine(session, host, table)) without.add(address(host));
             return new Target(
-                    table.unbuild().params(params).build(),
+                    table.unbuild().params(params).droppedColumns(inMicros(table)).build(),
                     types(session, table.keyspace),
                     without);
         }
+    }
+
+    /** {@link #init} takes the milliseconds of the schema's tables for them. */
+    private static Map<ByteBuffer, DroppedColumn> inMicros(TableMetadata table) {
+        Map<ByteBuffer, DroppedColumn> dropped = new HashMap<>();
+        table.droppedColumns.forEach(
+                (name, column) ->
+                        dropped.put(
+                                name,
+                                new DroppedColumn(
+                                        column.column,
+                                        TimeUnit.MILLISECONDS.toMicros(column.droppedTime))));
+        return dropped;
     }
 
     private static List<SchemaText.TypeRow> types(Session session, String keyspace) {

@@ -2,13 +2,16 @@
 package dev.petra.cassandra;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.cassandra.cql3.CQLStatement;
+import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
 import org.apache.cassandra.cql3.statements.schema.CreateTypeStatement;
@@ -31,15 +34,33 @@ final class SchemaText {
             Pattern.compile(
                     "(?is)CREATE\\s+TYPE\\s+(IF\\s+NOT\\s+EXISTS\\s+)?([^\\s(]+\\.)?([^\\s(]+).*");
 
+    private static final Pattern DROP =
+            Pattern.compile(
+                    "(?is)ALTER\\s+TABLE\\s+\\S+\\s+DROP\\s+(\\S+)\\s+USING\\s+TIMESTAMP\\s+(\\d+)");
+    private static final Pattern ADD =
+            Pattern.compile("(?is)ALTER\\s+TABLE\\s+\\S+\\s+ADD\\s+(\\S+)\\s.*");
+
     /** Which engine a node has it in is no matter here, and its configuration is not known. */
     private static final Pattern MEMTABLE = Pattern.compile("memtable\\s*=\\s*'[^']*'");
 
     private final CreateTableStatement.Raw table;
     private final Map<String, CreateTypeStatement.Raw> types;
 
-    private SchemaText(CreateTableStatement.Raw table, Map<String, CreateTypeStatement.Raw> types) {
+    /** Columns that are in the CREATE TABLE and were dropped afterwards, and when. */
+    private final Map<String, Long> dropped;
+
+    /** Those of them that were added again. */
+    private final Set<String> added;
+
+    private SchemaText(
+            CreateTableStatement.Raw table,
+            Map<String, CreateTypeStatement.Raw> types,
+            Map<String, Long> dropped,
+            Set<String> added) {
         this.table = table;
         this.types = types;
+        this.dropped = dropped;
+        this.added = added;
     }
 
     /**
@@ -51,10 +72,16 @@ final class SchemaText {
     static SchemaText parse(String text) {
         List<CreateTableStatement.Raw> tables = new ArrayList<>();
         Map<String, CreateTypeStatement.Raw> types = new LinkedHashMap<>();
+        Map<String, Long> dropped = new LinkedHashMap<>();
+        Set<String> added = new HashSet<>();
         for (String each : END.split(COMMENT.matcher(text).replaceAll(" "), -1)) {
             String statement = MEMTABLE.matcher(each.strip()).replaceAll("memtable = 'default'");
             if (statement.toUpperCase(Locale.ROOT).startsWith("CREATE TABLE"))
                 tables.add(parse(statement, CreateTableStatement.Raw.class, "CREATE TABLE"));
+            Matcher drop = DROP.matcher(statement);
+            if (drop.matches()) dropped.put(drop.group(1), Long.valueOf(drop.group(2)));
+            Matcher add = ADD.matcher(statement);
+            if (add.matches()) added.add(add.group(1));
             Matcher type = TYPE.matcher(statement);
             if (type.matches())
                 types.put(
@@ -64,7 +91,7 @@ final class SchemaText {
         if (tables.size() != 1)
             throw new InvalidRequestException(
                     "A schema must have one CREATE TABLE, not " + tables.size() + ".");
-        return new SchemaText(tables.get(0), types);
+        return new SchemaText(tables.get(0), types, dropped, added);
     }
 
     /** The keyspace that it names. */
@@ -97,7 +124,15 @@ final class SchemaText {
     TableMetadata table(IPartitioner partitioner, Types known) {
         CreateTableStatement statement = table.prepare(ClientState.forInternalCalls());
         statement.validate(ClientState.forInternalCalls());
-        return statement.builder(known).partitioner(partitioner).build();
+        TableMetadata.Builder builder = statement.builder(known).partitioner(partitioner);
+        dropped.forEach(
+                (name, micros) -> {
+                    ColumnIdentifier column =
+                            ColumnIdentifier.getInterned(name.replace("\"", ""), true);
+                    builder.recordColumnDrop(builder.getColumn(column), micros);
+                    if (!added.contains(name)) builder.removeRegularOrStaticColumn(column);
+                });
+        return builder.build();
     }
 
     /**

@@ -4,7 +4,9 @@ package dev.petra.cassandra;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 
 /** What two tables must have in common for one to take the stored data of the other. */
@@ -44,7 +46,22 @@ final class Shape {
                                         there.kind,
                                         type(there)));
         }
+        from.droppedColumns.forEach(
+                (name, dropped) -> {
+                    DroppedColumn there = to.droppedColumns.get(name);
+                    // Schema tables have it in milliseconds.
+                    if (there == null || millis(there) < millis(dropped))
+                        found.add(
+                                "column %s was dropped from it, and what it has left of its values"
+                                                .formatted(dropped.column.name)
+                                        + " would come back: drop such a column (ALTER TABLE … ADD,"
+                                        + " DROP) from the table first");
+                });
         return found;
+    }
+
+    private static long millis(DroppedColumn column) {
+        return TimeUnit.MICROSECONDS.toMillis(column.droppedTime);
     }
 
     private static List<String> types(Iterable<ColumnMetadata> columns) {

@@ -155,6 +155,14 @@ public final class StoreLoader {
                             + ": name a snapshot (<table dir>/snapshots/<tag>) of a node that had"
                             + " data of the table, or what a StoreWriter wrote. For SSTables there"
                             + " is sstableloader.");
+        try (Stream<Path> files = Files.list(directory)) {
+            if (files.anyMatch(file -> file.toString().endsWith("-Data.db")))
+                throw new LoadException(
+                        directory
+                                + " has SSTables as well: the table was on its way into the engine"
+                                + " or out of it. Move them to a folder of their own, and load that"
+                                + " by sstableloader, too.");
+        }
         try (Stream<Path> files = Files.list(stores)) {
             List<Path> generations =
                     files.filter(file -> String.valueOf(file.getFileName()).matches("\\d+"))

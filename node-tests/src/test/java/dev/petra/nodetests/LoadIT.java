@@ -199,6 +199,9 @@ class LoadIT {
             session.execute(INSERT.formatted("snap", i / 4, i % 4, i, "b", i / 4, i, 10 + i));
         session.execute("DELETE FROM ks.snap USING TIMESTAMP 500 WHERE p = 7");
         session.execute("DELETE FROM ks.snap USING TIMESTAMP 500 WHERE p = 8 AND c > 1");
+        session.execute("ALTER TABLE ks.snap ADD gone text");
+        session.execute("INSERT INTO ks.snap (p, c, gone) VALUES (3, 0, 'gone')");
+        session.execute("ALTER TABLE ks.snap DROP gone");
         Set<String> before = content("snap");
         List<Path> snapshots = new ArrayList<>();
         for (TestNode node : List.of(first, second)) {
@@ -217,8 +220,18 @@ class LoadIT {
         session.execute("INSERT INTO ks.other (p, c, extra, m) VALUES (7, 1, 'x', {})");
         session.execute(INSERT.formatted("other", 7, 0, 0, "hidden", 0, 0, 400));
         session.execute("DELETE FROM ks.other WHERE p = 7 AND c = 1");
+        assertThat(refused(snapshots.get(0), "--target-table", "other"))
+                .contains("column gone was dropped from it");
+        session.execute("ALTER TABLE ks.other ADD gone text");
+        session.execute("ALTER TABLE ks.other DROP gone");
         for (Path snapshot : snapshots) loaded(snapshot, "--target-table", "other");
         assertThat(content("other")).isEqualTo(before);
+        session.execute("ALTER TABLE ks.other ADD gone text");
+        assertThat(session.execute("SELECT gone FROM ks.other WHERE p = 3 AND c = 0").one())
+                .satisfies(row -> assertThat(row.getString(0)).isNull());
+        // Where it came from it has been dropped already.
+        for (Path snapshot : snapshots) loaded(snapshot);
+        assertThat(content("snap")).isEqualTo(before);
         eachHasWhatItOwns("other");
     }
 
@@ -262,6 +275,8 @@ class LoadIT {
         TableFiles.copy(snapshot, damaged);
         Files.writeString(damaged.resolve("rocksdb/1/PETRA"), "format=99\n");
         assertThat(refused(damaged)).contains("says format 99");
+        Files.createFile(damaged.resolve("nb-1-big-Data.db"));
+        assertThat(refused(damaged)).contains("has SSTables as well");
         assertThat(content("stock")).isEmpty();
         assertThat(content("source")).hasSize(20);
     }
