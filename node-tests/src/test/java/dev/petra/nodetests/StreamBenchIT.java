@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests;
 
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import dev.petra.launcher.NodeConfig;
@@ -30,10 +31,11 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * What a bootstrap costs: {@code -Dit.test=StreamBenchIT -Dpetra.stream.mib=512}. Prints; {@code
- * docs/performance.md} has figures.
+ * What a bootstrap and a repair's validation cost: {@code -Dit.test=StreamBenchIT
+ * -Dpetra.stream.mib=512}. Prints; {@code docs/performance.md} has figures.
  */
 @EnabledIfSystemProperty(named = "petra.stream.mib", matches = "\\d+")
 @Timeout(value = 20, unit = TimeUnit.MINUTES)
@@ -64,8 +66,9 @@ class StreamBenchIT {
                 .jvmOptions("-XX:TieredStopAtLevel=4", "-Dpetra.stream.parts=" + parts);
     }
 
-    private static void load(CqlSession session, String memtable, long bytes) throws Exception {
-        TestNode.createKeyspace(session, "ks", 1);
+    private static void load(CqlSession session, String memtable, int replicas, long bytes)
+            throws Exception {
+        TestNode.createKeyspace(session, "ks", replicas);
         session.execute(
                 "CREATE TABLE ks.t (k bigint PRIMARY KEY, v blob) WITH memtable = '"
                         + memtable
@@ -169,7 +172,7 @@ class StreamBenchIT {
         try (TestNode seed =
                 TestNode.start(first, of -> options(of, parts, zeroCopy).storagePort(seedPort))) {
             try (CqlSession session = seed.session()) {
-                load(session, memtable, bytes);
+                load(session, memtable, 1, bytes);
             }
             seed.nodetool("flush", "ks", "t");
             seed.nodetool("compact", "ks", "t");
@@ -234,6 +237,51 @@ class StreamBenchIT {
                     quietly,
                     meanwhile);
         }
+    }
+
+    /** Both replicas have all; a preview validates both and sends nothing. */
+    @ParameterizedTest
+    @ValueSource(strings = {"rocks", "skiplist", "rocks", "skiplist"})
+    void aValidation(String memtable, @TempDir Path directory) throws Exception {
+        long bytes = Long.getLong("petra.stream.mib") << 20;
+        Path first = Files.createDirectory(directory.resolve("1"));
+        Path second = Files.createDirectory(directory.resolve("2"));
+        try (TestNode seed =
+                        TestNode.start(first, of -> options(of, true, true).storagePort(seedPort));
+                TestNode other =
+                        TestNode.start(
+                                second,
+                                of ->
+                                        options(of, true, true)
+                                                .seeds(List.of("127.0.0.1:" + seedPort)))) {
+            try (CqlSession session = seed.session(ConsistencyLevel.ALL)) {
+                load(session, memtable, 2, bytes);
+                session.execute(
+                        "CREATE TABLE ks.none (k int PRIMARY KEY) WITH memtable = '"
+                                + memtable
+                                + "'");
+            }
+            for (TestNode node : List.of(seed, other)) {
+                node.nodetool("flush", "ks", "t");
+                node.nodetool("compact", "ks", "t");
+            }
+            // What compiles and connects is not asked for, nor nodetool's own start.
+            preview(seed, "t");
+            double nothing = preview(seed, "none");
+            double cpuBefore = cpuSeconds(seed) + cpuSeconds(other);
+            double seconds = preview(seed, "t") - nothing;
+            double cpu = cpuSeconds(seed) + cpuSeconds(other) - cpuBefore;
+            System.out.printf(
+                    "StreamBenchIT: memtable=%s validated %d MiB of rows on each of two nodes in"
+                            + " %.1f s = %.1f MB/s a node, CPU %.1f s of both%n",
+                    memtable, bytes >> 20, seconds, bytes / 1e6 / seconds, cpu);
+        }
+    }
+
+    private static double preview(TestNode node, String table) {
+        long begun = System.nanoTime();
+        node.nodetool("repair", "--preview", "-full", "ks", table);
+        return (System.nanoTime() - begun) / 1e9;
     }
 
     private static double megabytes(MatchResult received) {
