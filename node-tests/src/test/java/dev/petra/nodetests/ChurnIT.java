@@ -381,7 +381,7 @@ class ChurnIT {
     private String dead() throws InterruptedException {
         long end = System.nanoTime() + PATIENCE.toNanos();
         while (true) {
-            String status = status();
+            String status = seed().node().process().nodetool("status").output();
             Matcher dead = DEAD.matcher(status);
             if (dead.find()) return dead.group(1);
             assertThat(System.nanoTime()).as(status).isLessThan(end);
@@ -389,22 +389,11 @@ class ChurnIT {
         }
     }
 
-    private String status() {
-        return seed().node().process().nodetool("status").output();
-    }
-
     /** Until all nodes are up and have what they were sent. */
     private void awaitCalm(CqlSession all) throws Exception {
         for (Member member : members) member.node().process().awaitCql(PATIENCE);
+        seed().node().awaitRing(members.size(), PATIENCE);
         long end = System.nanoTime() + PATIENCE.toNanos();
-        while (true) {
-            String status = status();
-            List<String> nodes = status.lines().filter(l -> l.matches("[UD][NLJM] .*")).toList();
-            if (nodes.size() == members.size() && nodes.stream().allMatch(l -> l.startsWith("UN")))
-                break;
-            assertThat(System.nanoTime()).as(status).isLessThan(end);
-            TimeUnit.SECONDS.sleep(1);
-        }
         while (!answers(all)) {
             assertThat(System.nanoTime()).as("all nodes answer").isLessThan(end);
             TimeUnit.SECONDS.sleep(1);

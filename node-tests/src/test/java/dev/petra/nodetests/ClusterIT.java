@@ -13,7 +13,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
@@ -164,7 +163,7 @@ class ClusterIT {
             }
             Set<String> expected = alone(seed, other);
             assertThat(alone(other, seed)).isNotEqualTo(expected);
-            awaitBoth(seed);
+            seed.awaitRing(2, MOVES);
             NodeTool.Result preview =
                     seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
@@ -176,7 +175,7 @@ class ClusterIT {
             }
             assertThat(alone(other, seed)).isEqualTo(expected);
             assertThat(alone(seed, other)).isEqualTo(expected);
-            awaitBoth(seed);
+            seed.awaitRing(2, MOVES);
             for (String[] again :
                     new String[][] {
                         {"repair", "--preview", "-full", "ks", "t"},
@@ -192,14 +191,6 @@ class ClusterIT {
             assertThat(incremental.exitCode()).isNotZero();
             assertThat(seed.process().log())
                     .contains("Incremental repair cannot include table ks.t");
-        }
-    }
-
-    private static void awaitBoth(TestNode node) throws InterruptedException {
-        for (int i = 0; i < 200; i++) {
-            String status = node.process().nodetool("status").output();
-            if (status.lines().filter(line -> line.startsWith("UN ")).count() == 2) return;
-            TimeUnit.MILLISECONDS.sleep(100);
         }
     }
 

@@ -19,6 +19,7 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -123,6 +124,22 @@ final class TestNode implements AutoCloseable {
                 Map.of(
                         "configurations",
                         Map.of("mixed", Map.of("inherits", ours ? "rocks" : "skiplist"))));
+    }
+
+    /** Waits until it sees a ring of so many nodes, all up, and none that comes or goes. */
+    void awaitRing(int nodes, Duration patience) throws InterruptedException {
+        long end = System.nanoTime() + patience.toNanos();
+        while (true) {
+            String status = process.nodetool("status").output();
+            List<String> states =
+                    status.lines()
+                            .filter(line -> line.matches("[UD][NLJM] .*"))
+                            .map(line -> line.substring(0, 2))
+                            .toList();
+            if (states.equals(Collections.nCopies(nodes, "UN"))) return;
+            assertThat(System.nanoTime()).as(status).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(200);
+        }
     }
 
     /**

@@ -18,7 +18,6 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.rocksdb.PerfLevel;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
@@ -75,11 +74,9 @@ class MergingTest {
             write("k", 1, i, "value %07d".formatted(i));
             if (i % 777 != 0) continue;
             // Of what a read meets in the write buffer.
-            database.db.setPerfLevel(PerfLevel.ENABLE_COUNT);
             database.db.getPerfContext().reset();
             read("k");
             most = Math.max(most, database.db.getPerfContext().getInternalMergeCount());
-            database.db.setPerfLevel(PerfLevel.DISABLE);
         }
         assertThat(most).isLessThanOrEqualTo(64);
         assertThat(store.statistics().memoryBytes()).isLessThan(8 << 20);
