@@ -86,7 +86,8 @@ final class LoadClient extends NativeSSTableLoaderClient {
                             .build();
             Set<String> without = new HashSet<>();
             for (Host host : cluster.getMetadata().getAllHosts())
-                if (!hasInEngine(session, host, table)) without.add(address(host));
+                if (!isIgnored(host) && !hasInEngine(session, host, table))
+                    without.add(address(host));
             return new Target(
                     table.unbuild().params(params).droppedColumns(inMicros(table)).build(),
                     types(session, table.keyspace),
@@ -124,6 +125,11 @@ final class LoadClient extends NativeSSTableLoaderClient {
 
     private static String address(Host host) {
         return host.getEndPoint().resolve().getAddress().getHostAddress();
+    }
+
+    private boolean isIgnored(Host host) {
+        return options.ignores.stream()
+                .anyMatch(node -> node.getAddress().getHostAddress().equals(address(host)));
     }
 
     private static boolean hasInEngine(Session session, Host host, TableMetadata table)

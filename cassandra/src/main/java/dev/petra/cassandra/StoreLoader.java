@@ -132,7 +132,10 @@ public final class StoreLoader {
                             copies.resolve("1"),
                             target.table().name,
                             1,
-                            TableMetadataRef.forOfflineTools(target.table()));
+                            TableMetadataRef.forOfflineTools(target.table()),
+                            () -> false,
+                            // It is read once.
+                            () -> false);
             engine.copyStore(source, spec);
             try (TableStore store = engine.openStore(spec)) {
                 send(client, store, target);

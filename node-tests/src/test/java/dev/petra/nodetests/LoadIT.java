@@ -260,6 +260,10 @@ class LoadIT {
         session.execute("CREATE TABLE ks.stock" + COLUMNS);
         assertThat(refused(snapshot, "--target-table", "stock"))
                 .contains("does not have table ks.stock in a storage engine");
+        assertThat(
+                        load(snapshot, "--target-table", "stock", "--ignore", "127.0.0.1,127.0.0.2")
+                                .output())
+                .contains("nothing in it that a node would own");
         session.execute(
                 "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
