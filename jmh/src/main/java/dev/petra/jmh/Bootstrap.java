@@ -30,22 +30,22 @@ final class Bootstrap {
 
     private final Access access;
     private final Workload workload;
-    private final NodeProcess seed;
-    private final Path seedDirectory;
+    private final ProcessTarget seed;
 
-    Bootstrap(Access access, Workload workload, NodeProcess seed, Path seedDirectory) {
+    Bootstrap(Access access, Workload workload, ProcessTarget seed) {
         this.access = access;
         this.workload = workload;
         this.seed = seed;
-        this.seedDirectory = seedDirectory;
     }
 
     /**
-     * Measures it; the results are {@link StallProfiler}'s.
-     *
-     * @param newcomer does not run yet
+     * Measures it with a newcomer that is configured alike; the results are {@link
+     * StallProfiler}'s.
      */
-    void measure(NodeProcess newcomer, Path directory) {
+    void measure(Engine engine, String gc, int heapMiB, int nativeMiB) {
+        Path directory = seed.directory().resolve("newcomer");
+        NodeProcess newcomer =
+                Nodes.joining(seed.node(), directory, engine, gc, heapMiB, nativeMiB);
         new OpenLoop(access, workload, 1).run(RATE, QUIET_SECONDS);
         OpenLoop quiet = new OpenLoop(access, workload, 1);
         quiet.run(RATE, QUIET_SECONDS);
@@ -56,7 +56,7 @@ final class Bootstrap {
             Probe both =
                     new Probe(
                             List.of(
-                                    new Probe.Watched(seed.pid(), seedDirectory),
+                                    new Probe.Watched(seed.node().pid(), seed.directory()),
                                     new Probe.Watched(newcomer.pid(), directory)));
             Probe.Moment from = both.now();
             StallProfiler.restart();

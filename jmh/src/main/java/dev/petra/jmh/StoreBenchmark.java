@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
-import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -95,8 +94,8 @@ public class StoreBenchmark {
     @SuppressWarnings("NullAway.Init")
     private Access access;
 
-    /** At the level CLIENT. */
-    private @Nullable NodeProcess node;
+    /** At the level CLIENT; nodes in this JVM do not have the launcher's classes. */
+    private @Nullable ProcessTarget process;
 
     /** Of one thread. */
     @State(Scope.Thread)
@@ -126,8 +125,11 @@ public class StoreBenchmark {
                                     : new SpiAccess(which, work, memory);
                     case LOCAL -> new LocalAccess(which, work);
                     case CLIENT -> {
-                        node = Nodes.node(root, which, gc, heap, memory);
-                        yield new ClientAccess(which, work, ProcessTarget.start(node, root));
+                        ProcessTarget started =
+                                ProcessTarget.start(
+                                        Nodes.node(root, which, gc, heap, memory), root);
+                        process = started;
+                        yield new ClientAccess(which, work, started);
                     }
                     case CLUSTER ->
                             new ClientAccess(
@@ -214,12 +216,8 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void bootstrap() {
-        NodeProcess seed = Objects.requireNonNull(node, "at the level CLIENT only");
-        Path seedDirectory = Path.of(directory);
-        Path joining = seedDirectory.resolve("newcomer");
-        new Bootstrap(access, work, seed, seedDirectory)
-                .measure(
-                        Nodes.joining(seed, joining, Engine.of(engine), gc, heap, memory), joining);
+        new Bootstrap(access, work, Objects.requireNonNull(process, "at the level CLIENT only"))
+                .measure(Engine.of(engine), gc, heap, memory);
     }
 
     /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */
