@@ -21,18 +21,8 @@ final class Shape {
      */
     static List<String> difference(TableMetadata from, TableMetadata to) {
         List<String> found = new ArrayList<>();
-        if (!types(from.partitionKeyColumns()).equals(types(to.partitionKeyColumns())))
-            found.add(
-                    "the partition key is %s, not %s"
-                            .formatted(
-                                    types(from.partitionKeyColumns()),
-                                    types(to.partitionKeyColumns())));
-        if (!types(from.clusteringColumns()).equals(types(to.clusteringColumns())))
-            found.add(
-                    "the clustering is %s, not %s"
-                            .formatted(
-                                    types(from.clusteringColumns()),
-                                    types(to.clusteringColumns())));
+        compare("partition key", from.partitionKeyColumns(), to.partitionKeyColumns(), found);
+        compare("clustering", from.clusteringColumns(), to.clusteringColumns(), found);
         for (ColumnMetadata column : from.regularAndStaticColumns()) {
             ColumnMetadata there = to.getColumn(column.name);
             if (there == null) found.add("there is no column " + column.name);
@@ -60,11 +50,17 @@ final class Shape {
         return found;
     }
 
+    private static void compare(
+            String what, List<ColumnMetadata> from, List<ColumnMetadata> to, List<String> found) {
+        if (!types(from).equals(types(to)))
+            found.add("the %s is %s, not %s".formatted(what, types(from), types(to)));
+    }
+
     private static long millis(DroppedColumn column) {
         return TimeUnit.MICROSECONDS.toMillis(column.droppedTime);
     }
 
-    private static List<String> types(Iterable<ColumnMetadata> columns) {
+    private static List<String> types(List<ColumnMetadata> columns) {
         List<String> types = new ArrayList<>();
         columns.forEach(
                 column ->

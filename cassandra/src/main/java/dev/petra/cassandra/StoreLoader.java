@@ -2,9 +2,7 @@
 package dev.petra.cassandra;
 
 import dev.petra.engine.CorruptStoreException;
-import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
-import dev.petra.engine.StorageEngines;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.OutgoingParts;
@@ -17,7 +15,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -52,8 +49,6 @@ import org.jspecify.annotations.Nullable;
  * <p>A process of its own with {@code sstableloader}'s options and connections.
  */
 public final class StoreLoader {
-    private static final Map<String, String> SETTINGS = Map.of("memory", "64MiB");
-
     private final LoaderOptions options;
     private final Path directory;
     private final PrintStream out;
@@ -125,34 +120,37 @@ public final class StoreLoader {
                         client,
                         SchemaText.parse(Files.readString(directory.resolve(SchemaText.FILE))));
         Path copies = Files.createTempDirectory(directory, "load");
-        try (StorageEngine engine =
-                StorageEngines.open(StoreWriter.ENGINE, new EngineSettings(SETTINGS))) {
-            StoreSpec spec =
-                    new StoreSpec(
-                            copies.resolve("1"),
-                            target.table().name,
-                            1,
-                            TableMetadataRef.forOfflineTools(target.table()),
-                            () -> false,
-                            // It is read once.
-                            () -> false);
-            engine.copyStore(source, spec);
-            try (TableStore store = engine.openStore(spec)) {
-                send(client, store, target);
+        StoreSpec copy =
+                new StoreSpec(
+                        copies.resolve("1"),
+                        target.table().name,
+                        1,
+                        TableMetadataRef.forOfflineTools(target.table()),
+                        () -> false,
+                        // It is read once.
+                        () -> false);
+        try (StorageEngine engine = OfflineEngine.open()) {
+            try {
+                engine.copyStore(source, copy);
+                try (TableStore store = engine.openStore(copy)) {
+                    send(client, store, target);
+                }
+            } finally {
+                engine.deleteStore(copy.directory());
             }
         } finally {
-            delete(copies);
+            Files.delete(copies);
         }
     }
 
     /** The one store below the directory. */
     private Path store() throws LoadException, IOException {
-        Path stores = directory.resolve(StoreWriter.STORES);
+        Path stores = directory.resolve(StoreDirectory.NAME);
         if (!Files.isDirectory(stores) || !Files.isReadable(directory.resolve(SchemaText.FILE)))
             throw new LoadException(
                     directory
                             + " must have a folder "
-                            + StoreWriter.STORES
+                            + StoreDirectory.NAME
                             + " and a file "
                             + SchemaText.FILE
                             + ": name a snapshot (<table dir>/snapshots/<tag>) of a node that had"
@@ -284,13 +282,6 @@ public final class StoreLoader {
         for (SessionInfo session : failure.finalState.sessions())
             if (session.isFailed()) peers.add(String.valueOf(session.peer));
         return String.join(", ", peers);
-    }
-
-    private static void delete(Path directory) throws IOException {
-        try (Stream<Path> files = Files.walk(directory)) {
-            for (Path file : (Iterable<Path>) files.sorted(Comparator.reverseOrder())::iterator)
-                Files.delete(file);
-        }
     }
 
     /** Of one owner for several nodes, who closes it himself. */

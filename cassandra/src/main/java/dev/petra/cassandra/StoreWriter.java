@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
-import dev.petra.engine.StorageEngines;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
@@ -64,14 +62,6 @@ import org.jspecify.annotations.Nullable;
  * process that is a node.
  */
 public final class StoreWriter implements AutoCloseable {
-    /** The engine that the stores are of. */
-    static final String ENGINE = "rocks";
-
-    /** Where the store is, below the directory: as in a snapshot. */
-    static final String STORES = "rocksdb";
-
-    private static final Map<String, String> SETTINGS = Map.of("memory", "64MiB");
-
     static {
         // As CQLSSTableWriter does, whose process knows no node's configuration either.
         CassandraRelevantProperties.FORCE_LOAD_LOCAL_KEYSPACES.setBoolean(true);
@@ -144,8 +134,8 @@ public final class StoreWriter implements AutoCloseable {
                         directory + " has something in it: name an empty directory.");
         }
         Files.writeString(directory.resolve(SchemaText.FILE), schema);
-        Path stores = Files.createDirectory(directory.resolve(STORES));
-        StorageEngine engine = StorageEngines.open(ENGINE, new EngineSettings(SETTINGS));
+        Path stores = Files.createDirectory(directory.resolve(StoreDirectory.NAME));
+        StorageEngine engine = OfflineEngine.open();
         try {
             TableStore store =
                     engine.openStore(
@@ -182,12 +172,7 @@ public final class StoreWriter implements AutoCloseable {
             TableMetadata known = Schema.instance.getTableMetadata(table.keyspace, table.name);
             if (known == null)
                 Schema.instance.transform(SchemaTransformations.addTable(table, true));
-            else if (!Shape.difference(known, table).isEmpty())
-                throw new InvalidRequestException(
-                        "Another table "
-                                + table
-                                + " was written by this process: "
-                                + Shape.difference(known, table));
+            else requireSame(known, table);
         }
         ClientState nobody = ClientState.forInternalCalls();
         ModificationStatement prepared = parsed.prepare(nobody);
@@ -201,6 +186,13 @@ public final class StoreWriter implements AutoCloseable {
         if (prepared.isCounter())
             throw new InvalidRequestException("Counters are added to by nodes only.");
         return prepared;
+    }
+
+    private static void requireSame(TableMetadata known, TableMetadata table) {
+        List<String> differences = Shape.difference(known, table);
+        if (!differences.isEmpty())
+            throw new InvalidRequestException(
+                    "Another table " + table + " was written by this process: " + differences);
     }
 
     /**

@@ -4,16 +4,13 @@ package dev.petra.cassandra;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
-import dev.petra.engine.StorageEngines;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.Unfiltered;
@@ -52,9 +49,7 @@ class StoreWriterTest {
         SchemaText schema = SchemaText.parse(SCHEMA);
         TableMetadata table = schema.table(Murmur3Partitioner.instance, schema.types(List.of()));
         StringBuilder text = new StringBuilder();
-        try (StorageEngine engine =
-                        StorageEngines.open(
-                                StoreWriter.ENGINE, new EngineSettings(Map.of("memory", "32MiB")));
+        try (StorageEngine engine = OfflineEngine.open();
                 TableStore store =
                         engine.openStore(
                                 new StoreSpec(

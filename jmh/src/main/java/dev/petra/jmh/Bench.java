@@ -200,6 +200,10 @@ public final class Bench implements Callable<Integer> {
 
     /** Runs a command line and ends this JVM with its exit code. */
     public static void main(String[] args) {
+        System.exit(command().execute(args));
+    }
+
+    static CommandLine command() {
         CommandLine command = new CommandLine(new Bench());
         command.setExecutionExceptionHandler(
                 (e, line, parsed) -> {
@@ -208,7 +212,7 @@ public final class Bench implements Callable<Integer> {
                     line.getErr().println("What the engine said is in 'logs' beside the results.");
                     return 1;
                 });
-        System.exit(command.execute(args));
+        return command;
     }
 
     @Override
@@ -336,6 +340,8 @@ public final class Bench implements Callable<Integer> {
                                             checked(gc, COLLECTORS),
                                             operation,
                                             engine(engine)));
+        if (plan.isEmpty())
+            throw wrong("none of workloads %s is run at levels %s".formatted(chosen, asked));
         return plan;
     }
 

@@ -7,12 +7,9 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** Configures the nodes of a comparison: alike in everything but what is compared. */
 final class Nodes {
@@ -59,20 +56,8 @@ final class Nodes {
             int nativeMiB) {
         return new NodeProcess(
                 config(directory, engine, gc, heapMiB, nativeMiB)
-                        .seeds(List.of(seed.address() + ":" + storagePort(seed)))
+                        .seeds(List.of(seed.address() + ":" + seed.storagePort()))
                         .build());
-    }
-
-    private static int storagePort(NodeProcess node) {
-        try {
-            Matcher port =
-                    Pattern.compile("(?m)^storage_port: (\\d+)")
-                            .matcher(Files.readString(node.directory().yaml()));
-            if (!port.find()) throw new IllegalStateException("no storage_port");
-            return Integer.parseInt(port.group(1));
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 
     private static NodeConfig.Builder config(

@@ -169,21 +169,4 @@ class BenchIT {
         builder.environment().putIfAbsent("DOCKER_BUILDKIT", "0");
         return builder.start().waitFor();
     }
-
-    @Test
-    void earlierResultsAreNotWrittenOver() throws IOException, InterruptedException {
-        Path results = Files.writeString(directory.resolve("results.json"), "mine");
-        assertThat(bench(2, "--out=" + directory)).contains("has results already");
-        assertThat(results).hasContent("mine");
-    }
-
-    @Test
-    void whatIsUnknownIsRefusedByName() throws IOException, InterruptedException {
-        assertThat(bench(2, "--workload=nothing")).contains("'nothing' is none of");
-        assertThat(bench(2, "--engine=quick")).contains("'quick' is none of rocks");
-        assertThat(bench(2, "--gc=serial")).contains("'serial' is none of");
-        assertThat(bench(2, "--quick", "--full")).contains("mutually exclusive");
-        assertThat(bench(2, "--operation=openLoop", "--level=spi")).contains("needs 'mixed'");
-        assertThat(bench(2, "--level=cluster")).contains("belong together");
-    }
 }

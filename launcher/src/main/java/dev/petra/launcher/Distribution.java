@@ -6,10 +6,11 @@ import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** The jars that nodes run from: Cassandra's in {@code lib/cassandra}, ours as one. */
 public record Distribution(Path home) {
@@ -51,13 +52,11 @@ public record Distribution(Path home) {
         return jar("jamm-");
     }
 
-    /** The class path of a Cassandra process: its configuration, what is added, Cassandra. */
-    String classPath(Path conf, List<Path> more) {
-        List<String> entries = new ArrayList<>();
-        entries.add(conf.toString());
-        more.forEach(entry -> entries.add(entry.toString()));
-        entries.add(cassandra().resolve("*").toString());
-        return String.join(File.pathSeparator, entries);
+    /** The class path of a process: what is its own, as its configuration, and then Cassandra. */
+    String classPath(List<Path> own) {
+        return Stream.concat(own.stream(), Stream.of(cassandra().resolve("*")))
+                .map(Path::toString)
+                .collect(Collectors.joining(File.pathSeparator));
     }
 
     /** The agent that shows figures to Prometheus. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
-import java.io.File;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -43,10 +42,7 @@ final class LoadCommand implements Callable<Integer> {
         command.add("-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml");
         command.add("-Dio.netty.tryReflectionSetAccessible=true");
         command.add("-cp");
-        command.add(
-                distribution.plugin()
-                        + File.pathSeparator
-                        + distribution.home().resolve("lib/cassandra/*"));
+        command.add(distribution.classPath(List.of(distribution.plugin())));
         command.add(MAIN);
         command.addAll(arguments);
         return command;

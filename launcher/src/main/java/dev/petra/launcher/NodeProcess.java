@@ -131,6 +131,11 @@ public final class NodeProcess {
         return settings().nativePort();
     }
 
+    /** The port of other nodes. */
+    public int storagePort() {
+        return settings().storagePort();
+    }
+
     /** The loopback port of JMX. */
     public int jmxPort() {
         return settings().jmxPort();
@@ -267,9 +272,10 @@ public final class NodeProcess {
     /** The class path of the node. */
     public String classPath() {
         Distribution distribution = config.distribution();
-        List<Path> own = new ArrayList<>(config.classPath());
+        List<Path> own = new ArrayList<>(List.of(directory.conf()));
+        own.addAll(config.classPath());
         own.add(distribution.plugin());
-        return distribution.classPath(directory.conf(), own);
+        return distribution.classPath(own);
     }
 
     /**

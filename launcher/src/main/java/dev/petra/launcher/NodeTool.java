@@ -60,7 +60,7 @@ public final class NodeTool {
         command.add("-Dcassandra.config=" + directory.yaml().toUri());
         command.add("-Dlogback.configurationFile=" + directory.logbackTools());
         command.add("-cp");
-        command.add(distribution.classPath(directory.conf(), List.of()));
+        command.add(distribution.classPath(List.of(directory.conf())));
         command.add(mainClass);
         return command;
     }

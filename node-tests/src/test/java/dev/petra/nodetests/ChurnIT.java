@@ -23,12 +23,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -58,7 +55,6 @@ class ChurnIT {
     private static final int ROWS = 4;
     private static final int VALUE = 2_000;
     private static final int WRITERS = 3;
-    private static final Pattern DEAD = Pattern.compile("DN .*?([0-9a-f-]{36})");
 
     private enum Change {
         BOOTSTRAP,
@@ -172,21 +168,12 @@ class ChurnIT {
                 random.nextBytes(value);
                 session.execute(insert.bind(p, c, ByteBuffer.wrap(value), "s" + p));
             }
-            switch (p % 7) {
-                case 0 -> session.execute("DELETE FROM ks.t WHERE p = ?", p);
-                case 1 -> session.execute("DELETE FROM ks.t WHERE p = ? AND c > 1", p);
-                case 2 -> session.execute("DELETE FROM ks.t WHERE p = ? AND c = 0", p);
-                case 3 -> session.execute("DELETE s, v FROM ks.t WHERE p = ? AND c = 0", p);
-                default -> {}
-            }
+            Contents.deleteFrom(session, p);
         }
     }
 
     private static Set<String> content(CqlSession session) {
-        Set<String> rows = new TreeSet<>();
-        session.execute("SELECT p, c, v, s, writetime(v) FROM ks.t")
-                .forEach(row -> rows.add(row.getFormattedContents()));
-        return rows;
+        return Contents.of(session, "SELECT p, c, v, s, writetime(v) FROM ks.t");
     }
 
     // Changes
@@ -216,7 +203,7 @@ class ChurnIT {
             }
             case REMOVE -> {
                 lose(anyButTheSeed());
-                seed().node().nodetool("removenode", dead());
+                seed().node().nodetool("removenode", seed().node().awaitDead());
             }
             case CRASH -> befall(Mishap.KILL, any());
             case ISOLATE -> befall(mishap(false), any());
@@ -373,26 +360,14 @@ class ChurnIT {
     private Member lose(Member victim) throws Exception {
         victim.leave();
         members.remove(victim);
-        dead();
+        seed().node().awaitDead();
         return victim;
-    }
-
-    /** The id of the node that is down. */
-    private String dead() throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (true) {
-            String status = seed().node().process().nodetool("status").output();
-            Matcher dead = DEAD.matcher(status);
-            if (dead.find()) return dead.group(1);
-            assertThat(System.nanoTime()).as(status).isLessThan(end);
-            TimeUnit.SECONDS.sleep(1);
-        }
     }
 
     /** Until all nodes are up and have what they were sent. */
     private void awaitCalm(CqlSession all) throws Exception {
         for (Member member : members) member.node().process().awaitCql(PATIENCE);
-        seed().node().awaitRing(members.size(), PATIENCE);
+        seed().node().awaitRing(members.size());
         long end = System.nanoTime() + PATIENCE.toNanos();
         while (!answers(all)) {
             assertThat(System.nanoTime()).as("all nodes answer").isLessThan(end);

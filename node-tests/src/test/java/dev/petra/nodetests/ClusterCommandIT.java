@@ -4,11 +4,11 @@ package dev.petra.nodetests;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,27 +17,17 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** {@code bin/petra cluster}, as a user types it. */
 class ClusterCommandIT {
-    private static final Path PETRA = Path.of("..", "bin", "petra").toAbsolutePath().normalize();
-
     @TempDir Path directory;
 
-    private record Result(int exitCode, String output) {}
-
-    private Result petra(String... arguments) throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(List.of(PETRA.toString(), "cluster"));
+    private NodeTool.Result petra(String... arguments) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(Commands.PETRA.toString(), "cluster"));
         command.addAll(List.of(arguments));
         if (arguments.length > 0) command.addAll(List.of("--dir", directory.toString()));
-        return finished(command.toArray(String[]::new));
-    }
-
-    private static Result finished(String... command) throws IOException, InterruptedException {
-        Process running = new ProcessBuilder(command).redirectErrorStream(true).start();
-        String output = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        return new Result(running.waitFor(), output);
+        return Commands.run(command.toArray(String[]::new));
     }
 
     private String done(String... arguments) throws IOException, InterruptedException {
-        Result result = petra(arguments);
+        NodeTool.Result result = petra(arguments);
         assertThat(result.exitCode()).describedAs(result.output()).isZero();
         return result.output();
     }
@@ -107,8 +97,8 @@ class ClusterCommandIT {
             petra(with(where, "down", "--delete"));
         }
         assertThat(petra(with(where, "status")).output()).contains("there is no cluster in");
-        assertThat(finished("docker", "volume", "ls").output()).doesNotContain(name);
-        assertThat(finished("docker", "network", "ls").output()).doesNotContain(name);
+        assertThat(Commands.run("docker", "volume", "ls").output()).doesNotContain(name);
+        assertThat(Commands.run("docker", "network", "ls").output()).doesNotContain(name);
     }
 
     private static String[] with(String[] where, String... verb) {
@@ -118,7 +108,8 @@ class ClusterCommandIT {
     }
 
     private static String cqlIn(String container, String statements) throws Exception {
-        Result result = finished("docker", "exec", container, "petra", "cql", statements);
+        NodeTool.Result result =
+                Commands.run("docker", "exec", container, "petra", "cql", statements);
         assertThat(result.exitCode()).describedAs(result.output()).isZero();
         return result.output();
     }
@@ -128,7 +119,7 @@ class ClusterCommandIT {
     }
 
     private String cql(String statements) throws IOException, InterruptedException {
-        Result result = finished(PETRA.toString(), "cql", statements);
+        NodeTool.Result result = Commands.run(Commands.PETRA.toString(), "cql", statements);
         assertThat(result.exitCode()).describedAs(result.output()).isZero();
         return result.output();
     }

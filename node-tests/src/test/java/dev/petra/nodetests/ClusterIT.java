@@ -12,7 +12,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
@@ -83,10 +82,7 @@ class ClusterIT {
     }
 
     private static Set<String> content(CqlSession session) {
-        Set<String> rows = new TreeSet<>();
-        session.execute("SELECT p, c, v, s, m, writetime(v) FROM ks.t")
-                .forEach(row -> rows.add(row.getFormattedContents()));
-        return rows;
+        return Contents.of(session, "SELECT p, c, v, s, m, writetime(v) FROM ks.t");
     }
 
     /** What one node has by itself. */
@@ -163,7 +159,7 @@ class ClusterIT {
             }
             Set<String> expected = alone(seed, other);
             assertThat(alone(other, seed)).isNotEqualTo(expected);
-            seed.awaitRing(2, MOVES);
+            seed.awaitRing(2);
             NodeTool.Result preview =
                     seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
@@ -175,7 +171,7 @@ class ClusterIT {
             }
             assertThat(alone(other, seed)).isEqualTo(expected);
             assertThat(alone(seed, other)).isEqualTo(expected);
-            seed.awaitRing(2, MOVES);
+            seed.awaitRing(2);
             for (String[] again :
                     new String[][] {
                         {"repair", "--preview", "-full", "ks", "t"},

@@ -19,6 +19,7 @@ import com.github.dockerjava.api.model.Network.Ipam;
 import com.github.dockerjava.api.model.Volume;
 import dev.petra.docker.PetraContainer;
 import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
@@ -182,11 +183,10 @@ final class DockerCluster implements AutoCloseable {
     }
 
     private static String run(ProcessBuilder builder) throws IOException, InterruptedException {
-        Process running = builder.redirectErrorStream(true).start();
-        String out = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        if (running.waitFor() != 0)
-            throw new IOException(String.join(" ", builder.command()) + ": " + out);
-        return out;
+        NodeTool.Result result = Commands.run(builder);
+        if (result.exitCode() != 0)
+            throw new IOException(String.join(" ", builder.command()) + ": " + result.output());
+        return result.output();
     }
 
     private static void build() throws IOException, InterruptedException {

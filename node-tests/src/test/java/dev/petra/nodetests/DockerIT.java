@@ -10,12 +10,12 @@ import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
 import dev.petra.docker.PetraContainer;
+import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -354,10 +354,9 @@ class DockerIT {
             throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(List.of("docker"));
         command.addAll(List.of(arguments));
-        Process running = new ProcessBuilder(command).redirectErrorStream(true).start();
-        String out = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertThat(running.waitFor()).describedAs(out).isEqualTo(exitCode);
-        return out;
+        NodeTool.Result result = Commands.run(command.toArray(String[]::new));
+        assertThat(result.exitCode()).describedAs(result.output()).isEqualTo(exitCode);
+        return result.output();
     }
 
     @Test

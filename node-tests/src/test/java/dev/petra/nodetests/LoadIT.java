@@ -6,14 +6,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.launcher.Distribution;
+import dev.petra.launcher.NodeTool;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.TreeSet;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -21,8 +20,6 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** {@code bin/petra load}, as a user types it, into two nodes that share the data. */
 class LoadIT {
-    private static final Path PETRA = Path.of("..", "bin", "petra").toAbsolutePath().normalize();
-
     private static final String TYPE = "CREATE TYPE ks.place (x int, y text)";
     private static final String COLUMNS =
             " (p int, c int, v text, big text, s text static, m map<int, frozen<place>>,"
@@ -97,25 +94,17 @@ class LoadIT {
         session.execute("CREATE TABLE ks." + table + COLUMNS + " AND memtable = 'rocks'");
     }
 
-    private record Result(int exitCode, String output) {}
-
-    private static Result finished(List<String> command) throws IOException, InterruptedException {
-        Process running = new ProcessBuilder(command).redirectErrorStream(true).start();
-        String output = new String(running.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        return new Result(running.waitFor(), output);
-    }
-
-    private static Result load(Path from, String... options)
+    private static NodeTool.Result load(Path from, String... options)
             throws IOException, InterruptedException {
         return loadBy(first.process().address(), from, options);
     }
 
-    private static Result loadBy(String node, Path from, String... options)
+    private static NodeTool.Result loadBy(String node, Path from, String... options)
             throws IOException, InterruptedException {
         List<String> command =
                 new ArrayList<>(
                         List.of(
-                                PETRA.toString(),
+                                Commands.PETRA.toString(),
                                 "load",
                                 "--nodes",
                                 node,
@@ -125,20 +114,17 @@ class LoadIT {
                                 Integer.toString(STORAGE_PORT)));
         command.addAll(List.of(options));
         command.add(from.toString());
-        return finished(command);
+        return Commands.run(command.toArray(String[]::new));
     }
 
     private static void loaded(Path from, String... options) throws Exception {
-        Result result = load(from, options);
+        NodeTool.Result result = load(from, options);
         assertThat(result.exitCode()).describedAs(result.output()).isZero();
         assertThat(result.output()).containsPattern("Loaded [1-9]\\d* bytes into [12] node");
     }
 
     private static Set<String> content(String table) {
-        Set<String> rows = new TreeSet<>();
-        session.execute("SELECT p, c, v, big, s, m, writetime(v) FROM ks." + table)
-                .forEach(row -> rows.add(row.getFormattedContents()));
-        return rows;
+        return Contents.of(session, "SELECT p, c, v, big, s, m, writetime(v) FROM ks." + table);
     }
 
     private static void eachHasWhatItOwns(String table) {
@@ -154,20 +140,19 @@ class LoadIT {
         Path program = directory.resolve("Rows.java");
         Files.writeString(program, PROGRAM);
         Path lib = Distribution.fromSystemProperty().home().resolve("lib");
-        Result written =
-                finished(
-                        List.of(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "--add-opens",
-                                "java.base/java.io=ALL-UNNAMED",
-                                "--add-opens",
-                                "java.base/sun.nio.ch=ALL-UNNAMED",
-                                "-cp",
-                                lib.resolve("petra.jar") + ":" + lib.resolve("cassandra/*"),
-                                "-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml",
-                                program.toString(),
-                                data.toString(),
-                                TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n"));
+        NodeTool.Result written =
+                Commands.run(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "--add-opens",
+                        "java.base/java.io=ALL-UNNAMED",
+                        "--add-opens",
+                        "java.base/sun.nio.ch=ALL-UNNAMED",
+                        "-cp",
+                        lib.resolve("petra.jar") + ":" + lib.resolve("cassandra/*"),
+                        "-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml",
+                        program.toString(),
+                        data.toString(),
+                        TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n");
         assertThat(written.exitCode()).describedAs(written.output()).isZero();
         create("written");
         // Newer than what comes, and older.
@@ -236,7 +221,7 @@ class LoadIT {
     }
 
     private static String refused(Path from, String... options) throws Exception {
-        Result result = load(from, options);
+        NodeTool.Result result = load(from, options);
         assertThat(result.exitCode()).describedAs(result.output()).isEqualTo(1);
         assertThat(result.output()).doesNotContain("unexpected").doesNotContain("\tat ");
         return result.output();

@@ -25,13 +25,21 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** One real node on loopback with ports of its own, and sessions to it. */
 final class TestNode implements AutoCloseable {
     private static final Duration BOOT = Duration.ofMinutes(3);
+
+    /** For what gossip tells, on a machine with other work. */
+    private static final Duration RING = Duration.ofMinutes(5);
+
     private static final String ADDRESS = "127.0.0.1";
     private static final AtomicInteger NEXT_PORT =
             new AtomicInteger(16_000 + 4_000 * Integer.getInteger("petra.fork", 1));
+
+    private static final Pattern DEAD = Pattern.compile("DN .*?([0-9a-f-]{36})");
 
     /** The JVM option for a node whose classes are verified as they are by default. */
     static final String VERIFIED = "-XX:+BytecodeVerificationRemote";
@@ -127,8 +135,8 @@ final class TestNode implements AutoCloseable {
     }
 
     /** Waits until it sees a ring of so many nodes, all up, and none that comes or goes. */
-    void awaitRing(int nodes, Duration patience) throws InterruptedException {
-        long end = System.nanoTime() + patience.toNanos();
+    void awaitRing(int nodes) throws InterruptedException {
+        long end = System.nanoTime() + RING.toNanos();
         while (true) {
             String status = process.nodetool("status").output();
             List<String> states =
@@ -137,6 +145,18 @@ final class TestNode implements AutoCloseable {
                             .map(line -> line.substring(0, 2))
                             .toList();
             if (states.equals(Collections.nCopies(nodes, "UN"))) return;
+            assertThat(System.nanoTime()).as(status).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(200);
+        }
+    }
+
+    /** Waits until it sees a node that is down, and returns its id. */
+    String awaitDead() throws InterruptedException {
+        long end = System.nanoTime() + RING.toNanos();
+        while (true) {
+            String status = process.nodetool("status").output();
+            Matcher dead = DEAD.matcher(status);
+            if (dead.find()) return dead.group(1);
             assertThat(System.nanoTime()).as(status).isLessThan(end);
             TimeUnit.MILLISECONDS.sleep(200);
         }

@@ -15,11 +15,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
-import java.util.UUID;
 import java.util.function.UnaryOperator;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
@@ -31,7 +27,6 @@ import org.junit.jupiter.api.io.TempDir;
 class TopologyIT {
     private static final Duration MOVES = Duration.ofMinutes(1);
     private static final int PARTITIONS = 600;
-    private static final Pattern DEAD = Pattern.compile("DN .*?([0-9a-f-]{36})");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path directory;
@@ -71,21 +66,12 @@ class TopologyIT {
         var insert = session.prepare("INSERT INTO ks.t (p, c, v, s) VALUES (?, ?, ?, ?)");
         for (int p = from; p < to; p++) {
             for (int c = 0; c < 4; c++) session.execute(insert.bind(p, c, "v" + c, "s" + p));
-            switch (p % 7) {
-                case 0 -> session.execute("DELETE FROM ks.t WHERE p = ?", p);
-                case 1 -> session.execute("DELETE FROM ks.t WHERE p = ? AND c > 1", p);
-                case 2 -> session.execute("DELETE FROM ks.t WHERE p = ? AND c = 0", p);
-                case 3 -> session.execute("DELETE s, v FROM ks.t WHERE p = ? AND c = 0", p);
-                default -> {}
-            }
+            Contents.deleteFrom(session, p);
         }
     }
 
     private static Set<String> content(CqlSession session) {
-        Set<String> rows = new TreeSet<>();
-        session.execute("SELECT p, c, v, s, writetime(v) FROM ks.t")
-                .forEach(row -> rows.add(row.getFormattedContents()));
-        return rows;
+        return Contents.of(session, "SELECT p, c, v, s, writetime(v) FROM ks.t");
     }
 
     /** After this each node has what it owns and nothing else. */
@@ -139,7 +125,7 @@ class TopologyIT {
                 check(expected, a, b, c);
                 c.process().kill();
             }
-            deadNode(a);
+            a.awaitDead();
             write(one, PARTITIONS - 100, PARTITIONS + 100);
             Set<String> grown = content(one);
             assertThat(grown).isNotEqualTo(expected);
@@ -155,7 +141,7 @@ class TopologyIT {
                 check(grown, a, b, d);
                 d.process().kill();
             }
-            a.nodetool("removenode", deadNode(a).toString());
+            a.nodetool("removenode", a.awaitDead());
             cleanUp(a, b);
             check(grown, a, b);
             for (Writer writer : writers) {
@@ -174,14 +160,5 @@ class TopologyIT {
                 (node == a ? b : a).restart();
             }
         }
-    }
-
-    private static UUID deadNode(TestNode node) throws InterruptedException {
-        for (int i = 0; i < 600; i++) {
-            Matcher dead = DEAD.matcher(node.process().nodetool("status").output());
-            if (dead.find()) return UUID.fromString(dead.group(1));
-            Thread.sleep(100);
-        }
-        throw new AssertionError(node.process().nodetool("status").output());
     }
 }

@@ -61,8 +61,7 @@ final class PartitionReader {
     @Nullable UnfilteredRowIterator read(
             DecoratedKey key, Slices slices, ColumnFilter filter, boolean reversed) {
         Scratch scratch = SCRATCH.get();
-        if (!scratch.counters.begin(store.database().db))
-            return read(key, slices, filter, reversed, scratch);
+        if (!scratch.counters.begin(store)) return read(key, slices, filter, reversed, scratch);
         try {
             return read(key, slices, filter, reversed, scratch);
         } finally {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.PerfContext;
-import org.rocksdb.RocksDB;
 
 /**
  * What about one in {@value #ONE_IN} reads of a store asked of the block cache and of bloom
@@ -17,32 +18,40 @@ import org.rocksdb.RocksDB;
 final class ReadSamples {
     static final int ONE_IN = 64;
 
+    /** A counter of RocksDB's, and the figure that it makes. */
+    private record Count(String figure, ToLongFunction<PerfContext> ofThread) {}
+
+    private static final String CACHE_HITS = "sampled_block_cache_hits";
+    private static final String CACHE_MISSES = "sampled_block_cache_misses";
+    private static final String FILTER_NEGATIVES = "sampled_filter_negatives";
+    private static final String FILTER_POSITIVES = "sampled_filter_positives";
+
+    private static final List<Count> COUNTS =
+            List.of(
+                    new Count(CACHE_HITS, PerfContext::getBlockCacheHitCount),
+                    new Count(CACHE_MISSES, PerfContext::getBlockReadCount),
+                    new Count(FILTER_NEGATIVES, PerfContext::getBloomSstMissCount),
+                    new Count(FILTER_POSITIVES, PerfContext::getBloomSstHitCount));
+
     private final LongAdder reads = new LongAdder();
-    private final LongAdder cacheHits = new LongAdder();
-    private final LongAdder cacheMisses = new LongAdder();
-    private final LongAdder filterNegatives = new LongAdder();
-    private final LongAdder filterPositives = new LongAdder();
+    private final List<LongAdder> sums = COUNTS.stream().map(each -> new LongAdder()).toList();
 
     /** RocksDB's counters of one thread, which only that thread may use. */
     static final class Counters {
         private @Nullable PerfContext now;
         private int readsLeft = 1;
-        private long cacheHits;
-        private long cacheMisses;
-        private long filterNegatives;
-        private long filterPositives;
+        private final long[] atBegin = new long[COUNTS.size()];
 
         /** Whether the read that begins is one of those; if so, it ends with {@link #add}. */
-        boolean begin(RocksDB any) {
+        boolean begin(RocksStore store) {
             if (--readsLeft > 0) return false;
             // Not at equal distances: a thread may read two tables in turn.
             readsLeft = 1 + ThreadLocalRandom.current().nextInt(2 * ONE_IN - 1);
             PerfContext counted = now;
-            if (counted == null) now = counted = any.getPerfContext();
-            cacheHits = counted.getBlockCacheHitCount();
-            cacheMisses = counted.getBlockReadCount();
-            filterNegatives = counted.getBloomSstMissCount();
-            filterPositives = counted.getBloomSstHitCount();
+            // Of the thread: any database gives the same.
+            if (counted == null) now = counted = store.database().db.getPerfContext();
+            for (int i = 0; i < atBegin.length; i++)
+                atBegin[i] = COUNTS.get(i).ofThread.applyAsLong(counted);
             return true;
         }
     }
@@ -52,25 +61,23 @@ final class ReadSamples {
         PerfContext counted = begun.now;
         if (counted == null) throw new IllegalStateException("no read was begun");
         reads.increment();
-        cacheHits.add(counted.getBlockCacheHitCount() - begun.cacheHits);
-        cacheMisses.add(counted.getBlockReadCount() - begun.cacheMisses);
-        filterNegatives.add(counted.getBloomSstMissCount() - begun.filterNegatives);
-        filterPositives.add(counted.getBloomSstHitCount() - begun.filterPositives);
+        for (int i = 0; i < begun.atBegin.length; i++)
+            sums.get(i).add(COUNTS.get(i).ofThread.applyAsLong(counted) - begun.atBegin[i]);
     }
 
     /** What was counted since the store was opened; a rate is missing while there is none. */
     void putInto(Map<String, Long> figures) {
-        long hits = cacheHits.sum();
-        long misses = cacheMisses.sum();
-        long negatives = filterNegatives.sum();
-        long positives = filterPositives.sum();
         figures.put("sampled_reads", reads.sum());
-        figures.put("sampled_block_cache_hits", hits);
-        figures.put("sampled_block_cache_misses", misses);
-        figures.put("sampled_filter_negatives", negatives);
-        figures.put("sampled_filter_positives", positives);
-        if (hits + misses > 0) figures.put("block_cache_hit_percent", 100 * hits / (hits + misses));
-        if (negatives + positives > 0)
-            figures.put("filter_negative_percent", 100 * negatives / (negatives + positives));
+        for (int i = 0; i < COUNTS.size(); i++)
+            figures.put(COUNTS.get(i).figure, sums.get(i).sum());
+        putPercent(figures, "block_cache_hit_percent", CACHE_HITS, CACHE_MISSES);
+        putPercent(figures, "filter_negative_percent", FILTER_NEGATIVES, FILTER_POSITIVES);
+    }
+
+    private static void putPercent(
+            Map<String, Long> figures, String name, String part, String rest) {
+        long counted = figures.getOrDefault(part, 0L);
+        long all = counted + figures.getOrDefault(rest, 0L);
+        if (all > 0) figures.put(name, 100 * counted / all);
     }
 }

@@ -108,8 +108,7 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public void copyStore(Path source, StoreSpec spec) {
-        if (stores.containsKey(normalized(source)))
-            throw new IllegalStateException("The store in " + source + " is open.");
+        requireClosed(source);
         new StoreFile(spec).copyFrom(source);
     }
 
@@ -125,9 +124,13 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public void deleteStore(Path directory) {
+        requireClosed(directory);
+        deleteTree(directory);
+    }
+
+    private void requireClosed(Path directory) {
         if (stores.containsKey(normalized(directory)))
             throw new IllegalStateException("The store in " + directory + " is open.");
-        deleteTree(directory);
     }
 
     /** Deletes a directory; the file that says what it is goes last. */

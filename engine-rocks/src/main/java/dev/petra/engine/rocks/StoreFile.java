@@ -17,7 +17,6 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Properties;
-import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.slf4j.Logger;
@@ -118,7 +117,7 @@ final class StoreFile {
                     source + " is no store of this engine: it has no file " + NAME + ".");
         Properties found = read(file);
         checkFormat(found, file);
-        check(found, file, PARTITIONER);
+        check(found, file, Map.of(PARTITIONER, partitioner()));
         if (!READY.equals(found.getProperty("state")))
             throw new CorruptStoreException(source + " was never completed, there is no data.");
         try (var files = Files.newDirectoryStream(source)) {
@@ -195,37 +194,43 @@ final class StoreFile {
 
     private void check(Properties found, Path file) {
         checkFormat(found, file);
-        for (String key : identity().keySet()) check(found, file, key);
+        check(found, file, identity());
     }
 
-    private void check(Properties found, Path file, String key) {
-        String is = found.getProperty(key, "none");
-        String wanted = identity().get(key);
-        if (!is.equals(wanted))
-            throw new CorruptStoreException(
-                    file.getParent()
-                            + " is not the store of "
-                            + spec.displayName()
-                            + ": "
-                            + file
-                            + " says "
-                            + key
-                            + " "
-                            + is
-                            + " where "
-                            + wanted
-                            + " belongs. Move the directory back to where it came from.");
+    private void check(Properties found, Path file, Map<String, String> wanted) {
+        wanted.forEach(
+                (key, value) -> {
+                    String is = found.getProperty(key, "none");
+                    if (!is.equals(value))
+                        throw new CorruptStoreException(
+                                file.getParent()
+                                        + " is not the store of "
+                                        + spec.displayName()
+                                        + ": "
+                                        + file
+                                        + " says "
+                                        + key
+                                        + " "
+                                        + is
+                                        + " where "
+                                        + value
+                                        + " belongs. Move the directory back to where it came"
+                                        + " from.");
+                });
     }
 
     /** What must agree. Keyspace and table name are told by the id, and may be renamed. */
     private Map<String, String> identity() {
         Map<String, String> identity = new LinkedHashMap<>();
-        IPartitioner partitioner = spec.metadata().get().partitioner;
         identity.put("table_id", spec.metadata().id.toString());
         identity.put("column_family", spec.columnFamily());
         identity.put("generation", Long.toString(spec.generation()));
-        identity.put(PARTITIONER, partitioner.getClass().getName());
+        identity.put(PARTITIONER, partitioner());
         return identity;
+    }
+
+    private String partitioner() {
+        return spec.metadata().get().partitioner.getClass().getName();
     }
 
     private void write(String state) {
