@@ -74,11 +74,25 @@ public final class StoreLoader {
      * @param args {@code sstableloader}'s options, and the directory
      */
     public static void main(String[] args) {
-        DatabaseDescriptor.clientInitialization();
-        int exitCode = 1;
+        int exitCode = load(args);
+        // Netty's threads would go on.
+        System.exit(exitCode);
+    }
+
+    /**
+     * Loads one directory, in a program that goes on. Not for a process that is a node; the JVM
+     * needs {@code --add-exports java.base/jdk.internal.ref=ALL-UNNAMED} beside what a {@link
+     * StoreWriter} needs. Options that cannot be understood end the process, as {@code
+     * sstableloader} does.
+     *
+     * @param args {@code sstableloader}'s options, and the directory
+     * @return 0, or 1 when the reason has been written to the standard error output
+     */
+    public static int load(String... args) {
+        DatabaseDescriptor.clientInitialization(false);
         try {
             new StoreLoader(options(args), System.out).load();
-            exitCode = 0;
+            return 0;
         } catch (LoadException
                 | IOException
                 | CorruptStoreException
@@ -89,8 +103,7 @@ public final class StoreLoader {
             System.err.println("petra load: this is unexpected:");
             e.printStackTrace();
         }
-        // Netty's threads would go on.
-        System.exit(exitCode);
+        return 1;
     }
 
     /** What builds them is for Cassandra's own tool, and not public. */
@@ -269,10 +282,11 @@ public final class StoreLoader {
                     TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
         } catch (ExecutionException e) {
             throw new LoadException(
-                    "Not all nodes have taken it, their logs say why: "
+                    "Not all nodes have taken it: "
                             + failed(e.getCause())
-                            + ". Load it again when that is mended; what is there already does no"
-                            + " harm.");
+                            + ". Their logs say why; if they could not be reached, the lines above"
+                            + " do (nodes with TLS among each other want --conf-path). Load it"
+                            + " again when that is mended; what is there already does no harm.");
         }
     }
 

@@ -271,6 +271,9 @@ class ChurnIT {
                                 .storagePort(port)
                                 .numTokens(tokens)
                                 .seeds(List.of(Member.address(1) + ":" + port))
+                                // Mishaps and a busy machine make gossip slow, and a node that has
+                                // heard of no keyspace yet streams nothing.
+                                .jvmOptions("-Dcassandra.ring_delay_ms=12000")
                                 // What has come already is not asked for again.
                                 .jvmOptions("-Dcassandra.reset_bootstrap_progress=false")
                                 .jvmOptions(jvmOptions);

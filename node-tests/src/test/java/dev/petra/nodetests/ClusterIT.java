@@ -24,6 +24,8 @@ class ClusterIT {
 
     private static final int ROWS = 2_000;
 
+    private static final String CONTENT = "SELECT p, c, v, s, m, writetime(v) FROM ks.t";
+
     /** What is logged where both nodes have the table in the same engine. */
     private static final String INGESTED = "parts into ks.t";
 
@@ -82,17 +84,7 @@ class ClusterIT {
     }
 
     private static Set<String> content(CqlSession session) {
-        return Contents.of(session, "SELECT p, c, v, s, m, writetime(v) FROM ks.t");
-    }
-
-    /** What one node has by itself. */
-    private static Set<String> alone(TestNode node, TestNode other) throws Exception {
-        other.process().stop();
-        try (CqlSession session = node.session()) {
-            return content(session);
-        } finally {
-            other.restart();
-        }
+        return Contents.of(session, CONTENT);
     }
 
     @ParameterizedTest
@@ -157,8 +149,8 @@ class ClusterIT {
                 write(session, ROWS, ROWS + 200);
                 other.restart();
             }
-            Set<String> expected = alone(seed, other);
-            assertThat(alone(other, seed)).isNotEqualTo(expected);
+            Set<String> expected = Contents.alone(seed, CONTENT);
+            assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
             seed.awaitRing(2);
             NodeTool.Result preview =
                     seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
@@ -169,9 +161,8 @@ class ClusterIT {
                 TestNode.awaitMoves(session, MOVES);
                 assertThat(content(session)).isEqualTo(expected);
             }
-            assertThat(alone(other, seed)).isEqualTo(expected);
-            assertThat(alone(seed, other)).isEqualTo(expected);
-            seed.awaitRing(2);
+            assertThat(Contents.alone(other, CONTENT)).isEqualTo(expected);
+            assertThat(Contents.alone(seed, CONTENT)).isEqualTo(expected);
             for (String[] again :
                     new String[][] {
                         {"repair", "--preview", "-full", "ks", "t"},

@@ -53,12 +53,14 @@ final class DockerCluster implements AutoCloseable {
     /** A ring that does not wait, and little memory: three nodes share two processors. */
     static final String JVM =
             String.join(" ", NodeConfig.FAST_RING)
-                    + " -Dcassandra.gossip_settle_min_wait_ms=1000 -XX:TieredStopAtLevel=1";
+                    + " -Dcassandra.gossip_settle_min_wait_ms=1000 -XX:TieredStopAtLevel=1"
+                    + " -XX:-UseG1GC -XX:+UseSerialGC"
+                    + " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote";
 
-    /** The image's, but asked more often: each start waits for it. */
+    /** The image's, but asked more often: each start waits for it. Asking has its price, too. */
     private static final HealthCheck OFTEN =
             new HealthCheck()
-                    .withInterval(TimeUnit.SECONDS.toNanos(1))
+                    .withInterval(TimeUnit.SECONDS.toNanos(3))
                     .withStartPeriod(BOOT.toNanos());
 
     private final Network network;

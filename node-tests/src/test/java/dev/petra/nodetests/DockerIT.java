@@ -386,13 +386,16 @@ class DockerIT {
         }
     }
 
-    /** Each gets other settings of the engine, and a table moves into it; then all goes back. */
+    /**
+     * Each gets other settings of the engine, and a table moves into it; then it goes back, in a
+     * short run on the last node only.
+     */
     @Test
     @Order(1)
     void nodesAreReconfiguredAndATableIsMovedNodeByNode() throws Exception {
         begin("mixed");
         for (boolean in : new boolean[] {true, false}) {
-            for (int node = 1; node <= 3; node++) {
+            for (int node = in || LENGTH > 1 ? 1 : 3; node <= 3; node++) {
                 cluster.put(
                         node,
                         OWN,

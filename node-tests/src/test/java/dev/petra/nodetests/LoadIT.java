@@ -11,8 +11,13 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -49,6 +54,22 @@ class LoadIT {
                             writer.addRow(p, i % 10, "v" + i, big, "s" + p, 1_000L + i);
                         }
                     }
+                    System.exit(0);
+                }
+            }
+            """;
+
+    /** Loads by each line's arguments, without a process for each. */
+    private static final String LOADS =
+            """
+            import dev.petra.cassandra.StoreLoader;
+            import java.nio.file.Files;
+            import java.nio.file.Path;
+
+            class Loads {
+                public static void main(String[] args) throws Exception {
+                    for (String line : Files.readAllLines(Path.of(args[0])))
+                        System.out.println("=" + StoreLoader.load(line.split("\t")));
                     System.exit(0);
                 }
             }
@@ -94,33 +115,82 @@ class LoadIT {
         session.execute("CREATE TABLE ks." + table + COLUMNS + " AND memtable = 'rocks'");
     }
 
-    private static NodeTool.Result load(Path from, String... options)
-            throws IOException, InterruptedException {
-        return loadBy(first.process().address(), from, options);
-    }
-
-    private static NodeTool.Result loadBy(String node, Path from, String... options)
-            throws IOException, InterruptedException {
-        List<String> command =
+    private static List<String> arguments(String node, Path from, String... options) {
+        List<String> arguments =
                 new ArrayList<>(
                         List.of(
-                                Commands.PETRA.toString(),
-                                "load",
                                 "--nodes",
                                 node,
                                 "--port",
                                 Integer.toString(first.process().nativePort()),
                                 "--storage-port",
                                 Integer.toString(STORAGE_PORT)));
-        command.addAll(List.of(options));
-        command.add(from.toString());
+        arguments.addAll(List.of(options));
+        arguments.add(from.toString());
+        return arguments;
+    }
+
+    private static List<String> arguments(Path from, String... options) {
+        return arguments(first.process().address(), from, options);
+    }
+
+    /** As a user types it. */
+    private static NodeTool.Result load(Path from) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(Commands.PETRA.toString(), "load"));
+        command.addAll(arguments(from));
         return Commands.run(command.toArray(String[]::new));
     }
 
-    private static void loaded(Path from, String... options) throws Exception {
-        NodeTool.Result result = load(from, options);
+    /** One after the other. */
+    private static List<NodeTool.Result> loads(List<List<String>> all)
+            throws IOException, InterruptedException {
+        Path lines = directory.resolve("loads");
+        Files.write(lines, all.stream().map(each -> String.join("\t", each)).toList());
+        NodeTool.Result run = run("Loads", LOADS, lines.toString());
+        assertThat(run.exitCode()).describedAs(run.output()).isZero();
+        List<NodeTool.Result> results = new ArrayList<>();
+        Matcher ends =
+                Pattern.compile("(?s)(.*?)^=(\\d+)\n", Pattern.MULTILINE).matcher(run.output());
+        while (ends.find())
+            results.add(new NodeTool.Result(Integer.parseInt(ends.group(2)), ends.group(1)));
+        assertThat(results).describedAs(run.output()).hasSameSizeAs(all);
+        return results;
+    }
+
+    /** A program of one file, against nothing but the jars. */
+    private static NodeTool.Result run(String name, String text, String... arguments)
+            throws IOException, InterruptedException {
+        Path program = Files.writeString(directory.resolve(name + ".java"), text);
+        Path lib = Distribution.fromSystemProperty().home().resolve("lib");
+        List<String> command =
+                new ArrayList<>(
+                        List.of(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "--add-opens",
+                                "java.base/java.io=ALL-UNNAMED",
+                                "--add-opens",
+                                "java.base/sun.nio.ch=ALL-UNNAMED",
+                                "--add-exports",
+                                "java.base/jdk.internal.ref=ALL-UNNAMED",
+                                "-cp",
+                                lib.resolve("petra.jar") + ":" + lib.resolve("cassandra/*"),
+                                "-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml",
+                                program.toString()));
+        command.addAll(List.of(arguments));
+        return Commands.run(command.toArray(String[]::new));
+    }
+
+    private static void assertLoaded(NodeTool.Result result) {
         assertThat(result.exitCode()).describedAs(result.output()).isZero();
         assertThat(result.output()).containsPattern("Loaded [1-9]\\d* bytes into [12] node");
+    }
+
+    private static void assertRefused(NodeTool.Result result, String... reasons) {
+        assertThat(result.exitCode()).describedAs(result.output()).isEqualTo(1);
+        assertThat(result.output())
+                .contains(reasons)
+                .doesNotContain("unexpected")
+                .doesNotContain("\tat ");
     }
 
     private static Set<String> content(String table) {
@@ -137,20 +207,10 @@ class LoadIT {
     @Test
     void whatWasWrittenWithoutANodeIsThereAfterwards() throws Exception {
         Path data = directory.resolve("offline");
-        Path program = directory.resolve("Rows.java");
-        Files.writeString(program, PROGRAM);
-        Path lib = Distribution.fromSystemProperty().home().resolve("lib");
         NodeTool.Result written =
-                Commands.run(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "--add-opens",
-                        "java.base/java.io=ALL-UNNAMED",
-                        "--add-opens",
-                        "java.base/sun.nio.ch=ALL-UNNAMED",
-                        "-cp",
-                        lib.resolve("petra.jar") + ":" + lib.resolve("cassandra/*"),
-                        "-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml",
-                        program.toString(),
+                run(
+                        "Rows",
+                        PROGRAM,
                         data.toString(),
                         TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n");
         assertThat(written.exitCode()).describedAs(written.output()).isZero();
@@ -159,7 +219,7 @@ class LoadIT {
         session.execute("DELETE FROM ks.written USING TIMESTAMP 5000 WHERE p = 3");
         session.execute(INSERT.formatted("written", 4, 4, 0, "old", 4, 0, 1));
         session.execute(INSERT.formatted("written", 1000, 0, 0, "other", 4, 0, 1));
-        loaded(data);
+        assertLoaded(load(data));
         Set<String> content = content("written");
         assertThat(content).hasSize(1000 - 10 + 1);
         assertThat(session.execute("SELECT v, s, m FROM ks.written WHERE p = 4 AND c = 4").one())
@@ -172,7 +232,7 @@ class LoadIT {
         assertThat(session.execute("SELECT big FROM ks.written WHERE p = 5 AND c = 0").one())
                 .satisfies(row -> assertThat(row.getString(0)).hasSize(40_000));
         eachHasWhatItOwns("written");
-        loaded(data);
+        assertLoaded(load(data));
         assertThat(content("written")).isEqualTo(content);
         assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
     }
@@ -205,26 +265,21 @@ class LoadIT {
         session.execute("INSERT INTO ks.other (p, c, extra, m) VALUES (7, 1, 'x', {})");
         session.execute(INSERT.formatted("other", 7, 0, 0, "hidden", 0, 0, 400));
         session.execute("DELETE FROM ks.other WHERE p = 7 AND c = 1");
-        assertThat(refused(snapshots.get(0), "--target-table", "other"))
-                .contains("column gone was dropped from it");
+        assertRefused(
+                loads(List.of(arguments(snapshots.get(0), "--target-table", "other"))).get(0),
+                "column gone was dropped from it");
         session.execute("ALTER TABLE ks.other ADD gone text");
         session.execute("ALTER TABLE ks.other DROP gone");
-        for (Path snapshot : snapshots) loaded(snapshot, "--target-table", "other");
+        loads(snapshots.stream().map(each -> arguments(each, "--target-table", "other")).toList())
+                .forEach(LoadIT::assertLoaded);
         assertThat(content("other")).isEqualTo(before);
         session.execute("ALTER TABLE ks.other ADD gone text");
         assertThat(session.execute("SELECT gone FROM ks.other WHERE p = 3 AND c = 0").one())
                 .satisfies(row -> assertThat(row.getString(0)).isNull());
         // Where it came from it has been dropped already.
-        for (Path snapshot : snapshots) loaded(snapshot);
+        loads(snapshots.stream().map(LoadIT::arguments).toList()).forEach(LoadIT::assertLoaded);
         assertThat(content("snap")).isEqualTo(before);
         eachHasWhatItOwns("other");
-    }
-
-    private static String refused(Path from, String... options) throws Exception {
-        NodeTool.Result result = load(from, options);
-        assertThat(result.exitCode()).describedAs(result.output()).isEqualTo(1);
-        assertThat(result.output()).doesNotContain("unexpected").doesNotContain("\tat ");
-        return result.output();
     }
 
     @Test
@@ -238,34 +293,54 @@ class LoadIT {
                         .directory()
                         .resolve("snapshots")
                         .resolve("tag");
-        assertThat(refused(directory.resolve("first"))).contains("must have a folder rocksdb");
-        assertThat(refused(directory.resolve("nowhere"))).contains("Unknown directory");
-        assertThat(refused(snapshot, "--target-table", "none"))
-                .contains("There is no table ks.none in the cluster");
         session.execute("CREATE TABLE ks.stock" + COLUMNS);
-        assertThat(refused(snapshot, "--target-table", "stock"))
-                .contains("does not have table ks.stock in a storage engine");
-        assertThat(
-                        load(snapshot, "--target-table", "stock", "--ignore", "127.0.0.1,127.0.0.2")
-                                .output())
-                .contains("nothing in it that a node would own");
         session.execute(
                 "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
-        assertThat(refused(snapshot, "--target-table", "alien"))
-                .contains("the clustering is [int DESC], not [text]")
-                .contains("column v is REGULAR text, not REGULAR int")
-                .contains("there is no column big");
-        assertThat(refused(snapshot, "--connections-per-host", "2")).contains("one connection");
-        assertThat(loadBy("127.0.0.77", snapshot).output())
-                .contains("The cluster cannot be asked by")
-                .contains("127.0.0.77");
-        Path damaged = directory.resolve("damaged");
-        TableFiles.copy(snapshot, damaged);
-        Files.writeString(damaged.resolve("rocksdb/1/PETRA"), "format=99\n");
-        assertThat(refused(damaged)).contains("says format 99");
-        Files.createFile(damaged.resolve("nb-1-big-Data.db"));
-        assertThat(refused(damaged)).contains("has SSTables as well");
+        Path newer = directory.resolve("newer");
+        TableFiles.copy(snapshot, newer);
+        Files.writeString(newer.resolve("rocksdb/1/PETRA"), "format=99\n");
+        Path both = directory.resolve("both");
+        TableFiles.copy(snapshot, both);
+        Files.createFile(both.resolve("nb-1-big-Data.db"));
+
+        assertRefused(load(directory.resolve("nowhere")), "Unknown directory");
+        assertRefused(load(directory.resolve("first")), "must have a folder rocksdb");
+        Map<List<String>, List<String>> reasons = new LinkedHashMap<>();
+        reasons.put(
+                arguments(snapshot, "--target-table", "none"),
+                List.of("There is no table ks.none in the cluster"));
+        reasons.put(
+                arguments(snapshot, "--target-table", "stock"),
+                List.of("does not have table ks.stock in a storage engine"));
+        reasons.put(
+                arguments(snapshot, "--target-table", "alien"),
+                List.of(
+                        "the clustering is [int DESC], not [text]",
+                        "column v is REGULAR text, not REGULAR int",
+                        "there is no column big"));
+        reasons.put(arguments(snapshot, "--connections-per-host", "2"), List.of("one connection"));
+        reasons.put(
+                arguments("127.0.0.77", snapshot),
+                List.of("The cluster cannot be asked by", "127.0.0.77"));
+        reasons.put(arguments(newer), List.of("says format 99"));
+        reasons.put(arguments(both), List.of("has SSTables as well"));
+        Iterator<NodeTool.Result> results = loads(List.copyOf(reasons.keySet())).iterator();
+        for (List<String> each : reasons.values())
+            assertRefused(results.next(), each.toArray(String[]::new));
+
+        NodeTool.Result nobody =
+                loads(
+                                List.of(
+                                        arguments(
+                                                snapshot,
+                                                "--target-table",
+                                                "stock",
+                                                "--ignore",
+                                                "127.0.0.1,127.0.0.2")))
+                        .get(0);
+        assertThat(nobody.exitCode()).isZero();
+        assertThat(nobody.output()).contains("nothing in it that a node would own");
         assertThat(content("stock")).isEmpty();
         assertThat(content("source")).hasSize(20);
     }

@@ -63,7 +63,8 @@ class StreamBenchIT {
                 .heap("1GiB")
                 .yaml(yaml)
                 .engineParameters(Map.of("engine", "rocks", "memory", "512MiB"))
-                .jvmOptions("-XX:TieredStopAtLevel=4", "-Dpetra.stream.parts=" + parts);
+                .jvmOptions(TestNode.MEASURED)
+                .jvmOptions("-Dpetra.stream.parts=" + parts);
     }
 
     private static void load(CqlSession session, String memtable, int replicas, long bytes)

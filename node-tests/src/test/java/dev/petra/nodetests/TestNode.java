@@ -41,6 +41,11 @@ final class TestNode implements AutoCloseable {
 
     private static final Pattern DEAD = Pattern.compile("DN .*?([0-9a-f-]{36})");
 
+    /** The compiler and collector of a node that is measured: those it has by default. */
+    static final String[] MEASURED = {
+        "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC"
+    };
+
     /** The JVM option for a node whose classes are verified as they are by default. */
     static final String VERIFIED = "-XX:+BytecodeVerificationRemote";
 
@@ -68,8 +73,11 @@ final class TestNode implements AutoCloseable {
                         .heap("512MiB")
                         .engineParameters(Map.of("engine", "rocks", "memory", "128MiB"))
                         .fastRing()
-                        // Lives for seconds: the better compiler would take half of all its work.
-                        .jvmOptions("-XX:TieredStopAtLevel=1")
+                        // For what a node has by itself, see Contents.
+                        .jvmOptions("-Dcassandra.enable_nodelocal_queries=true")
+                        // Lives for seconds: the better compiler would take half of all its work,
+                        // and a collector with threads of its own an eighth.
+                        .jvmOptions("-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC")
                         // A quarter of a start. Who tests what the agent weaves has it VERIFIED.
                         .jvmOptions(
                                 "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
