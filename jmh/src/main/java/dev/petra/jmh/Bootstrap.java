@@ -94,19 +94,18 @@ final class Bootstrap {
     private final class Live extends Thread {
         final OpenLoop loop = new OpenLoop(access, workload, 1);
         private final AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
-        private volatile boolean over;
 
         @Override
         public void run() {
             try {
-                while (!over) loop.run(RATE, 1);
+                loop.run(RATE, PATIENCE.toSeconds());
             } catch (RuntimeException | Error e) {
                 failure.set(e);
             }
         }
 
         void end() {
-            over = true;
+            loop.end();
             try {
                 join();
             } catch (InterruptedException e) {

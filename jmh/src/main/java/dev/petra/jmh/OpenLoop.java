@@ -37,6 +37,9 @@ final class OpenLoop {
     /** The slowest request of those that were due in a piece of the time, in nanoseconds. */
     final AtomicLongArray slowest = new AtomicLongArray(SLOTS);
 
+    /** When {@link #end} was called. */
+    private volatile long last = Long.MAX_VALUE;
+
     /**
      * @param readShare 0 to 1
      */
@@ -90,6 +93,11 @@ final class OpenLoop {
         if (failed != null) throw new IllegalStateException("a request failed", failed);
     }
 
+    /** Ends the run early: what is due by now is still asked. */
+    void end() {
+        last = System.nanoTime();
+    }
+
     private void client(
             SplittableRandom random,
             AtomicLong next,
@@ -104,7 +112,7 @@ final class OpenLoop {
                     nanosApart == 0
                             ? System.nanoTime()
                             : start + (long) (next.getAndIncrement() * nanosApart);
-            if (due >= end) break;
+            if (due >= end || due >= last) break;
             await(due);
             if (random.nextDouble() < readShare) {
                 access.read(workload.any(random));

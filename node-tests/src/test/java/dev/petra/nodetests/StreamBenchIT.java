@@ -4,6 +4,7 @@ package dev.petra.nodetests;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.NodeConfig;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -20,7 +21,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.MatchResult;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -114,31 +114,37 @@ class StreamBenchIT {
         private final ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
         private final Random random = new Random(2);
 
+        private final CqlSession session;
+        private final PreparedStatement select;
+        private final long rows;
+        private long requests;
+
+        /** When the first request was due: the JVM needs some milliseconds to get there. */
+        private long begun;
+
         LiveTraffic(CqlSession session, long rows) {
-            var select = session.prepare("SELECT v FROM ks.t WHERE k = ?");
-            long begun = System.nanoTime();
-            AtomicLong requests = new AtomicLong();
+            this.session = session;
+            this.rows = rows;
+            select = session.prepare("SELECT v FROM ks.t WHERE k = ?");
+            long interval = TimeUnit.SECONDS.toNanos(1) / RATE;
             var unused =
                     clock.scheduleAtFixedRate(
-                            () -> {
-                                long due =
-                                        begun
-                                                + requests.getAndIncrement()
-                                                        * (TimeUnit.SECONDS.toNanos(1) / RATE);
-                                CompletionStage<AsyncResultSet> sent =
-                                        session.executeAsync(
-                                                select.bind((long) (random.nextDouble() * rows)));
-                                var ignored =
-                                        sent.whenComplete(
-                                                (row, failed) ->
-                                                        latencies.recordValue(
-                                                                failed == null
-                                                                        ? System.nanoTime() - due
-                                                                        : HIGHEST_NANOS));
-                            },
-                            0,
-                            TimeUnit.SECONDS.toNanos(1) / RATE,
-                            TimeUnit.NANOSECONDS);
+                            () -> request(interval), 0, interval, TimeUnit.NANOSECONDS);
+        }
+
+        /** Of the clock's thread. */
+        private void request(long interval) {
+            if (requests == 0) begun = System.nanoTime();
+            long due = begun + requests++ * interval;
+            CompletionStage<AsyncResultSet> sent =
+                    session.executeAsync(select.bind((long) (random.nextDouble() * rows)));
+            var unused =
+                    sent.whenComplete(
+                            (row, failed) ->
+                                    latencies.recordValue(
+                                            failed == null
+                                                    ? System.nanoTime() - due
+                                                    : HIGHEST_NANOS));
         }
 
         /** In milliseconds, of what was answered since this was asked last. */
