@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.metadata.TokenMap;
+import com.datastax.oss.driver.api.core.metadata.token.TokenRange;
 import dev.petra.launcher.NodeTool;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -12,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
@@ -21,6 +24,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Two nodes, of which one comes, goes, or misses writes. */
 class ClusterIT {
     private static final Duration MOVES = Duration.ofSeconds(30);
+    private static final Duration HINTS = Duration.ofMinutes(2);
 
     private static final int ROWS = 2_000;
 
@@ -136,6 +140,52 @@ class ClusterIT {
         }
     }
 
+    /** A table that is brought together otherwise than by a repair. */
+    private static void createSmall(CqlSession session, String table, String readRepair) {
+        session.execute(
+                "CREATE TABLE %s (p int, c int, v text, PRIMARY KEY (p, c)) WITH memtable = 'mixed' AND read_repair = '%s'"
+                        .formatted(table, readRepair));
+        for (int p = 0; p < 40; p++)
+            for (int c = 0; c < 3; c++)
+                session.execute("INSERT INTO " + table + " (p, c, v) VALUES (?, ?, 'old')", p, c);
+    }
+
+    /** What one of the nodes misses. */
+    private static void changeSmall(CqlSession session, String table) {
+        for (int p = 0; p < 40; p += 4) {
+            session.execute("DELETE FROM " + table + " WHERE p = ?", p);
+            session.execute("DELETE FROM " + table + " WHERE p = ? AND c >= 1", p + 1);
+            session.execute("INSERT INTO " + table + " (p, c, v) VALUES (?, 1, 'new')", p + 2);
+        }
+    }
+
+    private static Set<String> alone(TestNode node, String table) {
+        return Contents.alone(node, "SELECT p, c, v, writetime(v) FROM " + table);
+    }
+
+    /** Of one of the ring's ranges: Cassandra takes none that is in two. */
+    private static String[] subrangeRepair(TestNode node) {
+        try (CqlSession session = node.session()) {
+            TokenMap tokens = session.getMetadata().getTokenMap().orElseThrow();
+            TokenRange range =
+                    tokens.getTokenRanges().stream()
+                            .filter(each -> !each.isWrappedAround())
+                            .findFirst()
+                            .orElseThrow();
+            return new String[] {
+                "repair",
+                "-full",
+                "-st",
+                tokens.format(range.getStart()),
+                "-et",
+                tokens.format(range.getEnd()),
+                "ks",
+                "t"
+            };
+        }
+    }
+
+    /** Also a read, and hints. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void repairBringsReplicasTogether(boolean otherHasTheEngine) throws Exception {
@@ -144,14 +194,27 @@ class ClusterIT {
             try (CqlSession session = seed.session()) {
                 createKeyspace(session, 2);
                 write(session, 0, ROWS);
+                createSmall(session, "ks.read", "BLOCKING");
+                createSmall(session, "ks.hinted", "NONE");
                 other.process().stop();
                 delete(session, 0, ROWS / 2);
                 write(session, ROWS, ROWS + 200);
+                changeSmall(session, "ks.read");
+                seed.nodetool("enablehandoff");
+                changeSmall(session, "ks.hinted");
+                seed.nodetool("disablehandoff");
                 other.restart();
             }
+            for (TestNode node : List.of(seed, other)) node.awaitRing(2);
+            assertThat(alone(other, "ks.read")).isNotEqualTo(alone(seed, "ks.read"));
+            try (CqlSession all = seed.session(ConsistencyLevel.ALL)) {
+                for (int p = 0; p < 40; p++) all.execute("SELECT * FROM ks.read WHERE p = ?", p);
+            }
+            assertThat(alone(other, "ks.read"))
+                    .isEqualTo(alone(seed, "ks.read"))
+                    .hasSize(40 * 3 - 10 * 3 - 10 * 2);
             Set<String> expected = Contents.alone(seed, CONTENT);
             assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
-            seed.awaitRing(2);
             NodeTool.Result preview =
                     seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
@@ -167,13 +230,21 @@ class ClusterIT {
                     new String[][] {
                         {"repair", "--preview", "-full", "ks", "t"},
                         {"repair", "-seq", "-full", "ks", "t"},
-                        {"repair", "-pr", "-full", "ks", "t"}
+                        {"repair", "-pr", "-full", "ks", "t"},
+                        {"repair", "-dcpar", "-full", "ks", "t"},
+                        subrangeRepair(seed)
                     }) {
                 NodeTool.Result result = seed.process().nodetool(again);
                 assertThat(result.exitCode()).describedAs(result.output()).isZero();
                 if (again[1].equals("--preview"))
                     assertThat(result.output()).contains("Previewed data was in sync");
             }
+            long end = System.nanoTime() + HINTS.toNanos();
+            while (!alone(other, "ks.hinted").equals(alone(seed, "ks.hinted"))) {
+                assertThat(System.nanoTime()).as("hints arrive").isLessThan(end);
+                TimeUnit.SECONDS.sleep(1);
+            }
+            assertThat(alone(seed, "ks.hinted")).hasSize(40 * 3 - 10 * 3 - 10 * 2);
             NodeTool.Result incremental = seed.process().nodetool("repair", "ks", "t");
             assertThat(incremental.exitCode()).isNotZero();
             assertThat(seed.process().log())
