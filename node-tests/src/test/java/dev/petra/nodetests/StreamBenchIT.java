@@ -119,8 +119,8 @@ class StreamBenchIT {
         private final long rows;
         private long requests;
 
-        /** When the first request was due: the JVM needs some milliseconds to get there. */
-        private long begun;
+        /** When the first request is due: soon, as the JVM needs some milliseconds to get there. */
+        private final long begun = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(100);
 
         LiveTraffic(CqlSession session, long rows) {
             this.session = session;
@@ -129,12 +129,14 @@ class StreamBenchIT {
             long interval = TimeUnit.SECONDS.toNanos(1) / RATE;
             var unused =
                     clock.scheduleAtFixedRate(
-                            () -> request(interval), 0, interval, TimeUnit.NANOSECONDS);
+                            () -> request(interval),
+                            begun - System.nanoTime(),
+                            interval,
+                            TimeUnit.NANOSECONDS);
         }
 
         /** Of the clock's thread. */
         private void request(long interval) {
-            if (requests == 0) begun = System.nanoTime();
             long due = begun + requests++ * interval;
             CompletionStage<AsyncResultSet> sent =
                     session.executeAsync(select.bind((long) (random.nextDouble() * rows)));
