@@ -46,7 +46,7 @@ import org.jspecify.annotations.Nullable;
  * Each node makes what it is sent live as a whole; if one fails, the others have theirs, and to do
  * it all again does no harm.
  *
- * <p>A process of its own with {@code sstableloader}'s options and connections.
+ * <p>With {@code sstableloader}'s options and connections, not in a process that is a node.
  */
 public final class StoreLoader {
     private final LoaderOptions options;
@@ -74,22 +74,20 @@ public final class StoreLoader {
      * @param args {@code sstableloader}'s options, and the directory
      */
     public static void main(String[] args) {
-        int exitCode = load(args);
-        // Netty's threads would go on.
-        System.exit(exitCode);
+        // Even if all is done: Netty's threads would go on.
+        System.exit(load(args));
     }
 
     /**
-     * Loads one directory, in a program that goes on. Not for a process that is a node; the JVM
-     * needs {@code --add-exports java.base/jdk.internal.ref=ALL-UNNAMED} beside what a {@link
-     * StoreWriter} needs. Options that cannot be understood end the process, as {@code
-     * sstableloader} does.
+     * Loads one directory, in a program that goes on, whose JVM needs {@code --add-exports
+     * java.base/jdk.internal.ref=ALL-UNNAMED} beside what a {@link StoreWriter} needs. Options that
+     * cannot be understood end the process, as {@code sstableloader} does.
      *
      * @param args {@code sstableloader}'s options, and the directory
      * @return 0, or 1 when the reason has been written to the standard error output
      */
     public static int load(String... args) {
-        DatabaseDescriptor.clientInitialization(false);
+        DatabaseDescriptor.clientInitialization();
         try {
             new StoreLoader(options(args), System.out).load();
             return 0;

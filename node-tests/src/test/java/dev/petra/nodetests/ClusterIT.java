@@ -28,6 +28,9 @@ class ClusterIT {
 
     private static final int ROWS = 2_000;
 
+    /** Rows that {@link #changeSmall} leaves. */
+    private static final int SMALL_LEFT = 40 * 3 - 10 * 3 - 10 * 2;
+
     private static final String CONTENT = "SELECT p, c, v, s, m, writetime(v) FROM ks.t";
 
     /** What is logged where both nodes have the table in the same engine. */
@@ -212,7 +215,7 @@ class ClusterIT {
             }
             assertThat(alone(other, "ks.read"))
                     .isEqualTo(alone(seed, "ks.read"))
-                    .hasSize(40 * 3 - 10 * 3 - 10 * 2);
+                    .hasSize(SMALL_LEFT);
             Set<String> expected = Contents.alone(seed, CONTENT);
             assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
             NodeTool.Result preview =
@@ -244,7 +247,7 @@ class ClusterIT {
                 assertThat(System.nanoTime()).as("hints arrive").isLessThan(end);
                 TimeUnit.SECONDS.sleep(1);
             }
-            assertThat(alone(seed, "ks.hinted")).hasSize(40 * 3 - 10 * 3 - 10 * 2);
+            assertThat(alone(seed, "ks.hinted")).hasSize(SMALL_LEFT);
             NodeTool.Result incremental = seed.process().nodetool("repair", "ks", "t");
             assertThat(incremental.exitCode()).isNotZero();
             assertThat(seed.process().log())

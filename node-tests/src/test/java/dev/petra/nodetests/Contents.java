@@ -5,8 +5,6 @@ import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.metadata.Node;
-import java.net.InetSocketAddress;
-import java.net.SocketAddress;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -46,11 +44,9 @@ final class Contents {
     /** What one node has by itself, also of what is not its own. */
     static Set<String> alone(TestNode node, String select) {
         try (CqlSession session = node.session()) {
-            SocketAddress address =
-                    new InetSocketAddress(node.process().address(), node.process().nativePort());
             Node itself =
                     session.getMetadata().getNodes().values().stream()
-                            .filter(each -> each.getEndPoint().resolve().equals(address))
+                            .filter(each -> each.getEndPoint().resolve().equals(node.cqlAddress()))
                             .findFirst()
                             .orElseThrow();
             return of(

@@ -53,9 +53,8 @@ final class DockerCluster implements AutoCloseable {
     /** A ring that does not wait, and little memory: three nodes share two processors. */
     static final String JVM =
             String.join(" ", NodeConfig.FAST_RING)
-                    + " -Dcassandra.gossip_settle_min_wait_ms=1000 -XX:TieredStopAtLevel=1"
-                    + " -XX:-UseG1GC -XX:+UseSerialGC"
-                    + " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote";
+                    + " -Dcassandra.gossip_settle_min_wait_ms=1000 "
+                    + String.join(" ", TestNode.LEAN);
 
     /** The image's, but asked more often: each start waits for it. Asking has its price, too. */
     private static final HealthCheck OFTEN =

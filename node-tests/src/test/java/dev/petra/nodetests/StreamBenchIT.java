@@ -109,6 +109,7 @@ class StreamBenchIT {
     /** Reads at a fixed rate, each timed from when it was due. */
     private static final class LiveTraffic implements AutoCloseable {
         private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
+        private static final long INTERVAL = TimeUnit.SECONDS.toNanos(1) / RATE;
 
         private final Recorder latencies = new Recorder(HIGHEST_NANOS, 3);
         private final ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
@@ -120,24 +121,24 @@ class StreamBenchIT {
         private long requests;
 
         /** When the first request is due: soon, as the JVM needs some milliseconds to get there. */
-        private final long begun = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(100);
+        private final long begun;
 
         LiveTraffic(CqlSession session, long rows) {
             this.session = session;
             this.rows = rows;
             select = session.prepare("SELECT v FROM ks.t WHERE k = ?");
-            long interval = TimeUnit.SECONDS.toNanos(1) / RATE;
+            begun = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(100);
             var unused =
                     clock.scheduleAtFixedRate(
-                            () -> request(interval),
+                            this::request,
                             begun - System.nanoTime(),
-                            interval,
+                            INTERVAL,
                             TimeUnit.NANOSECONDS);
         }
 
         /** Of the clock's thread. */
-        private void request(long interval) {
-            long due = begun + requests++ * interval;
+        private void request() {
+            long due = begun + requests++ * INTERVAL;
             CompletionStage<AsyncResultSet> sent =
                     session.executeAsync(select.bind((long) (random.nextDouble() * rows)));
             var unused =

@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -40,6 +41,19 @@ final class TestNode implements AutoCloseable {
             new AtomicInteger(16_000 + 4_000 * Integer.getInteger("petra.fork", 1));
 
     private static final Pattern DEAD = Pattern.compile("DN .*?([0-9a-f-]{36})");
+
+    /**
+     * For a node that lives for seconds: the better compiler would take half of all its work, a
+     * collector with threads of its own an eighth, and to verify classes a quarter of its start.
+     * Who tests what the agent weaves has it {@link #VERIFIED}.
+     */
+    static final List<String> LEAN =
+            List.of(
+                    "-XX:TieredStopAtLevel=1",
+                    "-XX:-UseG1GC",
+                    "-XX:+UseSerialGC",
+                    "-XX:+UnlockDiagnosticVMOptions",
+                    "-XX:-BytecodeVerificationRemote");
 
     /** The compiler and collector of a node that is measured: those it has by default. */
     static final String[] MEASURED = {
@@ -75,12 +89,7 @@ final class TestNode implements AutoCloseable {
                         .fastRing()
                         // For what a node has by itself, see Contents.
                         .jvmOptions("-Dcassandra.enable_nodelocal_queries=true")
-                        // Lives for seconds: the better compiler would take half of all its work,
-                        // and a collector with threads of its own an eighth.
-                        .jvmOptions("-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC")
-                        // A quarter of a start. Who tests what the agent weaves has it VERIFIED.
-                        .jvmOptions(
-                                "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+                        .jvmOptions(LEAN.toArray(String[]::new))
                         // Two classes and their nodes share a machine: slow is no failure.
                         .yaml(
                                 Map.of(
@@ -144,27 +153,27 @@ final class TestNode implements AutoCloseable {
 
     /** Waits until it sees a ring of so many nodes, all up, and none that comes or goes. */
     void awaitRing(int nodes) throws InterruptedException {
-        long end = System.nanoTime() + RING.toNanos();
-        while (true) {
-            String status = process.nodetool("status").output();
-            List<String> states =
-                    status.lines()
-                            .filter(line -> line.matches("[UD][NLJM] .*"))
-                            .map(line -> line.substring(0, 2))
-                            .toList();
-            if (states.equals(Collections.nCopies(nodes, "UN"))) return;
-            assertThat(System.nanoTime()).as(status).isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(200);
-        }
+        awaitStatus(
+                status ->
+                        status.lines()
+                                .filter(line -> line.matches("[UD][NLJM] .*"))
+                                .map(line -> line.substring(0, 2))
+                                .toList()
+                                .equals(Collections.nCopies(nodes, "UN")));
     }
 
     /** Waits until it sees a node that is down, and returns its id. */
     String awaitDead() throws InterruptedException {
+        Matcher dead = DEAD.matcher(awaitStatus(DEAD.asPredicate()));
+        assertThat(dead.find()).isTrue();
+        return dead.group(1);
+    }
+
+    private String awaitStatus(Predicate<String> wanted) throws InterruptedException {
         long end = System.nanoTime() + RING.toNanos();
         while (true) {
             String status = process.nodetool("status").output();
-            Matcher dead = DEAD.matcher(status);
-            if (dead.find()) return dead.group(1);
+            if (wanted.test(status)) return status;
             assertThat(System.nanoTime()).as(status).isLessThan(end);
             TimeUnit.MILLISECONDS.sleep(200);
         }
@@ -189,13 +198,18 @@ final class TestNode implements AutoCloseable {
         process.awaitCql(BOOT);
     }
 
+    /** Where it takes CQL. */
+    InetSocketAddress cqlAddress() {
+        return new InetSocketAddress(process.address(), process.nativePort());
+    }
+
     CqlSession session() {
         return session(ConsistencyLevel.LOCAL_ONE);
     }
 
     CqlSession session(ConsistencyLevel consistency) {
         return CqlSession.builder()
-                .addContactPoint(new InetSocketAddress(process.address(), process.nativePort()))
+                .addContactPoint(cqlAddress())
                 .withLocalDatacenter("datacenter1")
                 .withConfigLoader(
                         DriverConfigLoader.programmaticBuilder()
