@@ -54,6 +54,9 @@ interface Access extends AutoCloseable {
     /** Flushes, and merges all files into as few as the engine keeps. */
     void settle();
 
+    /** Lets the engine compact by itself, as it does from the beginning, or not. */
+    void compacting(boolean automatic);
+
     /** The process that the engine is in. */
     Probe probe();
 

@@ -10,6 +10,7 @@ import org.rocksdb.BloomFilter;
 import org.rocksdb.CompressionType;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.HyperClockCache;
+import org.rocksdb.MutableColumnFamilyOptions;
 import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
@@ -206,6 +207,18 @@ final class BareAccess implements Access {
         try (FlushOptions flush = new FlushOptions()) {
             db.flush(flush);
             db.compactRange();
+        } catch (RocksDBException e) {
+            throw failed(e);
+        }
+    }
+
+    @Override
+    public void compacting(boolean automatic) {
+        try {
+            db.setOptions(
+                    MutableColumnFamilyOptions.builder()
+                            .setDisableAutoCompactions(!automatic)
+                            .build());
         } catch (RocksDBException e) {
             throw failed(e);
         }

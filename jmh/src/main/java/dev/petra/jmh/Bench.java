@@ -22,6 +22,7 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.profile.GCProfiler;
 import org.openjdk.jmh.results.BenchmarkResult;
 import org.openjdk.jmh.results.IterationResult;
@@ -60,6 +61,11 @@ public final class Bench implements Callable<Integer> {
     private static final List<String> NODE_ENGINES = List.of("rocks", "legacy", "legacy-latest");
     private static final List<String> ALL_ENGINES =
             List.of("rocks", "legacy", "legacy-latest", "bare");
+
+    /** What a JVM needs beside heap and engine, in MiB. */
+    private static final int JVM = 256;
+
+    private static final List<String> ONCE = List.of("load", "backlog", "bootstrap");
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     @Spec
@@ -117,6 +123,14 @@ public final class Bench implements Callable<Integer> {
     private int nodes = 3;
 
     @Option(
+            names = "--limit",
+            description =
+                    "Of a node's whole memory, in MiB: heap, beside the heap, some 256 for the JVM,"
+                            + " and what is left for the page cache; rows beyond that come from"
+                            + " disk. Needs root (default: no limit).")
+    private int limit;
+
+    @Option(
             names = "--node-memory",
             description =
                     "Of each container, in MiB: heap, beside the heap, and what is left for the"
@@ -128,7 +142,7 @@ public final class Bench implements Callable<Integer> {
             split = ",",
             description =
                     "read, write, mixed, openLoop, scan; what suits the workload if not given."
-                            + " The workloads load and stream have but one each.")
+                            + " The workloads load, leveled and stream have but one each.")
     private List<String> operations = List.of();
 
     @Option(names = "--rounds", description = "How often the engines take turns.")
@@ -188,7 +202,7 @@ public final class Bench implements Callable<Integer> {
 
         /** Whether it changes what there is, so that each round begins with nothing. */
         boolean isOnce() {
-            return operation.equals("load") || operation.equals("bootstrap");
+            return ONCE.contains(operation);
         }
 
         String name() {
@@ -229,6 +243,7 @@ public final class Bench implements Callable<Integer> {
         int turns = rounds > 0 ? rounds : size.full ? 3 : 1;
         if (Files.exists(out.resolve("results.json")))
             throw wrong(out + " has results already: name another directory with --out");
+        MemoryLimit limited = memoryLimit();
         Path work = out.resolve("work");
         // Of a run that failed: other rows, perhaps.
         if (Files.exists(work)) {
@@ -240,11 +255,12 @@ public final class Bench implements Callable<Integer> {
         Files.createDirectories(out.resolve("logs"));
         String started = Instant.now().toString();
         try {
-            run(plan, turns, work, console);
+            run(plan, turns, work, limited, console);
         } finally {
             // Hours may have gone into it before something failed.
             if (!figures.isEmpty()) report(started, turns);
             deleteContainers(plan, work);
+            if (limited != null) limited.close();
         }
         delete(work);
         console.println(out.resolve("report.html").toAbsolutePath());
@@ -252,13 +268,26 @@ public final class Bench implements Callable<Integer> {
         return 0;
     }
 
-    private void run(List<Run> plan, int turns, Path work, PrintWriter console)
+    private @Nullable MemoryLimit memoryLimit() {
+        try {
+            return limit > 0 ? MemoryLimit.create((long) limit << 20) : null;
+        } catch (IOException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private void run(
+            List<Run> plan,
+            int turns,
+            Path work,
+            @Nullable MemoryLimit limited,
+            PrintWriter console)
             throws RunnerException {
         long start = System.nanoTime();
         int all = plan.size() * turns;
         for (int round = 0; round < turns; round++)
             for (Run run : turned(plan, round)) {
-                measure(run, work);
+                measure(run, work, limited);
                 done++;
                 long left = (System.nanoTime() - start) / done * (all - done);
                 console.printf(
@@ -293,6 +322,7 @@ public final class Bench implements Callable<Integer> {
         settings.put("scale", Double.toString(scale));
         settings.put("heap", heap + " MiB");
         settings.put("memory beside the heap", memory + " MiB");
+        if (limit > 0) settings.put("memory of a node", limit + " MiB, page cache included");
         if (docker) {
             settings.put("nodes of a cluster", Integer.toString(nodes));
             settings.put("memory of a container", nodeMemory() + " MiB");
@@ -325,6 +355,12 @@ public final class Bench implements Callable<Integer> {
                                 List.of("local", "client"));
         if (asked.contains("cluster") != docker)
             throw wrong("the level 'cluster' and --docker belong together");
+        if (limit > 0 && limit < heap + memory + JVM)
+            throw wrong(
+                    "--limit=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
+                            .formatted(limit, heap, memory, JVM));
+        if (limit > 0 && (docker || chosen.contains("stream")))
+            throw wrong("--limit is of one node: containers have --node-memory, 'stream' has two");
         if (nodes < 1) throw wrong("--nodes must be 1 at least, not " + nodes);
         List<String> gcs = chosen(collectors, COLLECTORS, List.of("G1"));
         List<Run> plan = new ArrayList<>();
@@ -360,6 +396,7 @@ public final class Bench implements Callable<Integer> {
 
     private List<String> operations(String workload, String level) {
         if (workload.equals("load")) return List.of("load");
+        if (workload.equals("leveled")) return List.of("backlog");
         if (workload.equals("stream"))
             return level.equals("client") ? List.of("bootstrap") : List.of();
         if (!operations.isEmpty())
@@ -370,8 +407,8 @@ public final class Bench implements Callable<Integer> {
                                             name,
                                             List.of("read", "write", "mixed", "openLoop", "scan")))
                     .toList();
-        boolean readOnly = workload.startsWith("wideblob") || workload.equals("leveled");
-        if (readOnly) return size.full || level.equals("local") ? List.of("read") : List.of();
+        if (workload.startsWith("wideblob"))
+            return size.full || level.equals("local") ? List.of("read") : List.of();
         if (workload.equals("scan")) return List.of("read", "scan");
         if (size.full) return List.of("read", "write", "mixed", "openLoop");
         // On few processors the driver's share of a fixed rate hides the engines'.
@@ -407,7 +444,7 @@ public final class Bench implements Callable<Integer> {
 
     // How
 
-    private void measure(Run run, Path work) throws RunnerException {
+    private void measure(Run run, Path work, @Nullable MemoryLimit limited) throws RunnerException {
         Path directory = directory(run, work);
         // What an earlier round loaded.
         if (run.isOnce()) {
@@ -430,6 +467,7 @@ public final class Bench implements Callable<Integer> {
                         .param("heap", Integer.toString(heap))
                         .param("memory", Integer.toString(memory))
                         .param("seconds", Integer.toString(seconds() * 2))
+                        .param("memoryLimit", limited == null ? "" : limited.group().toString())
                         .param(
                                 "histograms",
                                 out.resolve("histograms")
@@ -445,11 +483,11 @@ public final class Bench implements Callable<Integer> {
                         .verbosity(VerboseMode.NORMAL)
                         .output(out.resolve("logs").resolve(run.name() + ".log").toString());
         switch (run.operation()) {
-            case "openLoop", "load", "bootstrap" ->
+            case "openLoop", "load", "backlog", "bootstrap" ->
                     options.warmupIterations(0).measurementIterations(1);
             case "scan" -> options.warmupIterations(1).measurementIterations(3);
             default ->
-                    options.warmupIterations(run.workload().equals("leveled") ? 0 : 2)
+                    options.warmupIterations(2)
                             .warmupTime(TimeValue.seconds(seconds()))
                             .measurementIterations(3)
                             .measurementTime(TimeValue.seconds(seconds()))
@@ -504,7 +542,7 @@ public final class Bench implements Callable<Integer> {
         return rates.computeIfAbsent(
                 run.setting(),
                 setting ->
-                        0.7
+                        StoreBenchmark.OF_CLOSED_LOOP
                                 * figures.values().stream()
                                         .filter(
                                                 figure ->

@@ -2,10 +2,14 @@
 package dev.petra.jmh;
 
 import java.util.Collection;
+import java.util.DoubleSummaryStatistics;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.NavigableMap;
+import java.util.function.DoubleFunction;
+import java.util.function.DoubleUnaryOperator;
 
 /** Charts as SVG: nothing is loaded from elsewhere. */
 final class Chart {
@@ -32,6 +36,9 @@ final class Chart {
     private static final double[] PERCENTILES = {0, 0.5, 0.9, 0.99, 0.999, 0.9999};
     private static final String[] NAMES = {"0", "50", "90", "99", "99.9", "99.99"};
 
+    /** Points are drawn where there are no more of them. */
+    private static final int FEW = 10;
+
     private Chart() {}
 
     private static String colour(String engine) {
@@ -45,14 +52,22 @@ final class Chart {
 
     private static String number(double value) {
         return String.format(
-                        Locale.ROOT, value >= 100 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f", value)
+                        Locale.ROOT,
+                        value >= 100 || value == 0 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f",
+                        value)
                 .replaceFirst("\\.0$", "");
     }
 
     /** Microseconds, as people say them. */
-    private static String time(double micros) {
+    static String time(double micros) {
         if (micros >= 1e6) return number(micros / 1e6) + " s";
         return micros >= 1000 ? number(micros / 1000) + " ms" : number(micros) + " µs";
+    }
+
+    /** Bytes, as people say them. */
+    static String bytes(double bytes) {
+        if (bytes >= 1e6) return number(bytes / 1e6) + " MB";
+        return bytes >= 1000 ? number(bytes / 1000) + " KB" : number(bytes) + " B";
     }
 
     /** A bar for each engine, with a line from the least to the most. */
@@ -98,60 +113,93 @@ final class Chart {
 
     /** Latency by percentile: both axes logarithmic, the percentiles by their distance from 100. */
     static String percentiles(String title, Map<String, NavigableMap<Double, Double>> curves) {
-        double most =
-                curves.values().stream()
-                        .map(NavigableMap::values)
-                        .flatMap(Collection::stream)
-                        .mapToDouble(value -> value)
-                        .max()
-                        .orElse(1);
-        double least =
+        Map<Double, String> ticks = new LinkedHashMap<>();
+        for (int i = 0; i < PERCENTILES.length; i++) ticks.put(PERCENTILES[i], "P" + NAMES[i]);
+        return curves(title, curves, ticks, Chart::nines, Chart::time);
+    }
+
+    /**
+     * A curve for each engine, the upright axis logarithmic, the other from 0.
+     *
+     * @param unit says a value of the upright axis
+     */
+    static String curves(
+            String title,
+            Map<String, NavigableMap<Double, Double>> curves,
+            DoubleFunction<String> unit) {
+        double most = curves.values().stream().mapToDouble(NavigableMap::lastKey).max().orElse(1);
+        double step = Math.pow(10, Math.floor(Math.log10(most)));
+        if (most / step < 2.5) step /= 2;
+        if (most / step > 5) step *= 2;
+        Map<Double, String> ticks = new LinkedHashMap<>();
+        for (double tick = 0; tick <= most; tick += step) ticks.put(tick, number(tick));
+        return curves(title, curves, ticks, value -> value / most, unit);
+    }
+
+    /**
+     * @param share where on its axis a key lies, from 0 to 1
+     */
+    private static String curves(
+            String title,
+            Map<String, NavigableMap<Double, Double>> curves,
+            Map<Double, String> ticks,
+            DoubleUnaryOperator share,
+            DoubleFunction<String> unit) {
+        DoubleSummaryStatistics values =
                 curves.values().stream()
                         .map(NavigableMap::values)
                         .flatMap(Collection::stream)
                         .mapToDouble(value -> value)
                         .filter(value -> value > 0)
-                        .min()
-                        .orElse(1);
+                        .summaryStatistics();
+        double least = values.getCount() == 0 ? 1 : values.getMin();
+        double most = values.getCount() == 0 ? 1 : values.getMax();
         double bottom = Math.floor(Math.log10(least));
         double top = Math.ceil(Math.log10(Math.max(most, least * 1.1)));
         StringBuilder svg = new StringBuilder(head(title, HEIGHT));
-        decades(svg, bottom, top);
-        for (int i = 0; i < PERCENTILES.length; i++) {
-            double x = x(PERCENTILES[i]);
-            svg.append(
-                    String.format(
-                            Locale.ROOT,
-                            "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\""
-                                    + " text-anchor=\"middle\">%s</text>",
-                            x,
-                            TOP,
-                            HEIGHT - BOTTOM,
-                            x,
-                            HEIGHT - BOTTOM + 16,
-                            "P" + NAMES[i]));
-        }
+        decades(svg, bottom, top, unit);
+        ticks.forEach(
+                (tick, name) -> {
+                    double x = x(share.applyAsDouble(tick));
+                    svg.append(
+                            String.format(
+                                    Locale.ROOT,
+                                    "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\""
+                                            + " y=\"%d\" text-anchor=\"middle\">%s</text>",
+                                    x,
+                                    TOP,
+                                    HEIGHT - BOTTOM,
+                                    x,
+                                    HEIGHT - BOTTOM + 16,
+                                    name));
+                });
         int legend = LEFT;
         for (Map.Entry<String, NavigableMap<Double, Double>> curve : curves.entrySet()) {
+            String colour = colour(curve.getKey());
             StringBuilder path = new StringBuilder();
-            for (Map.Entry<Double, Double> point : curve.getValue().entrySet())
+            StringBuilder points = new StringBuilder();
+            for (Map.Entry<Double, Double> point : curve.getValue().entrySet()) {
+                double x = x(share.applyAsDouble(point.getKey()));
+                // 0 has no place on such an axis.
+                double y = y(Math.max(Math.pow(10, bottom), point.getValue()), bottom, top);
                 path.append(
                         String.format(
-                                Locale.ROOT,
-                                "%s%.1f %.1f",
-                                path.isEmpty() ? "M" : "L",
-                                x(point.getKey()),
-                                y(Math.max(least, point.getValue()), bottom, top)));
+                                Locale.ROOT, "%s%.1f %.1f", path.isEmpty() ? "M" : "L", x, y));
+                if (curve.getValue().size() <= FEW)
+                    points.append(
+                            String.format(
+                                    Locale.ROOT,
+                                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>",
+                                    x,
+                                    y,
+                                    colour));
+            }
             svg.append(
-                    "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>"
-                            .formatted(path, colour(curve.getKey())));
+                    "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>%s"
+                            .formatted(path, colour, points));
             svg.append(
                     "<rect x=\"%d\" y=\"26\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%d\" y=\"37\">%s</text>"
-                            .formatted(
-                                    legend,
-                                    colour(curve.getKey()),
-                                    legend + 16,
-                                    Report.escape(curve.getKey())));
+                            .formatted(legend, colour, legend + 16, Report.escape(curve.getKey())));
             legend += 110;
         }
         return svg + "</svg>";
@@ -169,7 +217,7 @@ final class Chart {
         double top = Math.ceil(Math.log10(Math.max(most, least * 1.1)));
         double seconds = Math.max(line.seconds(), 1e-3);
         StringBuilder svg = new StringBuilder(head("slowest request over time: " + engine, HEIGHT));
-        decades(svg, bottom, top);
+        decades(svg, bottom, top, Chart::time);
         StringBuilder path = new StringBuilder();
         for (int i = 0; i < line.slowest().size(); i++) {
             double micros = line.slowest().get(i);
@@ -215,8 +263,9 @@ final class Chart {
         return svg + "</svg>";
     }
 
-    /** A line and its time for each power of ten. */
-    private static void decades(StringBuilder svg, double bottom, double top) {
+    /** A line and its value for each power of ten. */
+    private static void decades(
+            StringBuilder svg, double bottom, double top, DoubleFunction<String> unit) {
         for (double decade = bottom; decade <= top; decade++) {
             double y = y(Math.pow(10, decade), bottom, top);
             svg.append(
@@ -229,13 +278,17 @@ final class Chart {
                             WIDTH,
                             LEFT - 5,
                             y + 4,
-                            time(Math.pow(10, decade))));
+                            unit.apply(Math.pow(10, decade))));
         }
     }
 
-    private static double x(double percentile) {
-        double nines = -Math.log10(1 - Math.min(percentile, 0.99999));
-        return LEFT + 10 + nines / 5 * (WIDTH - LEFT - 20);
+    /** Of five. */
+    private static double nines(double percentile) {
+        return -Math.log10(1 - Math.min(percentile, 0.99999)) / 5;
+    }
+
+    private static double x(double share) {
+        return LEFT + 10 + share * (WIDTH - LEFT - 20);
     }
 
     private static double y(double value, double bottom, double top) {

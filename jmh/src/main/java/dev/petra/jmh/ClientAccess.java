@@ -112,6 +112,14 @@ final class ClientAccess implements Access {
     }
 
     @Override
+    public void compacting(boolean automatic) {
+        target.nodetool(
+                automatic ? "enableautocompaction" : "disableautocompaction",
+                Workload.KEYSPACE,
+                "t");
+    }
+
+    @Override
     public Probe probe() {
         return target.probe();
     }

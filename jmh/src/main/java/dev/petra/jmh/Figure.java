@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import com.fasterxml.jackson.annotation.JsonProperty;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -15,7 +16,8 @@ import java.util.List;
  * @param engine as {@link Engine#label}
  * @param metric its name
  * @param unit of the values
- * @param values one for each iteration or round, in their order
+ * @param values one for each iteration or round, in their order; {@code min}, {@code median} and
+ *     {@code max} stand beside them in files, for those who read these
  */
 record Figure(
         String workload,
@@ -30,14 +32,17 @@ record Figure(
         values = List.copyOf(values);
     }
 
+    @JsonProperty(access = JsonProperty.Access.READ_ONLY)
     double min() {
         return sorted()[0];
     }
 
+    @JsonProperty(access = JsonProperty.Access.READ_ONLY)
     double max() {
         return sorted()[values.size() - 1];
     }
 
+    @JsonProperty(access = JsonProperty.Access.READ_ONLY)
     double median() {
         double[] sorted = sorted();
         int half = sorted.length / 2;

@@ -133,6 +133,22 @@ final class LocalAccess implements Access {
     }
 
     @Override
+    public void compacting(boolean automatic) {
+        compacting(cfs, automatic);
+    }
+
+    /** As nodetool does. */
+    static void compacting(ColumnFamilyStore cfs, boolean automatic) {
+        try {
+            if (automatic)
+                StorageService.instance.enableAutoCompaction(cfs.getKeyspaceName(), cfs.name);
+            else StorageService.instance.disableAutoCompaction(cfs.getKeyspaceName(), cfs.name);
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
     public Probe probe() {
         return EmbeddedNode.probe();
     }

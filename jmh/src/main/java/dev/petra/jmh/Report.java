@@ -53,6 +53,11 @@ final class Report {
                 "openLoop",
                 "a fixed rate, the same for all engines (70 % of the slowest's closed loop), each"
                         + " request timed from when it was due");
+        meanings.put(
+                "at 25 %",
+                "and so on: other rates, of what the slowest engine does in a closed loop; the P99"
+                        + " is of reads and writes, none is tried above the first that"
+                        + " was not kept up with");
         meanings.put("stall", "time in which the JVM stopped all threads, of the wall time");
         meanings.put("allocated", "heap for one operation, in the engine's process");
         meanings.put(
@@ -61,6 +66,10 @@ final class Report {
         meanings.put(
                 "load",
                 "every row once into an empty table, and how long compaction goes on afterwards");
+        meanings.put(
+                "backlog",
+                "reads of rows that were written four times while nothing was compacted: before"
+                        + " compaction begins, in each third of its time, and when it is done");
         meanings.put(
                 "bootstrap",
                 "a second node joins and takes half of the rows, while they are read at a fixed"
@@ -188,8 +197,22 @@ final class Report {
                     body.append(
                             Chart.percentiles("latency of a " + kind + " at a fixed rate", curves));
             }
+            Map<String, NavigableMap<Double, Double>> sweep = sweep(rows);
+            if (!sweep.isEmpty())
+                body.append(
+                        Chart.curves("P99 of all requests against requests/s", sweep, Chart::time));
             body.append(timelines(rows)).append("</div>").append(table(rows));
         }
+        byWidth()
+                .forEach(
+                        (setting, curves) ->
+                                body.append("<h2>" + escape(setting) + "</h2>")
+                                        .append(
+                                                Chart.curves(
+                                                        "read from disk for one column, against"
+                                                                + " the columns of a row",
+                                                        curves,
+                                                        Chart::bytes)));
         return PAGE.formatted(TITLE, body);
     }
 
@@ -230,6 +253,42 @@ final class Report {
             curves.put(engine, curve);
         }
         return curves;
+    }
+
+    /** Of each engine, microseconds by requests a second, from the open loop's other rates. */
+    private static Map<String, NavigableMap<Double, Double>> sweep(Map<String, List<Figure>> rows) {
+        Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
+        for (int percent : StoreBenchmark.SWEEP) {
+            String at = " at " + percent + " % ";
+            for (Figure rate : rows.getOrDefault("throughput" + at + "(ops/s)", List.of()))
+                of(rate.engine(), rows.getOrDefault("P99" + at + "(us)", List.of()))
+                        .ifPresent(
+                                latency ->
+                                        curves.computeIfAbsent(
+                                                        rate.engine(), key -> new TreeMap<>())
+                                                .put(rate.median(), latency.median()));
+        }
+        return curves;
+    }
+
+    /**
+     * Of each setting in which rows of several widths were read, and each engine, what one read
+     * from disk took by the number of columns.
+     */
+    private Map<String, Map<String, NavigableMap<Double, Double>>> byWidth() {
+        Map<String, Map<String, NavigableMap<Double, Double>>> settings = new LinkedHashMap<>();
+        for (Figure figure : results.figures()) {
+            if (!figure.workload().startsWith("wideblob") || !figure.metric().equals("disk read"))
+                continue;
+            String setting =
+                    String.join(" / ", "wideblob", figure.level(), figure.operation(), figure.gc());
+            settings.computeIfAbsent(setting, key -> new LinkedHashMap<>())
+                    .computeIfAbsent(figure.engine(), key -> new TreeMap<>())
+                    .put((double) Workload.width(figure.workload()), figure.median());
+        }
+        settings.values()
+                .removeIf(curves -> curves.values().stream().allMatch(curve -> curve.size() < 2));
+        return settings;
     }
 
     /** One below the other, on one scale. */

@@ -32,6 +32,9 @@ final class SpiAccess implements Access {
     private final @Nullable StorageEngine engine;
     private final TableStore store;
 
+    /** Of RocksDB's store. */
+    private volatile boolean compacting = true;
+
     SpiAccess(Engine engine, Workload workload, int nativeMiB) {
         this.workload = workload;
         // Not in the node's engine: the store is opened here.
@@ -53,7 +56,9 @@ final class SpiAccess implements Access {
                                 Path.of(System.getProperty("cassandra.storagedir"), "spi"),
                                 cfs.name,
                                 1,
-                                cfs.metadata));
+                                cfs.metadata,
+                                () -> false,
+                                () -> compacting));
     }
 
     @Override
@@ -97,6 +102,12 @@ final class SpiAccess implements Access {
     public void settle() {
         if (engine == null) LocalAccess.settle(cfs);
         else store.compact(List.of());
+    }
+
+    @Override
+    public void compacting(boolean automatic) {
+        if (engine == null) LocalAccess.compacting(cfs, automatic);
+        else compacting = automatic;
     }
 
     @Override

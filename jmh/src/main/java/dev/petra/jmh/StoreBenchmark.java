@@ -6,6 +6,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
@@ -30,6 +31,12 @@ import org.openjdk.jmh.annotations.TearDown;
 @BenchmarkMode(Mode.SampleTime)
 @OutputTimeUnit(TimeUnit.MICROSECONDS)
 public class StoreBenchmark {
+    /** The open loop's rate, of what the slowest engine does in a closed loop. */
+    static final double OF_CLOSED_LOOP = 0.7;
+
+    /** Other rates of an open loop, in percent of the slowest engine's closed loop. */
+    static final List<Integer> SWEEP = List.of(25, 50, 75, 100, 125, 150, 200);
+
     /** As {@link Access.Level} has them. */
     @Param("LOCAL")
     public String level = "";
@@ -61,6 +68,10 @@ public class StoreBenchmark {
     /** Beside the heap, in MiB. */
     @Param("512")
     public int memory;
+
+    /** The control group that bounds the engine's memory; none if empty. */
+    @Param("")
+    public String memoryLimit = "";
 
     /** Of clusters, as {@link ContainerTarget.Shape} has them. */
     @Param("petra")
@@ -117,8 +128,10 @@ public class StoreBenchmark {
         work = Workload.of(workload, scale);
         Engine which = Engine.of(engine);
         Path root = Path.of(directory);
+        Access.Level at = Access.Level.valueOf(level);
+        if (!at.isRemote()) limitMemory(ProcessHandle.current().pid());
         access =
-                switch (Access.Level.valueOf(level)) {
+                switch (at) {
                     case SPI ->
                             which == Engine.BARE
                                     ? new BareAccess(work, memory)
@@ -129,6 +142,7 @@ public class StoreBenchmark {
                                 ProcessTarget.start(
                                         Nodes.node(root, which, gc, heap, memory), root);
                         process = started;
+                        limitMemory(started.node().pid());
                         yield new ClientAccess(which, work, started);
                     }
                     case CLUSTER ->
@@ -145,11 +159,15 @@ public class StoreBenchmark {
                 };
         Path loaded = root.resolve("loaded-" + workload);
         if (work.isPreloaded() && !Files.exists(loaded)) {
-            Access.load(access, work, Access.Level.valueOf(level).isRemote() ? 16 : 1);
+            Access.load(access, work, at.isRemote() ? 16 : 1);
             Files.createFile(loaded);
         }
-        if (work.isPreloaded() && work.settles()) access.settle();
+        if (work.isPreloaded()) access.settle();
         StallProfiler.watch(access.probe());
+    }
+
+    private void limitMemory(long pid) throws IOException {
+        if (!memoryLimit.isEmpty()) new MemoryLimit(Path.of(memoryLimit)).add(pid);
     }
 
     /** Closes the store or the node. */
@@ -203,12 +221,26 @@ public class StoreBenchmark {
         Probe.Moment quiet = Quiet.await(probe);
         StallProfiler.add("time to quiet", Math.max(0, quiet.millis() - loaded) / 1000.0, "s");
         StallProfiler.add(
-                "written until quiet",
-                (double) (quiet.all().writtenBytes() - began.all().writtenBytes()) / work.rows(),
-                "B/row");
+                "throughput until quiet",
+                work.rows() * 1000.0 / Math.max(1, quiet.millis() - began.millis()),
+                "ops/s");
+        double written = quiet.all().writtenBytes() - began.all().writtenBytes();
+        StallProfiler.add("written until quiet", written / work.rows(), "B/row");
+        StallProfiler.add(
+                "write amplification until quiet",
+                written / work.rows() / work.valueBytes(0),
+                "of the values");
         if (!level.equals(Access.Level.CLUSTER.name()))
             StallProfiler.add(
                     "on disk", (double) Quiet.dataBytes(Path.of(directory)) / work.rows(), "B/row");
+    }
+
+    /** Reads while compaction is behind. The time that JMH reports is of no meaning. */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public void backlog() {
+        new Backlog(access, work, Math.max(1, seconds / 2)).measure();
     }
 
     /** Another node joins. The time that JMH reports is of no meaning. */
@@ -239,6 +271,26 @@ public class StoreBenchmark {
         StallProfiler.latencies("write", loop.writes);
         save(loop.reads, "read");
         save(loop.writes, "write");
+        sweep();
+    }
+
+    /** Other rates, from little to too much: what latency goes with what throughput. */
+    private void sweep() {
+        for (int percent : SWEEP) {
+            OpenLoop loop = new OpenLoop(access, work, 0.5);
+            double asked = rate / OF_CLOSED_LOOP * percent / 100;
+            long began = System.nanoTime();
+            loop.run(asked, Math.max(1, seconds / 5));
+            double nanos = System.nanoTime() - began;
+            Histogram all = new Histogram(loop.reads);
+            all.add(loop.writes);
+            double done = all.getTotalCount() * 1e9 / nanos;
+            StallProfiler.add("throughput at " + percent + " %", done, "ops/s");
+            StallProfiler.add(
+                    "P99 at " + percent + " %", all.getValueAtPercentile(99) / 1000.0, "us");
+            // At any more the queue only grows faster.
+            if (done < 0.9 * asked) return;
+        }
     }
 
     private void save(Histogram histogram, String name) throws IOException {

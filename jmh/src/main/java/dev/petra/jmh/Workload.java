@@ -60,8 +60,8 @@ abstract sealed class Workload {
             case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 100, 100);
             case "scan" -> new TimeSeries(name, scaled(200_000, scale), 2, 1000);
             case "leveled" -> new Ycsb(name, scaled(150_000, scale));
-            case "wideblob10" -> new WideBlob(name, scaled(100, scale), 10);
-            case "wideblob" -> new WideBlob(name, scaled(20, scale), 100);
+            case "wideblob10", "wideblob20", "wideblob50", "wideblob" ->
+                    new WideBlob(name, scaled(2000.0 / width(name), scale), width(name));
             default -> throw new IllegalArgumentException("no workload '" + name + "': " + names());
         };
     }
@@ -79,10 +79,18 @@ abstract sealed class Workload {
                 "scan",
                 "leveled",
                 "wideblob10",
+                "wideblob20",
+                "wideblob50",
                 "wideblob");
     }
 
-    private static long scaled(long rows, double scale) {
+    /** How many columns a wide row has. */
+    static int width(String wideBlob) {
+        String digits = wideBlob.substring("wideblob".length());
+        return digits.isEmpty() ? 100 : Integer.parseInt(digits);
+    }
+
+    private static long scaled(double rows, double scale) {
         return Math.max(1, Math.round(rows * scale));
     }
 
@@ -102,11 +110,6 @@ abstract sealed class Workload {
 
     /** Whether its rows are there before anything is measured. */
     boolean isPreloaded() {
-        return true;
-    }
-
-    /** Whether compaction is waited for before anything is measured. */
-    boolean settles() {
         return true;
     }
 
@@ -133,6 +136,13 @@ abstract sealed class Workload {
      * which the caller leaves as they are.
      */
     abstract Object[] row(long number, int version);
+
+    /** The bytes of a row's values, keys left out. */
+    final long valueBytes(long number) {
+        return Stream.of(row(number, 0))
+                .mapToLong(value -> value instanceof ByteBuffer bytes ? bytes.remaining() : 0)
+                .sum();
+    }
 
     /** The partition key of a row. */
     abstract Object key(long number);
@@ -390,7 +400,7 @@ abstract sealed class Workload {
         }
     }
 
-    /** The YCSB core table, overwritten; read while compaction is behind. */
+    /** The YCSB core table, written four times over; read while compaction is behind. */
     private static final class Ycsb extends Workload {
         Ycsb(String name, long rows) {
             super(name, rows);
@@ -402,7 +412,7 @@ abstract sealed class Workload {
         }
 
         @Override
-        boolean settles() {
+        boolean isPreloaded() {
             return false;
         }
 

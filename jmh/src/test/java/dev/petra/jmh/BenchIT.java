@@ -41,14 +41,18 @@ class BenchIT {
                                 "--level=" + level,
                                 "--operation=" + operations,
                                 "--engine=" + engines,
-                                "--scale=0.01",
                                 "--seconds=1",
                                 "--heap=512",
                                 "--memory=64",
                                 "--out=" + out));
         arguments.addAll(List.of(more));
-        if (Stream.of(more).noneMatch(option -> option.startsWith("--workload")))
-            arguments.add("--workload=timeseries");
+        for (String standard : List.of("--workload=timeseries", "--scale=0.01"))
+            if (Stream.of(more)
+                    .noneMatch(
+                            option ->
+                                    option.startsWith(
+                                            standard.substring(0, standard.indexOf('=')))))
+                arguments.add(standard);
         bench(arguments.toArray(String[]::new));
         assertThat(out.resolve("report.html")).content().contains("<svg", "rocks");
         assertThat(out.resolve("report.md")).content().contains("throughput");
@@ -81,6 +85,7 @@ class BenchIT {
             assertThat(median(results, engine, "openLoop", "read P99")).isPositive();
             assertThat(median(results, engine, "openLoop", "write P99.9")).isPositive();
             assertThat(median(results, engine, "openLoop", "stall")).isBetween(0.0, 100.0);
+            assertThat(median(results, engine, "openLoop", "P99 at 25 %")).isPositive();
         }
         // One rate for all.
         assertThat(median(results, "rocks", "openLoop", "throughput"))
@@ -105,6 +110,20 @@ class BenchIT {
         assertThat(median(results, "rocks", "load", "time to quiet")).isNotNegative();
         assertThat(median(results, "rocks", "load", "written until quiet")).isPositive();
         assertThat(median(results, "rocks", "load", "on disk")).isPositive();
+        // At least its log and its table.
+        assertThat(median(results, "rocks", "load", "write amplification until quiet"))
+                .isGreaterThan(0.9);
+    }
+
+    @Test
+    void readsAreMeasuredWhileCompactionIsBehind() throws IOException, InterruptedException {
+        Results results =
+                results("spi", "read", "rocks,bare,legacy", "--workload=leveled", "--scale=0.05");
+        for (String engine : List.of("rocks", "bare", "legacy")) {
+            assertThat(median(results, engine, "backlog", "reads before")).isGreaterThan(10);
+            assertThat(median(results, engine, "backlog", "compaction took")).isPositive();
+            assertThat(median(results, engine, "backlog", "read P99 when quiet")).isPositive();
+        }
     }
 
     @Test

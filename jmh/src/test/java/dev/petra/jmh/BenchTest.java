@@ -36,6 +36,8 @@ class BenchTest {
                 "--quick --full | mutually exclusive",
                 "--operation=openLoop --level=spi | needs 'mixed'",
                 "--level=cluster | belong together",
+                "--limit=1024 --heap=1024 | too little for a heap of 1024 MiB",
+                "--limit=4096 --level=client --workload=stream | --limit is of one node",
                 "--level=local --workload=stream | none of workloads [stream] is run at levels"
             })
     void whatIsWrongIsRefusedByName(String arguments, String told) {

@@ -38,6 +38,9 @@ class OpenLoopTest {
         public void settle() {}
 
         @Override
+        public void compacting(boolean automatic) {}
+
+        @Override
         public Probe probe() {
             throw new UnsupportedOperationException();
         }

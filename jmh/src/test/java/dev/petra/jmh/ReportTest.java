@@ -60,6 +60,51 @@ class ReportTest {
     }
 
     @Test
+    void thePageHasLatencyAgainstThroughput() throws IOException {
+        Results results =
+                results(
+                        rate("rocks", 25, 1000.0),
+                        figure("rocks", "P99 at 25 %", 90.0),
+                        rate("rocks", 50, 2000.0),
+                        figure("rocks", "P99 at 50 %", 40_000.0),
+                        rate("legacy", 25, 990.0),
+                        figure("legacy", "P99 at 25 %", 900.0));
+        assertThat(new Report(results, directory).html())
+                .contains("P99 of all requests against requests/s")
+                .containsPattern("<path d=\"M[\\d. ]+L[\\d. ]+\" fill=\"none\"")
+                .doesNotContain("NaN");
+    }
+
+    private static Figure rate(String engine, int percent, double value) {
+        return new Figure(
+                "emp",
+                "local",
+                "openLoop",
+                "G1",
+                engine,
+                "throughput at " + percent + " %",
+                "ops/s",
+                List.of(value));
+    }
+
+    @Test
+    void thePageHasWhatIsReadAgainstTheColumnsOfARow() throws IOException {
+        String title = "against the columns of a row";
+        Results one = results(read("wideblob", 1e6));
+        assertThat(new Report(one, directory).html()).doesNotContain(title);
+        Results two = results(read("wideblob10", 1e6), read("wideblob", 0.0));
+        assertThat(new Report(two, directory).html())
+                .contains(title, "wideblob / spi / read / G1", ">1 MB<", ">100<")
+                .doesNotContain("NaN")
+                .doesNotContain("Infinity");
+    }
+
+    private static Figure read(String workload, double bytes) {
+        return new Figure(
+                workload, "spi", "read", "G1", "rocks", "disk read", "B/op", List.of(bytes));
+    }
+
+    @Test
     void thePageHasTheTimeLineOfTheOpenLoopWithItsPauses() throws IOException {
         Timeline line =
                 new Timeline(
@@ -81,6 +126,7 @@ class ReportTest {
         Path file = directory.resolve("results.json");
         results.write(file);
         assertThat(Results.read(file)).isEqualTo(results);
+        assertThat(file).content().contains("\"median\" : 2.0", "\"max\" : 2.5");
         Files.writeString(file, Files.readString(file).replace("\"schema\" : 1", "\"schema\" : 9"));
         assertThatThrownBy(() -> Results.read(file)).hasMessageContaining("schema 9");
     }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.HdrHistogram.Histogram;
+
+/**
+ * Reads in a closed loop of a table that was overwritten while nothing was compacted: before
+ * compaction begins, in each third of its time, and when it is done.
+ */
+final class Backlog {
+    /** An engine may look for work but every few seconds. */
+    private static final int PATIENCE = 10;
+
+    /** A process that compacts nothing writes no more in a second: its logs. */
+    private static final long REST_BYTES = 1 << 20;
+
+    /** So many seconds of rest are the end. */
+    private static final int REST = 3;
+
+    private final Access access;
+    private final Workload workload;
+    private final int seconds;
+
+    /** A second of it. */
+    private record Slice(Histogram latencies, long nanos, long writtenBytes) {
+        boolean isRest() {
+            return writtenBytes <= REST_BYTES;
+        }
+    }
+
+    /**
+     * @param seconds how long what does not end by itself is measured
+     */
+    Backlog(Access access, Workload workload, int seconds) {
+        this.access = access;
+        this.workload = workload;
+        this.seconds = seconds;
+    }
+
+    /** Measures, of a table that is empty and gets its rows here. */
+    void measure() {
+        access.compacting(false);
+        Access.load(access, workload, 16);
+        // Compiles the reads, too.
+        slices(seconds);
+        report("before", slices(seconds));
+        StallProfiler.restart();
+        access.compacting(true);
+        List<Slice> meanwhile = untilRest();
+        StallProfiler.stop(Math.max(1, reads(meanwhile)));
+        List<Slice> quiet = slices(seconds);
+        for (int third = 0; third < 3 && meanwhile.size() >= 3; third++)
+            report(
+                    "in third " + (third + 1),
+                    meanwhile.subList(
+                            third * meanwhile.size() / 3, (third + 1) * meanwhile.size() / 3));
+        report("when quiet", quiet);
+        StallProfiler.add("compaction took", nanos(meanwhile) / 1e9, "s");
+        if (!meanwhile.isEmpty())
+            StallProfiler.add(
+                    "reads while compacting, of quiet", 100 * rate(meanwhile) / rate(quiet), "%");
+    }
+
+    /** From the first second in which something was compacted to the last. */
+    private List<Slice> untilRest() {
+        List<Slice> slices = new ArrayList<>();
+        for (int waited = 0; waited < PATIENCE && slices.isEmpty(); waited++) {
+            Slice slice = slice();
+            if (!slice.isRest()) slices.add(slice);
+        }
+        int rest = 0;
+        while (!slices.isEmpty() && rest < REST) {
+            Slice slice = slice();
+            slices.add(slice);
+            rest = slice.isRest() ? rest + 1 : 0;
+        }
+        return slices.subList(0, slices.size() - rest);
+    }
+
+    private List<Slice> slices(int count) {
+        List<Slice> slices = new ArrayList<>();
+        for (int i = 0; i < count; i++) slices.add(slice());
+        return slices;
+    }
+
+    private Slice slice() {
+        long written = access.probe().now().all().writtenBytes();
+        long began = System.nanoTime();
+        OpenLoop loop = new OpenLoop(access, workload, 1);
+        loop.run(Double.POSITIVE_INFINITY, 1);
+        return new Slice(
+                loop.reads,
+                System.nanoTime() - began,
+                access.probe().now().all().writtenBytes() - written);
+    }
+
+    private static void report(String when, List<Slice> slices) {
+        Histogram all = new Histogram(slices.get(0).latencies);
+        all.reset();
+        slices.forEach(slice -> all.add(slice.latencies));
+        StallProfiler.add("reads " + when, rate(slices), "ops/s");
+        StallProfiler.add("read P99 " + when, all.getValueAtPercentile(99) / 1000.0, "us");
+    }
+
+    private static long reads(List<Slice> slices) {
+        return slices.stream().mapToLong(slice -> slice.latencies.getTotalCount()).sum();
+    }
+
+    private static long nanos(List<Slice> slices) {
+        return slices.stream().mapToLong(Slice::nanos).sum();
+    }
+
+    private static double rate(List<Slice> slices) {
+        return reads(slices) * (double) TimeUnit.SECONDS.toNanos(1) / nanos(slices);
+    }
+}

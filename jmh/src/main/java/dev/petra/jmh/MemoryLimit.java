@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * A control group of Linux that bounds the memory of the processes in it, the pages of files
+ * included that they read and write: data larger than that comes from disk. It is there for a whole
+ * comparison, so that no process finds pages that another one was not charged for.
+ *
+ * <p>Needs root, and control groups of either version that this process may change.
+ */
+record MemoryLimit(Path group) implements AutoCloseable {
+    private static final Path MOUNTED = Path.of("/sys/fs/cgroup");
+
+    /** Where a process enters. */
+    private static final String PROCESSES = "cgroup.procs";
+
+    /**
+     * Makes one.
+     *
+     * @throws IOException if this machine has none, or this process may not; the message says what
+     *     else can be done
+     */
+    static MemoryLimit create(long bytes) throws IOException {
+        return create(MOUNTED, "petra-bench-" + ProcessHandle.current().pid(), bytes);
+    }
+
+    /** The same, with control groups mounted elsewhere. */
+    static MemoryLimit create(Path mounted, String name, long bytes) throws IOException {
+        // Version 1 has a tree for memory alone.
+        Path first = mounted.resolve("memory");
+        boolean isFirst = Files.exists(first.resolve("memory.limit_in_bytes"));
+        if (!isFirst && !controlsMemory(mounted))
+            throw new IOException(
+                    mounted
+                            + " has no control group of memory whose children can be limited. Leave"
+                            + " '--limit' out, or limit the memory of containers: '--docker'.");
+        MemoryLimit limit = new MemoryLimit((isFirst ? first : mounted).resolve(name));
+        try {
+            Files.createDirectory(limit.group);
+            limit.set(isFirst ? "memory.limit_in_bytes" : "memory.max", Long.toString(bytes));
+            // What does not fit is to be read again, not swapped.
+            limit.set(isFirst ? "memory.swappiness" : "memory.swap.max", "0");
+        } catch (IOException e) {
+            throw new IOException(
+                    "Memory cannot be limited in "
+                            + limit.group
+                            + ", which needs root. Leave '--limit' out, or run this as root.",
+                    e);
+        }
+        return limit;
+    }
+
+    private static boolean controlsMemory(Path mounted) throws IOException {
+        Path controllers = mounted.resolve("cgroup.subtree_control");
+        return Files.exists(controllers)
+                && (" " + Files.readString(controllers).strip() + " ").contains(" memory ");
+    }
+
+    private void set(String name, String value) throws IOException {
+        Path file = group.resolve(name);
+        // A kernel without swap has no such setting.
+        if (name.contains("swap") && !Files.exists(file)) return;
+        Files.writeString(file, value);
+    }
+
+    /** Takes a process in, for what it uses from now on. */
+    void add(long pid) throws IOException {
+        Files.writeString(group.resolve(PROCESSES), Long.toString(pid));
+    }
+
+    /** Removes the group, which has no processes any more. */
+    @Override
+    public void close() throws IOException {
+        Files.deleteIfExists(group);
+    }
+}
