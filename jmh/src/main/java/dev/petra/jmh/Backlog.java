@@ -17,12 +17,16 @@ final class Backlog {
     /** A process that compacts nothing writes no more in a second: its logs. */
     private static final long REST_BYTES = 1 << 20;
 
+    /** How long the engines are compared, of the time that anything else is measured. */
+    private static final int HORIZON = 6;
+
     /** So many seconds of rest are the end. */
     private static final int REST = 3;
 
     private final Access access;
     private final Workload workload;
     private final int seconds;
+    private final int clients;
 
     /** A second of it. */
     private record Slice(Histogram latencies, long nanos, long writtenBytes) {
@@ -33,11 +37,13 @@ final class Backlog {
 
     /**
      * @param seconds how long what does not end by itself is measured
+     * @param clients as many ask at once
      */
-    Backlog(Access access, Workload workload, int seconds) {
+    Backlog(Access access, Workload workload, int seconds, int clients) {
         this.access = access;
         this.workload = workload;
         this.seconds = seconds;
+        this.clients = clients;
     }
 
     /** Measures, of a table that is empty and gets its rows here. */
@@ -51,7 +57,11 @@ final class Backlog {
         access.compacting(true);
         List<Slice> meanwhile = untilRest();
         StallProfiler.stop(Math.max(1, reads(meanwhile)));
-        List<Slice> quiet = slices(seconds);
+        List<Slice> quiet = slices(Math.max(seconds, HORIZON * seconds - meanwhile.size()));
+        // For those who ask how many reads there are, and not what the engine does meanwhile.
+        List<Slice> horizon = new ArrayList<>(meanwhile);
+        horizon.addAll(quiet);
+        report("in the first " + HORIZON * seconds + " s", horizon.subList(0, HORIZON * seconds));
         for (int third = 0; third < 3 && meanwhile.size() >= 3; third++)
             report(
                     "in third " + (third + 1),
@@ -89,7 +99,7 @@ final class Backlog {
     private Slice slice() {
         long written = access.probe().now().all().writtenBytes();
         long began = System.nanoTime();
-        OpenLoop loop = new OpenLoop(access, workload, 1);
+        OpenLoop loop = new OpenLoop(access, workload, 1, clients);
         loop.run(Double.POSITIVE_INFINITY, 1);
         return new Slice(
                 loop.reads,

@@ -485,7 +485,8 @@ public final class Bench implements Callable<Integer> {
         switch (run.operation()) {
             case "openLoop", "load", "backlog", "bootstrap" ->
                     options.warmupIterations(0).measurementIterations(1);
-            case "scan" -> options.warmupIterations(1).measurementIterations(3);
+            // A scan is over before it is compiled.
+            case "scan" -> options.warmupIterations(10).measurementIterations(5);
             default ->
                     options.warmupIterations(2)
                             .warmupTime(TimeValue.seconds(seconds()))

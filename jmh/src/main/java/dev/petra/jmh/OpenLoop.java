@@ -18,7 +18,6 @@ final class OpenLoop {
     private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
     private static final int DIGITS = 3;
 
-    /** As many as may be waiting at once; each request of one waits for its predecessor. */
     private static final int CLIENTS = 16;
 
     /** Into how many pieces the time of a run is cut. */
@@ -27,6 +26,7 @@ final class OpenLoop {
     private final Access access;
     private final Workload workload;
     private final double readShare;
+    private final int clients;
 
     /** Times of reads, in nanoseconds. */
     final Histogram reads = new Histogram(HIGHEST_NANOS, DIGITS);
@@ -44,9 +44,18 @@ final class OpenLoop {
      * @param readShare 0 to 1
      */
     OpenLoop(Access access, Workload workload, double readShare) {
+        this(access, workload, readShare, CLIENTS);
+    }
+
+    /**
+     * @param clients as many as may be waiting at once; each request of one waits for its
+     *     predecessor
+     */
+    OpenLoop(Access access, Workload workload, double readShare, int clients) {
         this.access = access;
         this.workload = workload;
         this.readShare = readShare;
+        this.clients = clients;
     }
 
     /**
@@ -68,10 +77,10 @@ final class OpenLoop {
         AtomicReference<Throwable> failure = new AtomicReference<>();
         long start = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(20);
         long end = start + TimeUnit.SECONDS.toNanos(seconds);
-        Thread[] clients = new Thread[CLIENTS];
-        for (int i = 0; i < CLIENTS; i++) {
+        Thread[] threads = new Thread[clients];
+        for (int i = 0; i < clients; i++) {
             SplittableRandom random = new SplittableRandom(start + i);
-            clients[i] =
+            threads[i] =
                     new Thread(
                             () -> {
                                 try {
@@ -81,10 +90,10 @@ final class OpenLoop {
                                 }
                             },
                             "client-" + i);
-            clients[i].start();
+            threads[i].start();
         }
         try {
-            for (Thread client : clients) client.join();
+            for (Thread thread : threads) thread.join();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException(e);

@@ -240,7 +240,9 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void backlog() {
-        new Backlog(access, work, Math.max(1, seconds / 2)).measure();
+        boolean remote = Access.Level.valueOf(level).isRemote();
+        int clients = remote ? 16 : Runtime.getRuntime().availableProcessors();
+        new Backlog(access, work, Math.max(1, seconds / 2), clients).measure();
     }
 
     /** Another node joins. The time that JMH reports is of no meaning. */

@@ -100,6 +100,7 @@ final class Cursor implements AutoCloseable {
         ByteBuffer value = ByteBuffer.allocateDirect(INITIAL_VALUE);
         final ByteBuffer batch =
                 ByteBuffer.allocateDirect(BATCH_BYTES).order(ByteOrder.nativeOrder());
+        final ByteBuffer batchValue = batch.duplicate();
         final ByteSink partition = new ByteSink();
         final ByteSink bounds = new ByteSink();
     }
@@ -205,7 +206,10 @@ final class Cursor implements AutoCloseable {
     ByteBuffer key() {
         if (!keyLoaded) {
             if (left > 0) {
-                buffers.key = copied(buffers.key, at + ENTRY_HEAD, keySize());
+                int size = keySize();
+                if (size > buffers.key.capacity())
+                    buffers.key = ByteBuffer.allocateDirect(roomFor(size));
+                buffers.key.clear().put(0, buffers.batch, at + ENTRY_HEAD, size).limit(size);
             } else {
                 int size = iterator.key(buffers.key.clear());
                 if (size > buffers.key.capacity()) {
@@ -218,24 +222,18 @@ final class Cursor implements AutoCloseable {
         return buffers.key.position(0);
     }
 
-    /** The value, from position 0 to the limit. */
+    /** The value, from the position to the limit. */
     ByteBuffer value() {
         if (left > 0) {
-            buffers.value = copied(buffers.value, at + ENTRY_HEAD + keySize(), valueSize());
-        } else {
-            int size = iterator.value(buffers.value.clear());
-            if (size > buffers.value.capacity()) {
-                buffers.value = ByteBuffer.allocateDirect(roomFor(size));
-                iterator.value(buffers.value);
-            }
+            int from = at + ENTRY_HEAD + keySize();
+            return buffers.batchValue.limit(from + valueSize()).position(from);
+        }
+        int size = iterator.value(buffers.value.clear());
+        if (size > buffers.value.capacity()) {
+            buffers.value = ByteBuffer.allocateDirect(roomFor(size));
+            iterator.value(buffers.value);
         }
         return buffers.value.position(0);
-    }
-
-    private ByteBuffer copied(ByteBuffer target, int from, int size) {
-        ByteBuffer room =
-                size <= target.capacity() ? target : ByteBuffer.allocateDirect(roomFor(size));
-        return room.clear().put(0, buffers.batch, from, size).limit(size);
     }
 
     static int roomFor(int size) {

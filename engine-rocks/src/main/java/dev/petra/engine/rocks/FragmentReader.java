@@ -16,12 +16,10 @@ import org.apache.cassandra.db.rows.ArrayCell;
 import org.apache.cassandra.db.rows.BTreeRow;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.CellPath;
-import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.serializers.MarshalException;
-import org.apache.cassandra.utils.btree.BTree;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -59,6 +57,7 @@ final class FragmentReader {
      * @param clustering as the key has it
      * @param fetched the columns that are wanted; null for all
      * @param large fetches values that lie apart; null where there can be none
+     * @param cells for this use; of one thread, for one row after another
      * @return the row as it was written, not filtered beyond {@code fetched}; may be empty then
      */
     static Row row(
@@ -66,12 +65,13 @@ final class FragmentReader {
             Clustering<?> clustering,
             TableForm columns,
             @Nullable ColumnFilter fetched,
-            @Nullable LargeReader large) {
+            @Nullable LargeReader large,
+            SimpleCells cells) {
         try {
             FragmentReader reader = new FragmentReader(value, large);
-            Row row = reader.nextRow(clustering, columns, fetched);
+            Row row = reader.nextRow(clustering, columns, fetched, cells);
             while (reader.in.position() < reader.end)
-                row = Rows.merge(row, reader.nextRow(row.clustering(), columns, fetched));
+                row = Rows.merge(row, reader.nextRow(row.clustering(), columns, fetched, cells));
             return row;
         } catch (IndexOutOfBoundsException
                 | java.nio.BufferUnderflowException
@@ -220,7 +220,10 @@ final class FragmentReader {
     }
 
     private Row nextRow(
-            Clustering<?> keyClustering, TableForm columns, @Nullable ColumnFilter fetched) {
+            Clustering<?> keyClustering,
+            TableForm columns,
+            @Nullable ColumnFilter fetched,
+            SimpleCells simple) {
         begin(ROW);
         long base = in.getLong();
         LivenessInfo liveness = LivenessInfo.EMPTY;
@@ -244,7 +247,7 @@ final class FragmentReader {
             // The oldest fragment's bytes stand, as the first write's do in a memtable.
             clustering = written;
         }
-        Row row = cells(base, liveness, deletion, clustering, columns, fetched);
+        Row row = cells(base, liveness, deletion, clustering, columns, fetched, simple);
         finish();
         return row;
     }
@@ -260,31 +263,33 @@ final class FragmentReader {
             Row.Deletion deletion,
             Clustering<?> clustering,
             TableForm columns,
-            @Nullable ColumnFilter fetched) {
+            @Nullable ColumnFilter fetched,
+            SimpleCells simple) {
         int start = in.position();
-        try (BTree.FastBuilder<ColumnData> simple = BTree.fastBuilder()) {
-            ColumnMetadata previous = null;
-            while (in.position() < bodyEnd) {
-                int number = length();
-                boolean complex = (number & COLUMN_COMPLEX) != 0;
-                ColumnMetadata column = wanted(number >>> 1, complex, columns, fetched);
-                if (column != null
-                        && (complex || (previous != null && previous.compareTo(column) >= 0))) {
-                    // Complex columns, ids that do not follow the schema's order, or cells of one
-                    // column that only their values, which lie apart, can decide between.
-                    in.position(start);
-                    return general(base, liveness, deletion, clustering, columns, fetched);
-                }
+        simple.clear();
+        int last = -1;
+        while (in.position() < bodyEnd) {
+            int number = length();
+            int id = number >>> 1;
+            boolean complex = (number & COLUMN_COMPLEX) != 0;
+            ColumnMetadata column = wanted(id, complex, columns, fetched);
+            if (column == null) {
                 if (complex) skipComplex();
-                else if (column == null) skipCell();
-                else {
-                    Cell<?> cell = cell(number >>> 1, column, null, base, liveness);
-                    if (cell != null) simple.add(cell);
-                    previous = column;
-                }
+                else skipCell();
+                continue;
             }
-            return BTreeRow.create(clustering, liveness, deletion, simple.build());
+            int place = columns.place(id);
+            if (complex || place <= last) {
+                // Complex columns, ids that do not follow the schema's order, or cells of one
+                // column that only their values, which lie apart, can decide between.
+                in.position(start);
+                return general(base, liveness, deletion, clustering, columns, fetched);
+            }
+            Cell<?> cell = cell(id, column, null, base, liveness);
+            if (cell != null) simple.add(cell);
+            last = place;
         }
+        return simple.row(clustering, liveness, deletion);
     }
 
     private Row general(

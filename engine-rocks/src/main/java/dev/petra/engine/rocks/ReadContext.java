@@ -32,6 +32,8 @@ final class ReadContext {
     /** Null while no cell of the table lies apart from its row. */
     private @Nullable LargeReader large;
 
+    private final SimpleCells cells = new SimpleCells();
+
     /** Whether rows without complex columns and deletions need no further filtering. */
     private final boolean plain;
 
@@ -80,7 +82,12 @@ final class ReadContext {
         try {
             at(cursor, cursor.key());
             return FragmentReader.row(
-                    cursor.value(), Clustering.STATIC_CLUSTERING, form, fetchedStatics, large);
+                    cursor.value(),
+                    Clustering.STATIC_CLUSTERING,
+                    form,
+                    fetchedStatics,
+                    large,
+                    cells);
         } catch (MalformedFragment e) {
             throw malformed(e, cursor.key());
         }
@@ -112,7 +119,8 @@ final class ReadContext {
             at(cursor, key);
             key.position(clusteringAt);
             Clustering<?> clustering = form.clusterings.getClustering(key);
-            return FragmentReader.row(cursor.value(), clustering, form, fetchedRegulars, large);
+            return FragmentReader.row(
+                    cursor.value(), clustering, form, fetchedRegulars, large, cells);
         } catch (MalformedFragment
                 | IllegalArgumentException
                 | IndexOutOfBoundsException
@@ -134,7 +142,7 @@ final class ReadContext {
             Database database, ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
         try {
             if (large != null) large.at(database, database.readOptions, key);
-            Row row = FragmentReader.row(value, clustering, form, fetchedRegulars, large);
+            Row row = FragmentReader.row(value, clustering, form, fetchedRegulars, large, cells);
             return large != null && large.missed() ? null : row;
         } catch (MalformedFragment e) {
             throw malformed(e, key.position(0));

@@ -13,6 +13,7 @@ final class TableForm {
     private final TableMetadata table;
     final ClusteringKeys clusterings;
     private final @Nullable ColumnMetadata[] byId;
+    private final int[] places;
     private final Map<ColumnIdentifier, Integer> ids = new HashMap<>();
 
     /**
@@ -23,10 +24,14 @@ final class TableForm {
         this.clusterings = new ClusteringKeys(table.comparator);
         int max = idsByName.values().stream().mapToInt(i -> i).max().orElse(0);
         this.byId = new ColumnMetadata[max + 1];
+        this.places = new int[max + 1];
+        int place = 0;
         for (ColumnMetadata column : table.regularAndStaticColumns()) {
+            place++;
             Integer id = idsByName.get(column.name.toString());
             if (id == null) continue;
             byId[id] = column;
+            places[id] = place;
             ids.put(column.name, id);
         }
     }
@@ -40,6 +45,11 @@ final class TableForm {
     /** The column of an id; null if the table has it no more. */
     @Nullable ColumnMetadata column(int id) {
         return id < byId.length ? byId[id] : null;
+    }
+
+    /** Where a column that the table has is in the order of rows' cells. */
+    int place(int id) {
+        return places[id];
     }
 
     /** The same version with more ids. */

@@ -150,7 +150,8 @@ class FormatTest {
                         clustering(7),
                         new TableForm(TABLE, Map.of("a", 0)),
                         null,
-                        null);
+                        null,
+                        new SimpleCells());
         assertThat(row).isEqualTo(newer);
     }
 
@@ -349,7 +350,8 @@ class FormatTest {
                                             Clustering.EMPTY,
                                             form,
                                             null,
-                                            null))
+                                            null,
+                                            new SimpleCells()))
                     .describedAs(bad)
                     .isInstanceOf(MalformedFragment.class);
     }

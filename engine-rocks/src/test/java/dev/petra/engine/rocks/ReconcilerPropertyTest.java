@@ -220,7 +220,8 @@ class ReconcilerPropertyTest {
                 Clustering.make(Int32Type.instance.decompose(1)),
                 new TableForm(table.metadata(), IDS),
                 null,
-                null);
+                null,
+                new SimpleCells());
     }
 
     private List<Row> rows(TestTable table, int most) {
