@@ -53,6 +53,12 @@ class ReconcilerPropertyTest {
             TestTable.of(
                     "CREATE TABLE t (k text, c int, a text, b int, m map<text,text>, s set<int>, l"
                             + " list<text>, PRIMARY KEY (k, c))");
+
+    /** Read on the short way: no complex columns, ids in the schema's order. */
+    private static final TestTable SIMPLE =
+            TestTable.of(
+                    "CREATE TABLE t (k text, c int, e text, f int, g text, PRIMARY KEY (k, c))");
+
     private static final TestTable COUNTERS =
             TestTable.of("CREATE TABLE t (k text, c int, n counter, PRIMARY KEY (k, c))");
 
@@ -61,7 +67,9 @@ class ReconcilerPropertyTest {
 
     /** Ids that do not follow the schema's order. */
     private static final Map<String, Integer> IDS =
-            Map.of("a", 3, "b", 0, "m", 1, "s", 7, "l", 200, "n", 0, "d", 5);
+            Map.of(
+                    "a", 3, "b", 0, "m", 1, "s", 7, "l", 200, "n", 0, "d", 5, "e", 10, "f", 11, "g",
+                    12);
 
     private final Random random;
     private int round;
@@ -111,17 +119,19 @@ class ReconcilerPropertyTest {
         // A deletion that covers something of its own row has more than one right answer.
         if (random.nextInt(6) == 0) row.at(-2).deletion().at(timestamp());
         if (random.nextInt(3) == 0) row.liveness().at(timestamp());
-        for (String column : List.of("a", "b", "m", "s", "l")) {
+        List<String> columns =
+                table == SIMPLE ? List.of("e", "f", "g") : List.of("a", "b", "m", "s", "l");
+        for (String column : columns) {
             if (random.nextInt(3) == 0) continue;
             row.at(timestamp());
             switch (column) {
-                case "a" -> {
-                    if (random.nextInt(4) == 0) row.unset("a");
-                    else row.set("a", pick("", "x", "y", "yy"));
+                case "a", "e", "g" -> {
+                    if (random.nextInt(4) == 0) row.unset(column);
+                    else row.set(column, pick("", "x", "y", "yy"));
                 }
-                case "b" -> {
-                    if (random.nextInt(4) == 0) row.unset("b");
-                    else row.set("b", random.nextInt(3) - 1);
+                case "b", "f" -> {
+                    if (random.nextInt(4) == 0) row.unset(column);
+                    else row.set(column, random.nextInt(3) - 1);
                 }
                 default -> complex(row, column);
             }
@@ -253,16 +263,32 @@ class ReconcilerPropertyTest {
 
     @Test
     void mergesAsRowsMergeInWhateverGrouping() {
+        mergesAsRowsMerge(TABLE);
+    }
+
+    @Test
+    void mergesRowsOfSimpleCellsAsRowsMerge() {
+        mergesAsRowsMerge(SIMPLE);
+    }
+
+    private void mergesAsRowsMerge(TestTable table) {
         repeat(
                 () -> {
-                    List<Row> rows = rows(TABLE, 7);
+                    List<Row> rows = rows(table, 7);
                     byte[] merged = merge(fragments(rows));
-                    assertThat(read(TABLE, merged))
-                            .describedAs(
-                                    "%s of %s",
-                                    HEX.formatHex(merged),
-                                    fragments(rows).stream().map(HEX::formatHex).toList())
-                            .isEqualTo(fold(rows));
+                    String bytes =
+                            "%s of %s"
+                                    .formatted(
+                                            HEX.formatHex(merged),
+                                            fragments(rows).stream().map(HEX::formatHex).toList());
+                    Row expected = fold(rows);
+                    Row read = read(table, merged);
+                    assertThat(read).as(bytes).isEqualTo(expected);
+                    // What a row knows of its cells' ends, which says whether it is looked through.
+                    for (long at : new long[] {0, 98, 100, 103, 1_000_000})
+                        assertThat(read.hasDeletion(at))
+                                .as(bytes)
+                                .isEqualTo(expected.hasDeletion(at));
                 });
     }
 
