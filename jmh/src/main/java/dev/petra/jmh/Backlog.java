@@ -108,8 +108,8 @@ final class Backlog {
     }
 
     private static void report(String when, List<Slice> slices) {
+        // As wide, and empty.
         Histogram all = new Histogram(slices.get(0).latencies);
-        all.reset();
         slices.forEach(slice -> all.add(slice.latencies));
         StallProfiler.add("reads " + when, rate(slices), "ops/s");
         StallProfiler.add("read P99 " + when, all.getValueAtPercentile(99) / 1000.0, "us");

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -24,6 +25,11 @@ final class Machine {
         machine.put(
                 "java",
                 System.getProperty("java.vm.name") + " " + System.getProperty("java.vm.version"));
+        machine.put(
+                "native memory",
+                Objects.requireNonNullElse(System.getenv("LD_PRELOAD"), "").contains("jemalloc")
+                        ? "jemalloc"
+                        : "of the C library");
         machine.put("load when it began", first("/proc/loadavg", "(\\S+ \\S+ \\S+)"));
         return machine;
     }

@@ -284,7 +284,7 @@ public class StoreBenchmark {
             long began = System.nanoTime();
             loop.run(asked, Math.max(1, seconds / 5));
             double nanos = System.nanoTime() - began;
-            Histogram all = new Histogram(loop.reads);
+            Histogram all = loop.reads.copy();
             all.add(loop.writes);
             double done = all.getTotalCount() * 1e9 / nanos;
             StallProfiler.add("throughput at " + percent + " %", done, "ops/s");

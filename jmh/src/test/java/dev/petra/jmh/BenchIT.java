@@ -75,6 +75,10 @@ class BenchIT {
     @Test
     void enginesAreComparedInAReplica() throws IOException, InterruptedException {
         Results results = results("local", "mixed,openLoop", "rocks,legacy-latest");
+        double slowest =
+                Math.min(
+                        median(results, "rocks", "mixed", "throughput"),
+                        median(results, "legacy-latest", "mixed", "throughput"));
         for (String engine : List.of("rocks", "legacy-latest")) {
             double throughput = median(results, engine, "mixed", "throughput");
             assertThat(throughput).isGreaterThan(10);
@@ -86,6 +90,8 @@ class BenchIT {
             assertThat(median(results, engine, "openLoop", "write P99.9")).isPositive();
             assertThat(median(results, engine, "openLoop", "stall")).isBetween(0.0, 100.0);
             assertThat(median(results, engine, "openLoop", "P99 at 25 %")).isPositive();
+            assertThat(median(results, engine, "openLoop", "throughput at 25 %"))
+                    .isBetween(0.15 * slowest, 0.3 * slowest);
         }
         // One rate for all.
         assertThat(median(results, "rocks", "openLoop", "throughput"))
@@ -121,7 +127,10 @@ class BenchIT {
                 results("spi", "read", "rocks,bare,legacy", "--workload=leveled", "--scale=0.05");
         for (String engine : List.of("rocks", "bare", "legacy")) {
             assertThat(median(results, engine, "backlog", "reads before")).isGreaterThan(10);
-            assertThat(median(results, engine, "backlog", "compaction took")).isPositive();
+            // So little may be compact as it is.
+            assertThat(median(results, engine, "backlog", "compaction took")).isNotNegative();
+            assertThat(median(results, engine, "backlog", "reads in the first 6 s"))
+                    .isGreaterThan(10);
             assertThat(median(results, engine, "backlog", "read P99 when quiet")).isPositive();
         }
     }
