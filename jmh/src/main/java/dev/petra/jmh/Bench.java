@@ -62,8 +62,8 @@ public final class Bench implements Callable<Integer> {
     private static final List<String> ALL_ENGINES =
             List.of("rocks", "legacy", "legacy-latest", "bare");
 
-    /** What a JVM needs beside heap and engine, in MiB. */
-    private static final int JVM = 256;
+    /** What a node needs beside heap and engine, in MiB: the JVM, and Cassandra's own caches. */
+    private static final int JVM = 512;
 
     private static final List<String> ONCE = List.of("load", "backlog", "bootstrap");
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
@@ -125,9 +125,9 @@ public final class Bench implements Callable<Integer> {
     @Option(
             names = "--limit",
             description =
-                    "Of a node's whole memory, in MiB: heap, beside the heap, some 256 for the JVM,"
-                            + " and what is left for the page cache; rows beyond that come from"
-                            + " disk. Needs root (default: no limit).")
+                    "Of a node's whole memory, in MiB: heap, beside the heap, 512 for the JVM and"
+                        + " Cassandra's caches, and what is left for the page cache; rows beyond"
+                        + " that come from disk. Needs root (default: no limit).")
     private int limit;
 
     @Option(
@@ -224,6 +224,9 @@ public final class Bench implements Callable<Integer> {
                     if (!(e instanceof RunnerException)) throw e;
                     line.getErr().println("petra bench: " + e.getMessage());
                     line.getErr().println("What the engine said is in 'logs' beside the results.");
+                    if (((Bench) line.getCommand()).limit > 0)
+                        line.getErr()
+                                .println("A JVM that ended with 137 needs more than '--limit'.");
                     return 1;
                 });
         return command;
