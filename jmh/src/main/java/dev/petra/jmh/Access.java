@@ -31,6 +31,11 @@ interface Access extends AutoCloseable {
         boolean isRemote() {
             return this == CLIENT || this == CLUSTER;
         }
+
+        /** How many ask at once in a closed loop: as many as run, or as keep a node busy. */
+        int clients() {
+            return isRemote() ? 16 : Runtime.getRuntime().availableProcessors();
+        }
     }
 
     /** Writes a row. */

@@ -14,9 +14,6 @@ final class Backlog {
     /** An engine may look for work but every few seconds. */
     private static final int PATIENCE = 10;
 
-    /** A process that compacts nothing writes no more in a second: its logs. */
-    private static final long REST_BYTES = 1 << 20;
-
     /** How long the engines are compared, of the time that anything else is measured. */
     private static final int HORIZON = 6;
 
@@ -25,6 +22,7 @@ final class Backlog {
 
     private final Access access;
     private final Workload workload;
+    private final Probe probe;
     private final int seconds;
     private final int clients;
 
@@ -34,7 +32,7 @@ final class Backlog {
     /** A second of it. */
     private record Slice(Histogram latencies, long nanos, long writtenBytes) {
         boolean isRest() {
-            return writtenBytes <= REST_BYTES;
+            return writtenBytes <= Quiet.REST_BYTES;
         }
     }
 
@@ -45,6 +43,7 @@ final class Backlog {
     Backlog(Access access, Workload workload, int seconds, int clients) {
         this.access = access;
         this.workload = workload;
+        this.probe = access.probe();
         this.seconds = seconds;
         this.clients = clients;
     }
@@ -101,15 +100,13 @@ final class Backlog {
     }
 
     private Slice slice() {
-        long written = access.probe().now().all().writtenBytes();
+        long written = probe.now().all().writtenBytes();
         long began = System.nanoTime();
         OpenLoop loop = new OpenLoop(access, workload, 1, clients);
         loop.run(Double.POSITIVE_INFINITY, 1);
         reads += loop.reads.getTotalCount();
         return new Slice(
-                loop.reads,
-                System.nanoTime() - began,
-                access.probe().now().all().writtenBytes() - written);
+                loop.reads, System.nanoTime() - began, probe.now().all().writtenBytes() - written);
     }
 
     private static void report(String when, List<Slice> slices) {

@@ -246,7 +246,25 @@ public final class Bench implements Callable<Integer> {
         int turns = rounds > 0 ? rounds : size.full ? 3 : 1;
         if (Files.exists(out.resolve("results.json")))
             throw wrong(out + " has results already: name another directory with --out");
-        MemoryLimit limited = memoryLimit();
+        try (MemoryLimit limited = memoryLimit()) {
+            compare(plan, turns, limited, console);
+        }
+        console.println(out.resolve("report.html").toAbsolutePath());
+        console.flush();
+        return 0;
+    }
+
+    private @Nullable MemoryLimit memoryLimit() {
+        try {
+            return limit > 0 ? MemoryLimit.create((long) limit << 20) : null;
+        } catch (IOException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private void compare(
+            List<Run> plan, int turns, @Nullable MemoryLimit limited, PrintWriter console)
+            throws IOException, RunnerException {
         Path work = out.resolve("work");
         // Of a run that failed: other rows, perhaps.
         if (Files.exists(work)) {
@@ -263,20 +281,8 @@ public final class Bench implements Callable<Integer> {
             // Hours may have gone into it before something failed.
             if (!figures.isEmpty()) report(started, turns);
             deleteContainers(plan, work);
-            if (limited != null) limited.close();
         }
         delete(work);
-        console.println(out.resolve("report.html").toAbsolutePath());
-        console.flush();
-        return 0;
-    }
-
-    private @Nullable MemoryLimit memoryLimit() {
-        try {
-            return limit > 0 ? MemoryLimit.create((long) limit << 20) : null;
-        } catch (IOException e) {
-            throw wrong(String.valueOf(e.getMessage()));
-        }
     }
 
     private void run(
@@ -485,18 +491,16 @@ public final class Bench implements Callable<Integer> {
                         .shouldFailOnError(true)
                         .verbosity(VerboseMode.NORMAL)
                         .output(out.resolve("logs").resolve(run.name() + ".log").toString());
-        switch (run.operation()) {
-            case "openLoop", "load", "backlog", "bootstrap" ->
-                    options.warmupIterations(0).measurementIterations(1);
-            // A scan is over before it is compiled.
-            case "scan" -> options.warmupIterations(10).measurementIterations(5);
-            default ->
-                    options.warmupIterations(2)
-                            .warmupTime(TimeValue.seconds(seconds()))
-                            .measurementIterations(3)
-                            .measurementTime(TimeValue.seconds(seconds()))
-                            .threads(run.level().isRemote() ? 16 : processors());
-        }
+        if (!run.isTimedByJmh()) options.warmupIterations(0).measurementIterations(1);
+        // A scan is over before it is compiled.
+        else if (run.operation().equals("scan"))
+            options.warmupIterations(10).measurementIterations(5);
+        else
+            options.warmupIterations(2)
+                    .warmupTime(TimeValue.seconds(seconds()))
+                    .measurementIterations(3)
+                    .measurementTime(TimeValue.seconds(seconds()))
+                    .threads(run.level().clients());
         if (run.operation().equals("openLoop")) options.param("rate", Double.toString(rate(run)));
         if (run.level().isRemote()) {
             System.setProperty("java.class.path", libraries("bench", "client"));
@@ -535,10 +539,6 @@ public final class Bench implements Callable<Integer> {
                                         run.gc(),
                                         memory))
                 .forEach(ContainerNodes::deleteAll);
-    }
-
-    private static int processors() {
-        return Runtime.getRuntime().availableProcessors();
     }
 
     /** 70 % of what the slowest engine does in a closed loop. */

@@ -13,8 +13,8 @@ final class Quiet {
     private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
     private static final long PATIENCE_NANOS = TimeUnit.MINUTES.toNanos(30);
 
-    /** A process at rest writes no more in {@link #REST_NANOS}: its logs. */
-    private static final long REST_BYTES = 1 << 20;
+    /** Processes at rest write no more in some seconds: their logs. */
+    static final long REST_BYTES = 1 << 20;
 
     private static final long REST_NANOS = TimeUnit.SECONDS.toNanos(3);
 

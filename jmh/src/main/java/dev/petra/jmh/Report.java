@@ -55,9 +55,9 @@ final class Report {
                         + " request timed from when it was due");
         meanings.put(
                 "at 25 %",
-                "and so on: other rates, of what the slowest engine does in a closed loop; the P99"
-                        + " is of reads and writes, none is tried above the first that"
-                        + " was not kept up with");
+                "and so on: other rates, of what the slowest engine does in a closed loop, up to"
+                        + " the first that an engine does not keep up with; the P99 is of reads and"
+                        + " writes");
         meanings.put("stall", "time in which the JVM stopped all threads, of the wall time");
         meanings.put("allocated", "heap for one operation, in the engine's process");
         meanings.put(
@@ -259,9 +259,9 @@ final class Report {
     private static Map<String, NavigableMap<Double, Double>> sweep(Map<String, List<Figure>> rows) {
         Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
         for (int percent : StoreBenchmark.SWEEP) {
-            String at = " at " + percent + " % ";
-            for (Figure rate : rows.getOrDefault("throughput" + at + "(ops/s)", List.of()))
-                of(rate.engine(), rows.getOrDefault("P99" + at + "(us)", List.of()))
+            String at = StoreBenchmark.at(percent);
+            for (Figure rate : rows.getOrDefault("throughput" + at + " (ops/s)", List.of()))
+                of(rate.engine(), rows.getOrDefault("P99" + at + " (us)", List.of()))
                         .ifPresent(
                                 latency ->
                                         curves.computeIfAbsent(

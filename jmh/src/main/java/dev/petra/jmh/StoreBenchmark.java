@@ -240,8 +240,7 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void backlog() {
-        boolean remote = Access.Level.valueOf(level).isRemote();
-        int clients = remote ? 16 : Runtime.getRuntime().availableProcessors();
+        int clients = Access.Level.valueOf(level).clients();
         new Backlog(access, work, Math.max(1, seconds / 2), clients).measure();
     }
 
@@ -276,6 +275,11 @@ public class StoreBenchmark {
         sweep();
     }
 
+    /** How the metrics of a rate of {@link #SWEEP} end. */
+    static String at(int percent) {
+        return " at " + percent + " %";
+    }
+
     /** Other rates, from little to too much: what latency goes with what throughput. */
     private void sweep() {
         for (int percent : SWEEP) {
@@ -287,9 +291,8 @@ public class StoreBenchmark {
             Histogram all = loop.reads.copy();
             all.add(loop.writes);
             double done = all.getTotalCount() * 1e9 / nanos;
-            StallProfiler.add("throughput at " + percent + " %", done, "ops/s");
-            StallProfiler.add(
-                    "P99 at " + percent + " %", all.getValueAtPercentile(99) / 1000.0, "us");
+            StallProfiler.add("throughput" + at(percent), done, "ops/s");
+            StallProfiler.add("P99" + at(percent), all.getValueAtPercentile(99) / 1000.0, "us");
             // At any more the queue only grows faster.
             if (done < 0.9 * asked) return;
         }

@@ -100,7 +100,10 @@ final class Cursor implements AutoCloseable {
         ByteBuffer value = ByteBuffer.allocateDirect(INITIAL_VALUE);
         final ByteBuffer batch =
                 ByteBuffer.allocateDirect(BATCH_BYTES).order(ByteOrder.nativeOrder());
+
+        /** For values in the batch; in the byte order of fragments, which a duplicate has again. */
         final ByteBuffer batchValue = batch.duplicate();
+
         final ByteSink partition = new ByteSink();
         final ByteSink bounds = new ByteSink();
     }
