@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeProcess;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -64,9 +61,9 @@ final class Nodes {
             Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
         NodeConfig.Builder config =
                 NodeConfig.builder(directory)
-                        .nativePort(freePort())
-                        .storagePort(freePort())
-                        .jmxPort(freePort())
+                        .nativePort(FreePorts.next())
+                        .storagePort(FreePorts.next())
+                        .jmxPort(FreePorts.next())
                         .overwriteConf(true)
                         .heap(heapMiB + "MiB")
                         .fastRing()
@@ -87,13 +84,5 @@ final class Nodes {
             case "ZGC" -> ZGC;
             default -> throw new IllegalArgumentException("no collector '" + gc + "': G1 or ZGC");
         };
-    }
-
-    private static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

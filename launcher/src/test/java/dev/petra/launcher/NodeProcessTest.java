@@ -45,7 +45,7 @@ final class NodeProcessTest {
 
     @Test
     void startsStopsAndStartsAgain() throws Exception {
-        int port = freePort();
+        int port = FreePorts.next();
         NodeProcess node = node(port);
 
         node.start();
@@ -70,10 +70,10 @@ final class NodeProcessTest {
 
     @Test
     void aSecondStartInTheSameDirectoryIsRefused() throws Exception {
-        NodeProcess first = node(freePort());
+        NodeProcess first = node(FreePorts.next());
         first.start();
 
-        assertThatThrownBy(() -> node(freePort()).start())
+        assertThatThrownBy(() -> node(FreePorts.next()).start())
                 .isInstanceOf(NodeException.class)
                 .hasMessageContaining("a node already runs in " + dir.toRealPath())
                 .hasMessageContaining("pid " + first.pid());
@@ -82,7 +82,7 @@ final class NodeProcessTest {
 
     @Test
     void theSameDirectoryByAnotherNameIsTheSame() throws Exception {
-        NodeProcess first = node(freePort());
+        NodeProcess first = node(FreePorts.next());
         first.start();
         Path link = Files.createSymbolicLink(temp.resolve("link"), dir);
 
@@ -95,7 +95,7 @@ final class NodeProcessTest {
     void aPidFileThatNamesAnotherProcessIsStale() throws Exception {
         Files.createDirectories(dir);
         Files.writeString(dir.resolve("petra.pid"), ProcessHandle.current().pid() + "\n");
-        NodeProcess node = node(freePort());
+        NodeProcess node = node(FreePorts.next());
 
         node.start();
 
@@ -107,7 +107,7 @@ final class NodeProcessTest {
         Files.createDirectories(dir);
         Files.writeString(dir.resolve("petra.pid"), "\n");
 
-        assertThatThrownBy(() -> node(freePort()).start()).hasMessageContaining("petra.pid");
+        assertThatThrownBy(() -> node(FreePorts.next()).start()).hasMessageContaining("petra.pid");
     }
 
     @Test
@@ -125,7 +125,7 @@ final class NodeProcessTest {
 
     @Test
     void aNodeThatEndsFailsTheWaitAtOnceWithItsLastWords() throws Exception {
-        NodeProcess node = new NodeProcess(config(freePort()).build());
+        NodeProcess node = new NodeProcess(config(FreePorts.next()).build());
 
         node.start();
 
@@ -138,7 +138,8 @@ final class NodeProcessTest {
 
     @Test
     void aWaitThatIsTooLongEnds() throws Exception {
-        NodeConfig deaf = config(freePort()).jvmOptions("-Dfake.port=" + freePort()).build();
+        NodeConfig deaf =
+                config(FreePorts.next()).jvmOptions("-Dfake.port=" + FreePorts.next()).build();
         NodeProcess node = new NodeProcess(deaf);
         started.add(node);
         node.start();
@@ -174,8 +175,8 @@ final class NodeProcessTest {
         return NodeConfig.builder(dir)
                 .home(home)
                 .nativePort(port)
-                .storagePort(freePort())
-                .jmxPort(freePort())
+                .storagePort(FreePorts.next())
+                .jmxPort(FreePorts.next())
                 .heap("128MiB")
                 .agent(false)
                 .overwriteConf(true)
@@ -186,11 +187,5 @@ final class NodeProcessTest {
                                         .getCodeSource()
                                         .getLocation()
                                         .toURI()));
-    }
-
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        }
     }
 }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeTool;
@@ -91,7 +92,7 @@ class ChurnIT {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path directory;
 
-    private final int port = TestNode.freePort();
+    private final int port = FreePorts.next();
     private final Random random = new Random(SEED);
     private final int tokens = List.of(1, 4, 16).get(random.nextInt(3));
     private final List<Member> members = new ArrayList<>();

@@ -7,6 +7,7 @@ import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.metadata.TokenMap;
 import com.datastax.oss.driver.api.core.metadata.token.TokenRange;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -42,7 +43,7 @@ class ClusterIT {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path second;
 
-    private final int seedPort = TestNode.freePort();
+    private final int seedPort = FreePorts.next();
 
     private TestNode seed() {
         return TestNode.start(

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 
 import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.launcher.FreePorts;
 import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.net.URISyntaxException;
@@ -61,9 +62,9 @@ class DifferentialIT {
 
     private static final int FIRST_OPTIONS = Integer.getInteger("petra.fuzz.options", 0);
 
-    private static final int NATIVE_PORT = TestNode.freePort();
-    private static final int STORAGE_PORT = TestNode.freePort();
-    private static final int JMX_PORT = TestNode.freePort();
+    private static final int NATIVE_PORT = FreePorts.next();
+    private static final int STORAGE_PORT = FreePorts.next();
+    private static final int JMX_PORT = FreePorts.next();
 
     @TempDir(cleanup = org.junit.jupiter.api.io.CleanupMode.ON_SUCCESS)
     static Path directory;

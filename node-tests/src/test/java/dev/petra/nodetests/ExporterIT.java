@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.petra.launcher.FreePorts;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -29,7 +30,7 @@ class ExporterIT {
 
     @Test
     void theDashboardsSeriesAreThere() throws Exception {
-        int port = TestNode.freePort();
+        int port = FreePorts.next();
         Path agent =
                 Path.of(
                         Class.forName("io.prometheus.jmx.JavaAgent")

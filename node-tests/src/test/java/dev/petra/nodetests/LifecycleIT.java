@@ -8,6 +8,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.Distribution;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -31,7 +32,7 @@ class LifecycleIT {
     private static final Duration MOVES = Duration.ofSeconds(10);
 
     @TempDir static Path directory;
-    private static final int STORAGE_PORT = TestNode.freePort();
+    private static final int STORAGE_PORT = FreePorts.next();
 
     private static TestNode node;
     private static CqlSession session;

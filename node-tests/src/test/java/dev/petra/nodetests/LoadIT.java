@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.launcher.Distribution;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -77,7 +78,7 @@ class LoadIT {
 
     @TempDir static Path directory;
 
-    private static final int STORAGE_PORT = TestNode.freePort();
+    private static final int STORAGE_PORT = FreePorts.next();
     private static TestNode first;
     private static TestNode second;
     private static CqlSession session;

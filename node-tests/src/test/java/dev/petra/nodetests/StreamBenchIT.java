@@ -5,6 +5,7 @@ import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -50,7 +51,7 @@ class StreamBenchIT {
     private static final Pattern RECEIVED =
             Pattern.compile("Receiving (\\d+) files\\(([\\d.]+)(\\w+)\\)");
 
-    private final int seedPort = TestNode.freePort();
+    private final int seedPort = FreePorts.next();
 
     private NodeConfig.Builder options(
             NodeConfig.Builder options, boolean parts, boolean zeroCopy) {

@@ -4,6 +4,7 @@ package dev.petra.nodetests;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -33,7 +34,7 @@ class StreamsIT {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path second;
 
-    private final int seedPort = TestNode.freePort();
+    private final int seedPort = FreePorts.next();
 
     private static NodeConfig.Builder slow(NodeConfig.Builder options) {
         return options.numTokens(4)

@@ -8,22 +8,17 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeProcess;
 import dev.petra.launcher.NodeTool;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.net.BindException;
-import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
@@ -37,9 +32,6 @@ final class TestNode implements AutoCloseable {
     private static final Duration RING = Duration.ofMinutes(5);
 
     private static final String ADDRESS = "127.0.0.1";
-    private static final AtomicInteger NEXT_PORT =
-            new AtomicInteger(16_000 + 4_000 * Integer.getInteger("petra.fork", 1));
-
     private static final Pattern DEAD = Pattern.compile("DN .*?([0-9a-f-]{36})");
 
     /**
@@ -81,9 +73,9 @@ final class TestNode implements AutoCloseable {
         NodeConfig.Builder config =
                 NodeConfig.builder(directory)
                         .address(ADDRESS)
-                        .nativePort(freePort())
-                        .storagePort(freePort())
-                        .jmxPort(freePort())
+                        .nativePort(FreePorts.next())
+                        .storagePort(FreePorts.next())
+                        .jmxPort(FreePorts.next())
                         .heap("512MiB")
                         .engineParameters(Map.of("engine", "rocks", "memory", "128MiB"))
                         .fastRing()
@@ -104,25 +96,6 @@ final class TestNode implements AutoCloseable {
 
     static TestNode start(Path directory) {
         return start(directory, UnaryOperator.identity());
-    }
-
-    /**
-     * A port that nothing uses and that is given out once: a node that is started again must find
-     * it free. Below those that the system gives to clients, and another range in each JVM of
-     * tests.
-     */
-    static int freePort() {
-        while (true) {
-            int port = NEXT_PORT.getAndIncrement();
-            try (ServerSocket socket =
-                    new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
-                return socket.getLocalPort();
-            } catch (BindException taken) {
-                // The next one, then.
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            }
-        }
     }
 
     NodeProcess process() {

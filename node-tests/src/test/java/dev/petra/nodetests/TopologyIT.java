@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import java.nio.file.Files;
@@ -32,7 +33,7 @@ class TopologyIT {
     Path directory;
 
     /** Of all nodes: who replaces another says in gossip only at which address it was. */
-    private final int port = TestNode.freePort();
+    private final int port = FreePorts.next();
 
     private static final String SEED = "127.0.0.1";
     private static final String REPLACED = "127.0.0.3";

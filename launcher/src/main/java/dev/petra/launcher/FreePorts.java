@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.BindException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+
+/**
+ * Ports for nodes of tests and benchmarks. A node binds its ports seconds after they were chosen,
+ * and binds them again when it is restarted, so a port must not be taken in between:
+ *
+ * <ul>
+ *   <li>not by an outgoing connection: ports lie below the range that the system uses for those;
+ *   <li>not by another process that chooses a port here: each port has a lock file in the temporary
+ *       directory, which this process holds as long as it lives;
+ *   <li>not twice by this process.
+ * </ul>
+ *
+ * Thread-safe.
+ */
+public final class FreePorts {
+    private static final int LOWEST = 10_000;
+
+    /** Linux's own default for the first port of outgoing connections. */
+    private static final int USUAL_EPHEMERAL = 32_768;
+
+    private static final Path EPHEMERAL = Path.of("/proc/sys/net/ipv4/ip_local_port_range");
+
+    /** Held until the process ends. */
+    private static final List<FileLock> LOCKS = new ArrayList<>();
+
+    private static final int LIMIT = firstEphemeral();
+    private static int candidate = ThreadLocalRandom.current().nextInt(LOWEST, LIMIT);
+
+    private FreePorts() {}
+
+    /**
+     * A port on loopback that nothing uses now, and that is given out once on this machine.
+     *
+     * @throws IllegalStateException if there is none
+     */
+    public static synchronized int next() {
+        for (int tries = LIMIT - LOWEST; tries > 0; tries--) {
+            int port = candidate;
+            candidate = port + 1 < LIMIT ? port + 1 : LOWEST;
+            try {
+                if (reserve(port) && isFree(port)) return port;
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+        throw new IllegalStateException(
+                "no port between " + LOWEST + " and " + LIMIT + " is free on loopback");
+    }
+
+    /** For tests: where to look first. */
+    static synchronized void startAt(int port) {
+        candidate = port;
+    }
+
+    private static boolean reserve(int port) throws IOException {
+        Path directory =
+                Files.createDirectories(
+                        Path.of(System.getProperty("java.io.tmpdir"), "petra-ports"));
+        FileChannel channel =
+                FileChannel.open(
+                        directory.resolve(Integer.toString(port)),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.WRITE);
+        FileLock lock = null;
+        try {
+            lock = channel.tryLock();
+            if (lock == null) return false;
+            return LOCKS.add(lock);
+        } catch (OverlappingFileLockException mine) {
+            return false;
+        } finally {
+            if (lock == null) channel.close();
+        }
+    }
+
+    private static boolean isFree(int port) throws IOException {
+        try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+            return socket.isBound();
+        } catch (BindException taken) {
+            return false;
+        }
+    }
+
+    private static int firstEphemeral() {
+        try {
+            String first = Files.readString(EPHEMERAL).strip().split("\\s+", -1)[0];
+            // Some systems give nearly all ports to outgoing connections: then it cannot be helped.
+            return Math.max(LOWEST + 10_000, Integer.parseInt(first));
+        } catch (NoSuchFileException notLinux) {
+            return USUAL_EPHEMERAL;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** Ports that are chosen now and bound later are still free then. */
+class FreePortsTest {
+
+    @Test
+    void noPortIsGivenOutTwiceOrFromThoseOfOutgoingConnections() throws IOException {
+        int ephemeral =
+                Integer.parseInt(
+                        Files.readString(Path.of("/proc/sys/net/ipv4/ip_local_port_range"))
+                                .strip()
+                                .split("\\s+", -1)[0]);
+        Set<Integer> given = new HashSet<>();
+        for (int i = 0; i < 200; i++) {
+            int port = FreePorts.next();
+            assertThat(given.add(port)).as("port %s is new", port).isTrue();
+            assertThat(port).isLessThan(Math.max(20_000, ephemeral));
+        }
+    }
+
+    @Test
+    void aPortInUseIsPassedOver() throws IOException {
+        int next = FreePorts.next() + 1;
+        try (ServerSocket taken = new ServerSocket(next, 1, InetAddress.getLoopbackAddress())) {
+            assertThat(FreePorts.next()).isNotEqualTo(taken.getLocalPort());
+        }
+    }
+
+    /** Two JVMs that look for ports at the same place and at the same time. */
+    @Test
+    void anotherProcessIsGivenOtherPorts() throws Exception {
+        List<Integer> mine = List.of(FreePorts.next(), FreePorts.next(), FreePorts.next());
+        Process other =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                FreePortsTest.class.getName(),
+                                mine.get(0).toString())
+                        .redirectErrorStream(true)
+                        .start();
+        String theirs = new String(other.getInputStream().readAllBytes(), UTF_8).strip();
+        assertThat(other.waitFor()).as(theirs).isZero();
+        assertThat(Integer.parseInt(theirs)).isNotIn(mine);
+    }
+
+    /** Prints the first port from a given one on. */
+    public static void main(String[] args) {
+        FreePorts.startAt(Integer.parseInt(args[0]));
+        System.out.println(FreePorts.next());
+    }
+}
