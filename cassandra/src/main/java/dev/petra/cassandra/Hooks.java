@@ -2,6 +2,7 @@
 package dev.petra.cassandra;
 
 import com.codahale.metrics.Gauge;
+import com.google.common.collect.Ordering;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.commitlog.CommitLogSegment;
@@ -377,7 +379,7 @@ public final class Hooks {
      *     it cannot stop a compaction
      */
     public static void afterTruncate(ColumnFamilyStore cfs, long before) {
-        TableStores stores = current(cfs) == null ? null : TableRegistry.find(cfs);
+        TableStores stores = TableRegistry.find(cfs);
         if (stores != null && stores.truncations() == before)
             throw new IllegalStateException(
                     "TRUNCATE of "
@@ -385,6 +387,25 @@ public final class Hooks {
                             + "."
                             + cfs.getTableName()
                             + " did not happen: a compaction could not be stopped. Try again.");
+    }
+
+    /**
+     * Up to where the commit log is not replayed for a table, when Cassandra notes it.
+     *
+     * @param position what Cassandra would note; after TRUNCATE it may be from before the table was
+     *     moved into its engine, and what was logged on the way would come back
+     */
+    public static CommitLogPosition truncationPosition(
+            ColumnFamilyStore cfs, CommitLogPosition position) {
+        PetraMemtable table = any(cfs);
+        if (table == null) return position;
+        CommitLogPosition noted = SystemKeyspace.getTruncatedPosition(cfs.metadata.id);
+        CommitLogPosition latest =
+                noted == null ? position : Ordering.natural().max(position, noted);
+        // While it is moved, what was logged before may be in a memtable of Cassandra's alone.
+        return table.generation().stores().isMoving()
+                ? latest
+                : Ordering.natural().max(latest, table.getCommitLogLowerBound());
     }
 
     /** When DROP has unloaded a table: its files are gone on return, readers permitting. */

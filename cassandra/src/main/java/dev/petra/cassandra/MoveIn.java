@@ -174,15 +174,17 @@ final class MoveIn extends Move {
 
     @SuppressWarnings("LockOnNonEnclosingClassLiteral") // the lock of those very methods
     private boolean finish() {
-        CommitLogPosition position = CommitLog.instance.getCurrentPosition();
-        // What was logged before is applied.
+        // A write that was to be logged, when a memtable of Cassandra's was alive, is logged by
+        // then
+        // and applied.
         Keyspace.writeOrder.awaitNewBarrier();
+        CommitLogPosition position = CommitLog.instance.getCurrentPosition();
         // Asked after the position was taken: what an ALTER out lets into a memtable of Cassandra's
         // lies behind it, and must be replayed.
         if (isOver()) return false;
         TableStore store = stores.current().existing();
         if (store != null) store.syncLog();
-        // No truncation's record comes between the two.
+        // No truncation's record comes between the two; Hooks.truncationPosition keeps the later.
         synchronized (SystemKeyspace.class) {
             // Its time stays as it was: hints from before a TRUNCATE are told by it.
             SystemKeyspace.saveTruncationRecord(

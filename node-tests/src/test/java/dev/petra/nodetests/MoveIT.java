@@ -17,6 +17,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
@@ -286,7 +287,7 @@ class MoveIT {
     @Test
     void backAndForthUnderLoad() throws Exception {
         String table = "forth";
-        List<Writer> writers = startWriters(table, "default");
+        List<Writer> writers = startWriters("ks." + table, "default");
         for (int round = 0; round < 6; round++) {
             alter(table, round % 2 == 0 ? "rocks" : "default");
             // Some rounds turn back before the move is over.
@@ -302,6 +303,73 @@ class MoveIT {
         assertThat(hasStore(table)).isFalse();
         killAndRestart();
         for (Writer writer : writers) writer.check(session);
+    }
+
+    /**
+     * The commit log still has what was written on the way in; nothing of it comes back after what
+     * removes it, whatever else is done to the table before the node is killed.
+     */
+    @Test
+    void whatIsTruncatedAfterAMoveStaysGone() throws Exception {
+        TestNode.createKeyspace(session, "lossy", 1);
+        session.execute("ALTER KEYSPACE lossy WITH durable_writes = false");
+        for (String table : List.of("ks.gone", "ks.gone_twice", "lossy.gone")) {
+            moveInUnderWrites(table);
+            session.execute("TRUNCATE " + table);
+            assertThat(rows(table)).describedAs(table).isEmpty();
+        }
+        session.execute("INSERT INTO ks.gone_twice (cycle, writer, step) VALUES (1, 2, 3)");
+        session.execute("TRUNCATE ks.gone_twice");
+        session.execute("INSERT INTO ks.gone_twice (cycle, writer, step) VALUES (1, 2, 4)");
+        killAndRestart();
+        assertThat(rows("ks.gone")).isEmpty();
+        assertThat(rows("ks.gone_twice")).hasSize(1);
+        assertThat(rows("lossy.gone")).isEmpty();
+    }
+
+    @Test
+    void whatIsTruncatedBetweenMovesStaysGone() throws Exception {
+        for (String table : List.of("gone_out", "gone_again")) {
+            moveInUnderWrites("ks." + table);
+            session.execute("TRUNCATE ks." + table);
+            alter(table, "default");
+        }
+        TestNode.awaitMoves(session, MOVES);
+        session.execute("INSERT INTO ks.gone_again (cycle, writer, step) VALUES (1, 2, 3)");
+        alter("gone_again", "rocks");
+        TestNode.awaitMoves(session, MOVES);
+        session.execute("TRUNCATE ks.gone_again");
+        killAndRestart();
+        assertThat(rows("ks.gone_out")).isEmpty();
+        assertThat(rows("ks.gone_again")).isEmpty();
+
+        moveInUnderWrites("ks.former");
+        UUID id =
+                session.execute(
+                                "SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks'"
+                                        + " AND table_name = 'former'")
+                        .one()
+                        .getUuid("id");
+        session.execute("DROP TABLE ks.former");
+        session.execute(Writer.table("ks.former") + " WITH memtable = 'rocks' AND id = " + id);
+        killAndRestart();
+        assertThat(rows("ks.former")).isEmpty();
+    }
+
+    private static List<Row> rows(String table) {
+        return session.execute("SELECT * FROM " + table).all();
+    }
+
+    private static void moveInUnderWrites(String table) throws Exception {
+        List<Writer> writers = startWriters(table, "default");
+        session.execute("ALTER TABLE " + table + " WITH memtable = 'rocks'");
+        TestNode.awaitMoves(session, MOVES);
+        for (Writer writer : writers) {
+            writer.halt();
+            writer.join();
+            assertThat(writer.failure()).isNull();
+            writer.check(session);
+        }
     }
 
     @Test
@@ -409,7 +477,7 @@ class MoveIT {
             String[] parts = crash.split(" ", -1);
             boolean in = parts[0].equals("in");
             String table = "crash" + number++;
-            List<Writer> writers = startWriters(table, in ? "default" : "rocks");
+            List<Writer> writers = startWriters("ks." + table, in ? "default" : "rocks");
             if (in) flush(table);
             crashes.arm(parts[1], parts[2]);
             try {
@@ -445,9 +513,9 @@ class MoveIT {
     }
 
     private static List<Writer> startWriters(String table, String memtable) throws Exception {
-        session.execute(Writer.table("ks." + table) + " WITH memtable = '" + memtable + "'");
+        session.execute(Writer.table(table) + " WITH memtable = '" + memtable + "'");
         List<Writer> writers = new ArrayList<>();
-        for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, "ks." + table, 0, w));
+        for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, table, 0, w));
         writers.forEach(Thread::start);
         for (Writer writer : writers)
             assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();

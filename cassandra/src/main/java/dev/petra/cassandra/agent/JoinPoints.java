@@ -133,6 +133,14 @@ final class JoinPoints {
                     at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
                     // first line: Hooks.truncate(this);
                     at(CFS, "discardSSTables", TABLE_ADVICE + "DiscardSSTables", "long"),
+                    // first line: position = Hooks.truncationPosition(cfs, position);
+                    at(
+                            CASSANDRA + "db.SystemKeyspace",
+                            "saveTruncationRecord",
+                            TABLE_ADVICE + "TruncationPosition",
+                            CFS,
+                            "long",
+                            CASSANDRA + "db.commitlog.CommitLogPosition"),
                     // last line: Hooks.afterUnload(this);
                     at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
                     // before the return: Hooks.afterForceFlush(this, reason);

@@ -6,6 +6,7 @@ import java.util.Collection;
 import java.util.Collections;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.repair.TableRepairManager;
@@ -63,6 +64,17 @@ final class TableAdvice {
         @Advice.OnMethodEnter
         static void enter(@Advice.This ColumnFamilyStore cfs) {
             Hooks.truncate(cfs);
+        }
+    }
+
+    static final class TruncationPosition {
+        private TruncationPosition() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(0) ColumnFamilyStore cfs,
+                @Advice.Argument(value = 2, readOnly = false) CommitLogPosition position) {
+            position = Hooks.truncationPosition(cfs, position);
         }
     }
 
