@@ -129,6 +129,7 @@ struct Api {
     void* (*mergeOperatorCreate)(void*, Destructor, FullMerge, PartialMerge, DeleteValue, Name);
     void* (*filterCreate)(void*, Destructor, Filter, Name);
     void* (*filterFactoryCreate)(void*, Destructor, CreateFilter, Name);
+    unsigned char (*isManual)(void*);
     void (*setMergeOperator)(void*, void*);
     void (*setFilterFactory)(void*, void*);
     void (*setStrictMaxSuccessiveMerges)(void*, unsigned char);
@@ -212,11 +213,12 @@ struct Limits {
 };
 thread_local Limits here{0, INT64_MIN};
 
-bool isPurgedHere() { return here.floor != INT64_MIN; }
+bool isLimitedHere() { return here.floor != INT64_MIN; }
+bool isPurgedHere() { return isLimitedHere() && here.gcBefore > 0; }
 
 PurgeLimits limitsHere(const Store* store) {
     PurgeLimits limits = store->limits();
-    if (isPurgedHere()) {
+    if (isLimitedHere()) {
         limits.gcBefore = limits.coverGcBefore = here.gcBefore;
         limits.floor = here.floor;
     }
@@ -284,14 +286,14 @@ char* partialMerge(
             static_cast<Store*>(state), slice(key, keySize), all.begin(), all.size(), size);
 }
 
-unsigned char filter(
-        void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
-        char** newValue, size_t* newSize, unsigned char* changed) {
-    Store* store = static_cast<Store*>(state);
+unsigned char filterBy(
+        Store* store, const PurgeLimits& limits, const char* key, size_t keySize,
+        const char* value, size_t valueSize, char** newValue, size_t* newSize,
+        unsigned char* changed) {
     Scratch& s = scratch();
     PurgeCounts counts;
     *changed = 0;
-    Verdict verdict = purge(slice(value, valueSize), limitsHere(store), s, &counts);
+    Verdict verdict = purge(slice(value, valueSize), limits, s, &counts);
     store->count(counts);
     switch (verdict) {
         case Verdict::REMOVE:
@@ -311,9 +313,32 @@ unsigned char filter(
     return 0;
 }
 
-void* createFilter(void* state, void*) {
+unsigned char filter(
+        void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
+        char** newValue, size_t* newSize, unsigned char* changed) {
+    Store* store = static_cast<Store*>(state);
+    return filterBy(
+            store, limitsHere(store), key, keySize, value, valueSize, newValue, newSize, changed);
+}
+
+/** Turns what expired into tombstones, and removes none. */
+unsigned char filterExpired(
+        void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
+        char** newValue, size_t* newSize, unsigned char* changed) {
+    Store* store = static_cast<Store*>(state);
+    PurgeLimits limits = store->limits();
+    limits.gcBefore = limits.coverGcBefore = 0;
+    return filterBy(store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
+}
+
+/**
+ * Only a compaction that was asked for removes tombstones: it can be stopped, and waited for, by
+ * whoever forbids that.
+ */
+void* createFilter(void* state, void* context) {
     static_cast<Store*>(state)->retain();
-    return api.filterCreate(state, releaseStore, filter, filterName);
+    return api.filterCreate(
+            state, releaseStore, api.isManual(context) != 0 ? filter : filterExpired, filterName);
 }
 
 const char* missing = nullptr;
@@ -338,6 +363,7 @@ const char* bind(void* env) {
     find(library, "rocksdb_mergeoperator_create", &api.mergeOperatorCreate);
     find(library, "rocksdb_compactionfilter_create", &api.filterCreate);
     find(library, "rocksdb_compactionfilterfactory_create", &api.filterFactoryCreate);
+    find(library, "rocksdb_compactionfiltercontext_is_manual_compaction", &api.isManual);
     find(library, "rocksdb_options_set_merge_operator", &api.setMergeOperator);
     find(library, "rocksdb_options_set_compaction_filter_factory", &api.setFilterFactory);
     find(library, "rocksdb_options_set_strict_max_successive_merges",

@@ -65,6 +65,7 @@ final class MoveIn extends Move {
     @Override
     @Nullable Duration step() {
         if (isOver()) return null;
+        stores.stopPurging();
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
         left.sort(SSTableReader.maxTimestampAscending);

@@ -49,6 +49,7 @@ final class MoveOut extends Move {
             if (memtable.generation().isLive()) forget();
             return null;
         }
+        stores.stopPurging();
         TableStore store = memtable.generation().existing();
         if (store != null && !write(store)) return isHalted() ? SOON : Duration.ZERO;
         return finish() ? null : Duration.ZERO;

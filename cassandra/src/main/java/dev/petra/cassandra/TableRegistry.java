@@ -162,11 +162,15 @@ final class TableRegistry {
 
     /**
      * Has SSTables moved into the store of a table that got some, or is about to. Does nothing if
-     * it is on its way already.
+     * it is on its way already. From here on no deletion goes that may hide something in them.
      */
-    static synchronized void moveIn(ColumnFamilyStore cfs) {
-        TableStores stores = find(cfs);
-        if (stores != null && !stores.isMoving()) arrive(cfs, stores);
+    static void moveIn(ColumnFamilyStore cfs) {
+        TableStores stores;
+        synchronized (TableRegistry.class) {
+            stores = find(cfs);
+            if (stores != null && !stores.isMoving()) arrive(cfs, stores);
+        }
+        if (stores != null) stores.stopPurging();
     }
 
     /**

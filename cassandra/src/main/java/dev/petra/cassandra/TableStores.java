@@ -335,6 +335,21 @@ final class TableStores {
     }
 
     /**
+     * Waits until the store removes no deletion any more, where {@link PurgeGate} or a move forbids
+     * that: to be called since, before anything that a deletion may hide comes to lie outside of
+     * the store. May block: not under a lock of the table's.
+     */
+    void stopPurging() {
+        current()
+                .measure(
+                        store -> {
+                            store.stopPurging();
+                            return true;
+                        },
+                        false);
+    }
+
+    /**
      * Says, durably, that the data is on its way to where the schema now says. Ends the move that
      * is under way, if there is one.
      *

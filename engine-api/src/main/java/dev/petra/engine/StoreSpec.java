@@ -14,8 +14,8 @@ import org.apache.cassandra.schema.TableMetadataRef;
  *     the name is part of the identity
  * @param generation counts the table's stores, from 1; TRUNCATE starts a new one
  * @param metadata the table; read again at each call, so that ALTER is seen
- * @param mayPurge whether deletions may be removed now, asked every second or so: not while data
- *     that they delete may lie outside of the store
+ * @param mayPurge whether deletions may be removed now, asked every second or so and by {@link
+ *     TableStore#stopPurging()}: not while data that they delete may lie outside of the store
  * @param mayCompact whether the store may merge its files by itself now, asked every second or so;
  *     it does what it is asked to all the same
  */

@@ -131,6 +131,19 @@ public interface TableStore extends AutoCloseable {
      */
     default void stopCompactions() {}
 
+    /**
+     * Asks {@link StoreSpec#mayPurge()} now. If it says no, nothing that can be read when this has
+     * returned goes until it says yes: what was being removed is there again, or its removal shows
+     * already. The same for {@code gc_grace_seconds} that grew, and a clock that was set back.
+     *
+     * <p>The host calls it once {@code mayPurge} says no, before it does what needs that: what
+     * comes later then finds the deletions that hide it. Blocks while what removes deletions is
+     * stopped, mostly some milliseconds; where a whole file is being given up, for as long as that
+     * takes. The host's locks that {@code mayPurge} needs must not be held by another thread that
+     * waits for this one. Idempotent.
+     */
+    default void stopPurging() {}
+
     /** How far the removal of old deletions is, which the store also does by itself. */
     default PurgeProgress purgeProgress() {
         return PurgeProgress.NONE;

@@ -3,11 +3,17 @@ package dev.petra.engine.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.Row;
@@ -137,6 +143,60 @@ public interface PurgeTests {
         store.write(table.update("b").at(5).now(now - 100).deletePartition().build());
         store.everywhere(table.key("a"));
         store.everywhere(table.key("b"));
+    }
+
+    /** What was being removed when it was forbidden is there, or was gone already. */
+    @Test
+    default void whatMayNotGoAnyMoreStays() {
+        for (int round = 0; round < 10; round++) {
+            TestTable table = WriteTests.rows();
+            AtomicBoolean mayPurge = new AtomicBoolean();
+            StoreSpec spec = table.spec(kit().newDirectory());
+            TableStore store =
+                    kit().engine()
+                            .openStore(
+                                    new StoreSpec(
+                                            spec.directory(),
+                                            spec.columnFamily(),
+                                            spec.generation(),
+                                            spec.metadata(),
+                                            mayPurge::get));
+            for (int i = 0; i < 100; i++)
+                store.write(
+                        table.update("k" + i)
+                                .at(20)
+                                .now(UpdateBuilder.LONG_AGO)
+                                .deleteRow(1)
+                                .build());
+            store.flush();
+            mayPurge.set(true);
+            CompletableFuture<Void> compaction =
+                    CompletableFuture.runAsync(() -> store.compact(List.of()));
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(2L * round));
+            mayPurge.set(false);
+            store.stopPurging();
+            List<String> deleted = stillDeleted(store, table);
+            for (String key : deleted)
+                store.write(table.update(key).at(10).row(1).set("v", "hidden").build());
+            compaction.join();
+            store.compact(List.of());
+            assertThat(stillDeleted(store, table)).as("round " + round).isEqualTo(deleted);
+            assertThat(live(store, table)).isEmpty();
+            store.close();
+        }
+    }
+
+    private static List<String> stillDeleted(TableStore store, TestTable table) {
+        List<String> deleted = new ArrayList<>();
+        for (int i = 0; i < 100; i++)
+            try (UnfilteredRowIterator rows =
+                    store.read(table.key("k" + i), Slices.ALL, table.all(), false)) {
+                if (rows != null
+                        && rows.hasNext()
+                        && rows.next() instanceof Row row
+                        && !row.deletion().isLive()) deleted.add("k" + i);
+            }
+        return deleted;
     }
 
     /** With timestamps that only grow, no purge at any time can be seen. */

@@ -111,6 +111,10 @@ final class ExamplesFindMutantsTest {
                         ExamplesFindMutantsTest::losesRowDeletionsInCompaction,
                         kit -> ((PurgeTests) () -> kit).whatIsWithinItsGraceIsKept()),
                 mutant(
+                        "what was being removed goes though it was forbidden",
+                        Mutations::purgesThoughForbidden,
+                        kit -> ((PurgeTests) () -> kit).whatMayNotGoAnyMoreStays()),
+                mutant(
                         "6: range tombstones are ignored",
                         Mutations::ignoresRangeTombstones,
                         kit ->

@@ -105,6 +105,11 @@ class ForwardingStore implements TableStore {
     }
 
     @Override
+    public void stopPurging() {
+        store.stopPurging();
+    }
+
+    @Override
     public void checkpoint(Path target) {
         store.checkpoint(target);
     }

@@ -15,6 +15,8 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
@@ -642,6 +644,45 @@ final class Mutations {
             public UnfilteredRowIterator read(
                     DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
                 return (compacted ? stripping : store).read(key, slices, columns, reversed);
+            }
+        };
+    }
+
+    private static final UnaryOperator<TableStore> STRIPS_ROW_DELETIONS_ON_READ =
+            readRows(
+                    row ->
+                            row.transformAndFilter(
+                                    row.primaryKeyLivenessInfo(), Row.Deletion.LIVE, data -> data));
+
+    /** What it removed shows only when its compaction ends, though it was forbidden meanwhile. */
+    static TableStore purgesThoughForbidden(TableStore store) {
+        TableStore stripping = STRIPS_ROW_DELETIONS_ON_READ.apply(store);
+        CountDownLatch forbidden = new CountDownLatch(1);
+        return new ForwardingStore(store) {
+            private volatile boolean purged;
+
+            @Override
+            public void compact(Collection<Range<Token>> ranges) {
+                if (!spec().mayPurge().getAsBoolean()) return;
+                try {
+                    if (!forbidden.await(1, TimeUnit.SECONDS)) return;
+                    // As long as it takes to install what came of it.
+                    Thread.sleep(20);
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+                purged = true;
+            }
+
+            @Override
+            public void stopPurging() {
+                forbidden.countDown();
+            }
+
+            @Override
+            public UnfilteredRowIterator read(
+                    DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
+                return (purged ? stripping : store).read(key, slices, columns, reversed);
             }
         };
     }

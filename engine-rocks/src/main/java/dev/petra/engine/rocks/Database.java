@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -48,6 +49,12 @@ final class Database implements AutoCloseable {
     /** Those that were asked for and run now; guarded by itself. */
     private final Set<CompactRangeOptions> compactions =
             Collections.newSetFromMap(new IdentityHashMap<>());
+
+    /**
+     * Of what runs now all that may remove deletions: whether it was to end since. Guarded by
+     * {@link #compactions}, which is notified when something leaves.
+     */
+    private final Map<Object, Boolean> purges = new HashMap<>();
 
     private volatile boolean closing;
 
@@ -121,11 +128,23 @@ final class Database implements AutoCloseable {
     }
 
     /**
-     * Merges a range of keys, as far down as it goes.
+     * Merges a range of keys, as far down as it goes, and removes what may go.
      *
      * @throws CompactionStoppedException if it was stopped, or the store is being closed
      */
     void compact(
+            ColumnFamilyHandle family,
+            byte @Nullable [] from,
+            byte @Nullable [] to,
+            BottommostLevelCompaction bottommost)
+            throws RocksDBException {
+        // What may not be removed any more stays, and the compaction begins anew.
+        boolean complete = false;
+        while (!complete) complete = tryCompact(family, from, to, bottommost);
+    }
+
+    /** The same; returns false if {@link #stopPurges} ended it. */
+    boolean tryCompact(
             ColumnFamilyHandle family,
             byte @Nullable [] from,
             byte @Nullable [] to,
@@ -141,18 +160,69 @@ final class Database implements AutoCloseable {
             synchronized (compactions) {
                 if (closing) throw new CompactionStoppedException(name, true, null);
                 compactions.add(options);
+                if (family.getID() == data.getID()) purges.put(options, false);
             }
+            boolean stopped = false;
             try {
                 db.compactRange(family, from, to, options);
+                return true;
             } catch (RocksDBException e) {
-                if (options.canceled()) throw new CompactionStoppedException(name, closing, e);
+                synchronized (compactions) {
+                    // By whoever stops all, or else by whoever stops purges.
+                    stopped = !compactions.contains(options);
+                }
+                if (stopped) throw new CompactionStoppedException(name, closing, e);
+                if (options.canceled()) return false;
                 throw e;
             } finally {
                 synchronized (compactions) {
                     compactions.remove(options);
                 }
+                purgeEnded(options);
             }
         }
+    }
+
+    /** Counts something, until {@link #purgeEnded}, that may remove deletions. */
+    void purgeBegins(Object what) {
+        synchronized (compactions) {
+            purges.put(what, false);
+        }
+    }
+
+    /** Nothing that it removed shows from now on that does not show by now. */
+    void purgeEnded(Object what) {
+        synchronized (compactions) {
+            purges.remove(what);
+            compactions.notifyAll();
+        }
+    }
+
+    /**
+     * Stops what may remove deletions and can be stopped: nothing of what it removed shows then. To
+     * be called when the filter knows already that less may go.
+     */
+    void stopPurges() {
+        synchronized (compactions) {
+            purges.replaceAll((what, ending) -> true);
+            for (Object what : purges.keySet())
+                if (what instanceof CompactRangeOptions options) options.setCanceled(true);
+        }
+    }
+
+    /** Waits until all has ended that {@link #stopPurges} has met. */
+    void awaitStoppedPurges() {
+        boolean interrupted = false;
+        synchronized (compactions) {
+            while (purges.containsValue(true)) {
+                try {
+                    compactions.wait();
+                } catch (InterruptedException e) {
+                    interrupted = true;
+                }
+            }
+        }
+        if (interrupted) Thread.currentThread().interrupt();
     }
 
     /**
@@ -183,6 +253,7 @@ final class Database implements AutoCloseable {
     void stopCompactions() {
         synchronized (compactions) {
             for (CompactRangeOptions options : compactions) options.setCanceled(true);
+            compactions.clear();
         }
     }
 

@@ -73,6 +73,15 @@ final class Purge {
     /** The lowest local time of anything that can be purged one day. */
     private final AtomicLong oldest = new AtomicLong(Long.MAX_VALUE);
 
+    /** Held while it is asked what may go, so that no older answer overwrites a newer one. */
+    private final Object asking = new Object();
+
+    /** Before which local time something may go, as last answered; guarded by {@link #asking}. */
+    private long permitted;
+
+    /** How often it became less; guarded by {@link #asking}. */
+    private long restrictions;
+
     /** In seconds: when the last purge ended, or there was first something to purge; 0: not yet. */
     private volatile long intervalBegan;
 
@@ -128,9 +137,34 @@ final class Purge {
         return Math.max(0, FBUtilities.nowInSeconds() - store.table().params.gcGraceSeconds);
     }
 
-    /** Tells the compaction filter what time it is. */
-    void clock() {
-        store.reconciler().clock(FBUtilities.nowInSeconds(), gcBefore());
+    /**
+     * Tells the compaction filter what time it is and what may go. If that is less than before, as
+     * where the host forbids it, gc_grace is longer or the clock was set back, what may be removing
+     * more begins anew: nothing that it has removed, and nobody misses yet, goes any more.
+     */
+    void clock(Database database) {
+        synchronized (asking) {
+            long gcBefore = gcBefore();
+            store.reconciler().clock(FBUtilities.nowInSeconds(), gcBefore);
+            if (gcBefore < permitted) {
+                restrictions++;
+                store.reconciler().lowerCovers(gcBefore);
+                database.stopPurges();
+            }
+            permitted = gcBefore;
+        }
+    }
+
+    /** The same, and waits until nothing is under way that was begun while more might go. */
+    void stop(Database database) {
+        clock(database);
+        database.awaitStoppedPurges();
+    }
+
+    private long restrictions() {
+        synchronized (asking) {
+            return restrictions;
+        }
     }
 
     /** Lets none begin in the background for a while, after one that failed or was stopped. */
@@ -163,7 +197,7 @@ final class Purge {
     void run(Database database, boolean background) throws RocksDBException {
         running.lock();
         try {
-            clock();
+            clock(database);
             if (background && store.hasWindows()) {
                 // Files go whole there, and only what they referred to is left.
                 resumeAt = null;
@@ -203,7 +237,8 @@ final class Purge {
     boolean expire(Database database, TimeWindows windows) throws RocksDBException {
         running.lock();
         try {
-            clock();
+            clock(database);
+            long restrictions = restrictions();
             long gcBefore = gcBefore();
             List<LiveFileMetaData> files = dataFiles(database);
             if (!windows.learn(database, files)) return false;
@@ -223,7 +258,7 @@ final class Purge {
             long before = store.reconciler().purged();
             int gone = 0;
             for (LiveFileMetaData file : expired)
-                if (windows.drop(database, file, gcBefore, floor[0])) gone++;
+                if (drop(database, windows, file, gcBefore, floor[0], restrictions)) gone++;
             if (gone > 0)
                 logger.info(
                         "Dropped {} files of {} in which everything had expired: {} deletions and"
@@ -237,7 +272,37 @@ final class Purge {
         }
     }
 
+    /** Not if it may not go any more since it was found. */
+    private boolean drop(
+            Database database,
+            TimeWindows windows,
+            LiveFileMetaData file,
+            long gcBefore,
+            long floor,
+            long restrictionsBefore)
+            throws RocksDBException {
+        synchronized (asking) {
+            if (restrictions != restrictionsBefore) return false;
+            database.purgeBegins(file);
+        }
+        try {
+            return windows.drop(database, file, gcBefore, floor);
+        } finally {
+            database.purgeEnded(file);
+        }
+    }
+
+    /** Lets go what covers other keys, unless less may go by now than when that was handed down. */
+    private boolean mayCoversGo(long gcBefore, long restrictionsBefore) {
+        synchronized (asking) {
+            if (restrictions != restrictionsBefore) return false;
+            store.reconciler().covers(gcBefore);
+            return true;
+        }
+    }
+
     private void purge(Database database, boolean background) throws RocksDBException {
+        long restrictions = restrictions();
         Reconciler reconciler = store.reconciler();
         int next = 1 - reconciler.activeFloor();
         reconciler.floor(next, Long.MAX_VALUE);
@@ -267,10 +332,13 @@ final class Purge {
             phase = Phase.PURGING;
             reconciler.resetKept();
             boolean resumed = background && resumeAt != null;
-            reconciler.covers(gcBefore);
             reconciler.watch(true);
             try {
-                rewrite(database, background);
+                if (!mayCoversGo(gcBefore, restrictions)
+                        || !rewrite(database, background, restrictions)) {
+                    logger.info("{} is purged no further: less may go than before", store.name());
+                    return;
+                }
             } finally {
                 reconciler.watch(false);
                 reconciler.covers(0);
@@ -502,22 +570,34 @@ final class Purge {
         return files;
     }
 
-    /** Rewrites the bottom through the filter, slice by slice. */
-    private void rewrite(Database database, boolean background) throws RocksDBException {
+    /**
+     * Rewrites the bottom through the filter, slice by slice.
+     *
+     * @return false if less may go than before, and so it was not all rewritten
+     */
+    private boolean rewrite(Database database, boolean background, long restrictionsBefore)
+            throws RocksDBException {
         byte[] from = background ? resumeAt : null;
         List<byte[]> bounds = bounds(database, from);
         for (int i = 0; i <= bounds.size(); i++) {
             done = (double) i / (bounds.size() + 1);
             byte[] to = i < bounds.size() ? bounds.get(i) : null;
             long leftovers = store.reconciler().leftovers();
-            database.compact(database.data, from, to, BottommostLevelCompaction.kForce);
+            boolean complete = force(database, from, to);
             // What was merged just now did not pass the filter.
-            if (store.reconciler().leftovers() != leftovers)
-                database.compact(database.data, from, to, BottommostLevelCompaction.kForce);
+            if (complete && store.reconciler().leftovers() != leftovers)
+                complete = force(database, from, to);
+            if (!complete || restrictions() != restrictionsBefore) return false;
             from = to;
             resumeAt = to;
             if (to != null) remember();
         }
+        return true;
+    }
+
+    private static boolean force(Database database, byte @Nullable [] from, byte @Nullable [] to)
+            throws RocksDBException {
+        return database.tryCompact(database.data, from, to, BottommostLevelCompaction.kForce);
     }
 
     /** Where to cut the bottom into slices, behind a key. */

@@ -94,6 +94,11 @@ final class Reconciler implements AutoCloseable {
         set(COVER_GC_BEFORE, gcBefore);
     }
 
+    /** Lets go less of it than before. */
+    void lowerCovers(long gcBefore) {
+        lower(COVER_GC_BEFORE, gcBefore);
+    }
+
     /** One of two floors, 0 or 1; the filter looks at the active one. */
     void floor(int index, long micros) {
         set(FLOORS + index * Long.BYTES, micros);
@@ -157,7 +162,12 @@ final class Reconciler implements AutoCloseable {
      */
     static native void purgeHere(long gcBefore, long floor);
 
-    /** Ends that. */
+    /** While this thread compacts files, nothing in them goes. */
+    static void purgeNothingHere() {
+        purgeHere(0, Long.MAX_VALUE);
+    }
+
+    /** Ends either. */
     static void purgeNowhere() {
         purgeHere(0, Long.MIN_VALUE);
     }

@@ -722,6 +722,16 @@ final class RocksStore implements TableStore {
     }
 
     @Override
+    public void stopPurging() {
+        // Closed by itself it does not matter, and while it is opened anew nothing is purged.
+        measure(
+                database -> {
+                    purge.stop(database);
+                    return true;
+                });
+    }
+
+    @Override
     public PurgeProgress purgeProgress() {
         return measure(database -> purge.progress());
     }
@@ -742,7 +752,7 @@ final class RocksStore implements TableStore {
         if (!database.acquire()) return false;
         try {
             flushPeriodically(database);
-            purge.clock();
+            purge.clock(database);
             for (byte[] key = reconciler.takeMalformed();
                     key != null;
                     key = reconciler.takeMalformed())

@@ -80,7 +80,12 @@ final class TimeWindows {
             if (!learn(database, files)) return;
             List<String> picked = pick(levelZero(files), window, shape);
             if (picked.isEmpty()) return;
-            if (compact(database, picked, 0) == null) return;
+            Reconciler.purgeNothingHere();
+            try {
+                if (compact(database, picked, 0) == null) return;
+            } finally {
+                Reconciler.purgeNowhere();
+            }
             seen = files(database);
         }
         // There may be more.

@@ -13,7 +13,9 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.db.Slices;
@@ -267,6 +269,108 @@ class PurgeTest {
         mayPurge.set(true);
         compact();
         assertThat(stored()).isEmpty();
+    }
+
+    /** Issue 19, A3: what a compaction had removed, and not shown yet, went all the same. */
+    @Test
+    void aPurgeUnderWayLetsNothingGoOnceTheHostForbidsIt() throws Exception {
+        forbidInTheMiddle(() -> mayPurge.set(false));
+    }
+
+    /** As where the clock was ahead and is set back, or gc_grace grows. */
+    @Test
+    void aPurgeUnderWayLetsNothingGoOnceLessMayGo() throws Exception {
+        forbidInTheMiddle(
+                () -> table.alter(table.metadata().unbuild().gcGraceSeconds(1 << 30).build()));
+    }
+
+    private void forbidInTheMiddle(Runnable forbid) throws Exception {
+        engine.close();
+        // It must not begin a purge by itself.
+        engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
+        open();
+        // With more to rewrite each time, until it is met in the middle.
+        for (int attempt = 0; attempt < 8; attempt++) {
+            deletions(100 << attempt);
+            RocksStore purged = store;
+            long before = purged.reconciler().purged();
+            var compaction = CompletableFuture.runAsync(() -> purged.compact(List.of()));
+            while (purged.reconciler().purged() < before + 10 && !compaction.isDone())
+                Thread.onSpinWait();
+            forbid.run();
+            store.stopPurging();
+            Map<String, String> deleted = deleted(100 << attempt);
+            for (String key : deleted.keySet())
+                // As from an SSTable that is moved in.
+                store.write(update(key).at(5).row(0).set("v", "hidden").build());
+            compaction.get();
+            store.tick();
+            store.compact(List.of());
+            assertThat(deleted(100 << attempt)).isEqualTo(deleted);
+            // And it goes on when it may.
+            table.alter(table.metadata().unbuild().gcGraceSeconds(3600).build());
+            mayPurge.set(true);
+            store.compact(List.of());
+            assertThat(deleted(100 << attempt)).isEmpty();
+            if (!deleted.isEmpty()) return;
+        }
+        throw new AssertionError("it was never met in the middle");
+    }
+
+    private void deletions(int partitions) {
+        byte[] noise = new byte[10_000];
+        mayPurge.set(false);
+        for (int i = 0; i < partitions; i++) {
+            new Random(i).nextBytes(noise);
+            store.write(
+                    update("live" + i)
+                            .at(1)
+                            .row(0)
+                            .set("w", HexFormat.of().formatHex(noise))
+                            .build());
+            store.write(update("p" + i).at(10).now(LONG_AGO).deletePartition().build());
+            store.write(update("r" + i).at(10).now(LONG_AGO).deleteRow(0).build());
+            store.write(
+                    update("t" + i)
+                            .at(10)
+                            .now(LONG_AGO)
+                            .deleteRange(table.from(0), table.to(9))
+                            .build());
+        }
+        compact();
+        mayPurge.set(true);
+        store.tick();
+    }
+
+    private Map<String, String> deleted(int partitions) {
+        Map<String, String> deleted = new TreeMap<>();
+        for (int i = 0; i < partitions; i++)
+            for (String kind : List.of("p", "r", "t")) {
+                String content = read(kind + i);
+                if (!content.isEmpty()) deleted.put(kind + i, content);
+            }
+        return deleted;
+    }
+
+    /** Nobody could stop it, or wait for it. */
+    @Test
+    void aCompactionThatRocksDbBeginsRemovesNoDeletion() throws Exception {
+        open();
+        rows("x", 0, 3, 1);
+        compact();
+        store.write(update("x").at(0).now(LONG_AGO).deleteRow(7).build());
+        store.tick();
+        for (int i = 0; i < 6; i++) {
+            rows("y", i, i + 1, 1);
+            store.flush();
+        }
+        Database database = store.database();
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                !database.db.getProperty(database.data, "rocksdb.num-files-at-level0").equals("0")
+                        && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(20);
+        assertThat(store.reconciler().purged()).isZero();
+        store.compact(List.of());
+        assertThat(store.reconciler().purged()).isPositive();
     }
 
     @Test

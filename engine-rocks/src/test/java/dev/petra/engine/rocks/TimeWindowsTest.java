@@ -15,6 +15,8 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
@@ -47,6 +49,10 @@ class TimeWindowsTest {
     private RocksStore store;
 
     private void open() {
+        open(mayPurge::get);
+    }
+
+    private void open(BooleanSupplier mayPurgeNow) {
         store =
                 (RocksStore)
                         engine.openStore(
@@ -55,7 +61,7 @@ class TimeWindowsTest {
                                         "t",
                                         1,
                                         table.ref(),
-                                        mayPurge::get));
+                                        mayPurgeNow));
     }
 
     @AfterEach
@@ -290,6 +296,31 @@ class TimeWindowsTest {
         mayPurge.set(true);
         store.compactWindows();
         assertThat(files()).isEmpty();
+    }
+
+    /** The answer by which it was found is old when it is to go. */
+    @Test
+    void whatMayNotBePurgedAnyMoreStays() {
+        Thread test = Thread.currentThread();
+        AtomicInteger asked = new AtomicInteger();
+        BooleanSupplier answer =
+                () -> {
+                    if (Thread.currentThread() != test || !mayPurge.get()) return false;
+                    if (asked.incrementAndGet() == 2) {
+                        mayPurge.set(false);
+                        store.stopPurging();
+                    }
+                    return true;
+                };
+        mayPurge.set(false);
+        open(answer);
+        expired("k", 1, 1);
+        store.flush();
+        mayPurge.set(true);
+        store.compactWindows();
+        assertThat(asked.get()).isEqualTo(2);
+        assertThat(files()).hasSize(1);
+        assertThat(read("k")).contains("expired 1");
     }
 
     /** What cannot be read may be as old as anything: it and all that has expired stays. */
