@@ -199,6 +199,43 @@ public interface PurgeTests {
         return deleted;
     }
 
+    /** Whoever began to read before a purge reads to the end what there was. */
+    @Test
+    default void aReaderThatBeganBeforeAPurgeSeesWhatThereWas() {
+        TestTable table = WriteTests.rows();
+        TableStore store = kit().open(table);
+        for (int i = 0; i < 20; i++) {
+            UpdateBuilder update = table.update("k" + i).at(10);
+            for (int row = 0; row < 4; row++) update.row(row).liveness().set("v", "x").end();
+            store.write(update.build());
+            store.write(
+                    table.update("k" + i)
+                            .at(20)
+                            .now(UpdateBuilder.LONG_AGO)
+                            .deleteRow(1)
+                            .row(2)
+                            .unset("v")
+                            .end()
+                            .deleteRange(table.from(3), table.to(4))
+                            .build());
+        }
+        store.flush();
+        List<String> before = new ArrayList<>();
+        List<String> after = new ArrayList<>();
+        for (boolean purged : new boolean[] {false, true})
+            try (UnfilteredPartitionIterator scan =
+                    store.scan(DataRange.allData(table.metadata().partitioner), table.all())) {
+                for (boolean first = true; scan.hasNext(); first = false)
+                    try (UnfilteredRowIterator partition = scan.next()) {
+                        if (first && purged) store.compact(List.of());
+                        while (partition.hasNext())
+                            (purged ? after : before)
+                                    .add(partition.next().toString(table.metadata(), true));
+                    }
+            }
+        assertThat(after).isEqualTo(before);
+    }
+
     /** With timestamps that only grow, no purge at any time can be seen. */
     @Test
     default void randomHistoriesOfLongAgoLookAliveAsTheReferenceDoes() {

@@ -115,6 +115,12 @@ final class ExamplesFindMutantsTest {
                         Mutations::purgesThoughForbidden,
                         kit -> ((PurgeTests) () -> kit).whatMayNotGoAnyMoreStays()),
                 mutant(
+                        "a purge takes from readers what they began to read",
+                        Mutations::purgesUnderReaders,
+                        kit ->
+                                ((PurgeTests) () -> kit)
+                                        .aReaderThatBeganBeforeAPurgeSeesWhatThereWas()),
+                mutant(
                         "6: range tombstones are ignored",
                         Mutations::ignoresRangeTombstones,
                         kit ->

@@ -687,6 +687,24 @@ final class Mutations {
         };
     }
 
+    /** A scan that began before a compaction lacks what that purges. */
+    static TableStore purgesUnderReaders(TableStore store) {
+        ForwardingStore stripping = (ForwardingStore) STRIPS_TOMBSTONES_ON_READ.apply(store);
+        return new ForwardingStore(store) {
+            private boolean purged;
+
+            @Override
+            public void compact(Collection<Range<Token>> ranges) {
+                purged = true;
+            }
+
+            @Override
+            UnfilteredRowIterator changed(UnfilteredRowIterator partition) {
+                return purged ? stripping.changed(partition) : partition;
+            }
+        };
+    }
+
     /** Forgets range tombstones when a directory is opened for the second time. */
     static UnaryOperator<TableStore> losesMarkersOnReopening() {
         Set<Path> opened = new HashSet<>();

@@ -3,11 +3,10 @@ package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
-import org.rocksdb.Snapshot;
 
 /**
  * A position among the keys of one database, as it was when the cursor was opened. Keys and values
@@ -31,8 +30,10 @@ final class Cursor implements AutoCloseable {
     private final int use;
     private final RocksIterator iterator;
     private final Buffers buffers;
-    private @Nullable Snapshot snapshot;
-    private @Nullable ReadOptions snapshotOptions;
+
+    /** Values that lie apart from their rows; null where there are none. */
+    private final @Nullable RocksIterator large;
+
     private boolean keyLoaded;
     private boolean closed;
 
@@ -63,32 +64,29 @@ final class Cursor implements AutoCloseable {
             // Asked behind the opening: if there are none now, the iterator sees none.
             if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) {
                 this.iterator = plain;
+                this.large = null;
                 return;
             }
             plain.close();
-            // Rows, and values that lie apart from them, must be of one moment.
-            this.snapshot = database.db.getSnapshot();
-            this.snapshotOptions = Database.newReadOptions().setSnapshot(snapshot);
-            this.iterator = database.db.newIterator(database.data, snapshotOptions);
+            List<RocksIterator> both = database.newIterators(database.readOptions);
+            this.iterator = both.get(0);
+            this.large = both.get(1);
+        } catch (RocksDBException e) {
+            database.release(use);
+            throw RocksErrors.onRead(e, store.name(), store.directory());
         } catch (Throwable t) {
-            releaseSnapshot();
             database.release(use);
             throw t;
         }
-    }
-
-    private void releaseSnapshot() {
-        if (snapshotOptions != null) snapshotOptions.close();
-        if (snapshot != null) database.db.releaseSnapshot(snapshot);
     }
 
     Database database() {
         return database;
     }
 
-    /** Reads what this cursor sees. */
-    ReadOptions readOptions() {
-        return snapshotOptions == null ? database.readOptions : snapshotOptions;
+    /** Values that lie apart, of the same moment as the rows; null where there are none. */
+    @Nullable RocksIterator large() {
+        return large;
     }
 
     /** Buffers between two uses: most threads have one cursor at a time. */
@@ -248,7 +246,7 @@ final class Cursor implements AutoCloseable {
         if (closed) return;
         closed = true;
         iterator.close();
-        releaseSnapshot();
+        if (large != null) large.close();
         database.release(use);
         if (buffers.value.capacity() <= Buffers.KEEP && buffers.key.capacity() <= Buffers.KEEP)
             Buffers.SPARE.set(buffers);

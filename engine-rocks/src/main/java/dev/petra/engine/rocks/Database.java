@@ -17,6 +17,7 @@ import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -90,6 +91,17 @@ final class Database implements AutoCloseable {
         this.readOptions = newReadOptions();
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
+    }
+
+    /**
+     * Opens rows and large cells as of one moment.
+     *
+     * <p>This, one iterator, or one get are the only ways to read. A snapshot of RocksDB's is not:
+     * the compaction filter does not heed it, so what is opened with it later lacks deletions that
+     * were purged meanwhile, and shows what they had hidden. What is open keeps its files.
+     */
+    List<RocksIterator> newIterators(ReadOptions options) throws RocksDBException {
+        return db.newIterators(List.of(data, large), options);
     }
 
     static ReadOptions newReadOptions() {

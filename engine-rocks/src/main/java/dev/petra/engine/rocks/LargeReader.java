@@ -2,12 +2,13 @@
 package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
 
 /**
  * Fetches, for one read, the values that lie apart from their row; see {@link LargeCells}. A column
@@ -21,7 +22,7 @@ final class LargeReader {
     private final RocksStore store;
     private final ColumnFilter filter;
     private @Nullable Database database;
-    private @Nullable ReadOptions options;
+    private @Nullable RocksIterator values;
     private @Nullable ByteBuffer rowKey;
     private boolean missed;
 
@@ -31,20 +32,30 @@ final class LargeReader {
     }
 
     /**
-     * Says which row comes next.
+     * Says which row comes next, which was read by a get.
      *
      * @param rowKey from 0 to its limit; not changed before the row is read
      */
-    void at(Database database, ReadOptions options, ByteBuffer rowKey) {
+    void at(Database database, ByteBuffer rowKey) {
         this.database = database;
-        this.options = options;
+        this.rowKey = rowKey;
+        this.missed = false;
+    }
+
+    /**
+     * The same of one that was read by a cursor.
+     *
+     * @param values all that lie apart, as of the same moment
+     */
+    void at(@Nullable RocksIterator values, ByteBuffer rowKey) {
+        this.values = values;
         this.rowKey = rowKey;
         this.missed = false;
     }
 
     /**
      * Whether a value of the current row was not there: it was replaced and removed since the row
-     * was read, unless both were read from one snapshot.
+     * was read, unless both are of one moment.
      */
     boolean missed() {
         return missed;
@@ -58,19 +69,30 @@ final class LargeReader {
                         ? filter.fetchedColumnIsQueried(column)
                         : filter.fetchedCellIsQueried(column, path);
         if (!queried) return SKIPPED;
-        Database db = database;
         ByteBuffer row = rowKey;
-        if (db == null || row == null || options == null)
-            throw new IllegalStateException("a large cell of no row");
+        if (row == null) throw new IllegalStateException("a large cell of no row");
         ByteSink key = KEY.get().clear();
         key.put(row.duplicate().position(0));
         LargeCells.putSuffix(key, id, timestamp, hash, path == null ? null : path.get(0));
         try {
-            byte[] value = db.db.get(db.large, options, key.copy(0, key.position()));
+            byte[] value = value(key.copy(0, key.position()));
             if (value == null) missed = true;
             return value;
         } catch (RocksDBException e) {
             throw RocksErrors.onRead(e, store.name(), store.directory());
         }
+    }
+
+    private byte @Nullable [] value(byte[] key) throws RocksDBException {
+        RocksIterator it = values;
+        if (it != null) {
+            it.seek(key);
+            if (it.isValid()) return Arrays.equals(it.key(), key) ? it.value() : null;
+            it.status();
+            return null;
+        }
+        Database db = database;
+        if (db == null) throw new IllegalStateException("a large cell of no row");
+        return db.db.get(db.large, db.readOptions, key);
     }
 }

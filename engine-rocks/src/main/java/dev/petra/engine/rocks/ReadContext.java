@@ -130,7 +130,7 @@ final class ReadContext {
     }
 
     private void at(Cursor cursor, ByteBuffer key) {
-        if (large != null) large.at(cursor.database(), cursor.readOptions(), key);
+        if (large != null) large.at(cursor.large(), key);
     }
 
     /**
@@ -141,7 +141,7 @@ final class ReadContext {
     @Nullable Row row(
             Database database, ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
         try {
-            if (large != null) large.at(database, database.readOptions, key);
+            if (large != null) large.at(database, key);
             Row row = FragmentReader.row(value, clustering, form, fetchedRegulars, large, cells);
             return large != null && large.missed() ? null : row;
         } catch (MalformedFragment e) {

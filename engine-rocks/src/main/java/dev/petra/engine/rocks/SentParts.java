@@ -27,7 +27,6 @@ import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
-import org.rocksdb.Snapshot;
 
 /**
  * Ranges of a store, written to sst files of their own, which no compaction and no drop of the
@@ -48,17 +47,16 @@ final class SentParts implements OutgoingParts {
             throws RocksDBException, IOException {
         this.directory = directory;
         boolean complete = false;
-        Snapshot snapshot = database.db.getSnapshot();
         try (TableOptions.ForParts options = store.partOptions();
-                ReadOptions reading =
-                        Database.newReadOptions().setSnapshot(snapshot).setFillCache(false)) {
+                ReadOptions reading = Database.newReadOptions().setFillCache(false)) {
             List<TokenRanges.KeyRange> keys = TokenRanges.of(ranges, store.partitionKeys());
-            try (RocksIterator it = database.db.newIterator(database.data, reading)) {
-                write(store, it, true, options.data(), keys);
-            }
-            int dataParts = parts.size();
-            try (RocksIterator it = database.db.newIterator(database.large, reading)) {
-                write(store, it, false, options.large(), keys);
+            List<RocksIterator> both = database.newIterators(reading);
+            int dataParts;
+            try (RocksIterator rows = both.get(0);
+                    RocksIterator large = both.get(1)) {
+                write(store, rows, true, options.data(), keys);
+                dataParts = parts.size();
+                write(store, large, false, options.large(), keys);
             }
             manifest =
                     new StreamManifest(
@@ -67,7 +65,7 @@ final class SentParts implements OutgoingParts {
                             store.table().id,
                             store.spec().columnFamily(),
                             List.copyOf(ranges),
-                            // Behind the snapshot: what it refers to was known before.
+                            // Behind the opening: what rows refer to was known before.
                             PartsDictionary.of(
                                             dataParts,
                                             store.catalog().flags(),
@@ -76,8 +74,6 @@ final class SentParts implements OutgoingParts {
                             parts);
             complete = true;
         } finally {
-            database.db.releaseSnapshot(snapshot);
-            snapshot.close();
             if (!complete) close();
         }
     }

@@ -7,6 +7,7 @@ import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
+import org.rocksdb.RocksDB;
 
 /**
  * Dependencies point one way: host to SPI to nothing of the host; RocksDB is the engine's alone.
@@ -26,6 +27,11 @@ class DependenciesTest {
                             "org.apache.cassandra.streaming..",
                             "org.apache.cassandra.service..",
                             "dev.petra.cassandra..");
+
+    /** The purge does not heed them: {@code Database.newIterators} says what to use. */
+    @ArchTest
+    static final ArchRule nobodyReadsFromASnapshotOfRocksDbs =
+            noClasses().should().callMethod(RocksDB.class, "getSnapshot");
 
     @ArchTest
     static final ArchRule onlyTheEngineNamesRocksDb =

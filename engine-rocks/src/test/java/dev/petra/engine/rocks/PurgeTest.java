@@ -8,7 +8,9 @@ import dev.petra.engine.StoreSpec;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import java.math.BigDecimal;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
@@ -18,16 +20,20 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.Snapshot;
 
 /** What gc_grace has passed over goes, to the last byte, and never what still hides something. */
 class PurgeTest {
@@ -350,6 +356,85 @@ class PurgeTest {
                 if (!content.isEmpty()) deleted.put(kind + i, content);
             }
         return deleted;
+    }
+
+    /** Issue 19, A5: why {@code DependenciesTest} forbids them. */
+    @Test
+    void aSnapshotOfRocksDbsWouldShowWhatIsDeleted() throws RocksDBException {
+        open();
+        rows("x", 0, 1, 1);
+        store.write(
+                update("x").at(2).now(LONG_AGO).deleteRange(table.from(0), table.to(9)).build());
+        Database database = store.database();
+        try (Snapshot snapshot = database.db.getSnapshot()) {
+            compact();
+            List<Integer> kinds = new ArrayList<>();
+            try (ReadOptions options = Database.newReadOptions().setSnapshot(snapshot);
+                    RocksIterator it = database.db.newIterator(database.data, options)) {
+                for (it.seekToFirst(); it.isValid(); it.next()) {
+                    ByteBuffer key = ByteBuffer.wrap(it.key());
+                    store.partitionKeys().get(key);
+                    kinds.add(key.get() & 0xFF);
+                }
+            }
+            database.db.releaseSnapshot(snapshot);
+            // The row, and no deletion of it.
+            assertThat(kinds).containsExactly(KeyKind.ROW);
+        }
+        assertThat(read("x")).contains("del=deletedAt=2").doesNotContain("v=v0");
+    }
+
+    /** Rows, and the values that lie apart from them. */
+    @Test
+    void whoeverBeganToReadReadsToTheEndWhatThereWas() throws Exception {
+        open();
+        for (String key : List.of("x", "y", "z")) {
+            rows(key, 0, 100, 1);
+            store.write(
+                    update(key)
+                            .at(2)
+                            .now(LONG_AGO)
+                            .deleteRange(table.from(90), table.to(95))
+                            .build());
+        }
+        String slice = read("y");
+        String scan = scanned(store.scan(all(), table.all()), () -> {});
+        UnfilteredRowIterator rows = store.read(table.key("y"), Slices.ALL, table.all(), false);
+        rows.hasNext();
+        String again =
+                scanned(
+                        store.scan(all(), table.all()),
+                        () -> {
+                            for (String key : List.of("x", "y", "z"))
+                                store.write(
+                                        update(key).at(5).now(LONG_AGO).deletePartition().build());
+                            compact();
+                            compact();
+                            assertThat(stored()).isEmpty();
+                        });
+        assertThat(again).isEqualTo(scan);
+        assertThat(Tables.text(rows)).isEqualTo(slice);
+        assertThat(read("y")).isEmpty();
+    }
+
+    private DataRange all() {
+        return DataRange.allData(table.metadata().partitioner);
+    }
+
+    /** Does something behind the first partition's first row. */
+    private static String scanned(UnfilteredPartitionIterator scan, Runnable meanwhile) {
+        StringBuilder text = new StringBuilder();
+        try (scan) {
+            for (boolean first = true; scan.hasNext(); first = false) {
+                UnfilteredRowIterator partition = scan.next();
+                if (first) {
+                    partition.hasNext();
+                    meanwhile.run();
+                }
+                text.append(Tables.text(partition));
+            }
+        }
+        return text.toString();
     }
 
     /** Nobody could stop it, or wait for it. */
