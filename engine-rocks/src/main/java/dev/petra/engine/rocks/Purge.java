@@ -63,6 +63,11 @@ final class Purge {
     private static final Logger logger = LoggerFactory.getLogger(Purge.class);
     private static final long SLICE_BYTES = 512L << 20;
     private static final int BOTTOM_LEVEL = 6;
+    private static final long LEAST_GARBAGE = 8 << 20;
+
+    /** Overwriting may begin again after a time in which there was only new data. */
+    private static final double LEAST_SHARE = 0.1;
+
     private static final long REST_NANOS = TimeUnit.MINUTES.toNanos(10);
 
     private final RocksStore store;
@@ -87,6 +92,12 @@ final class Purge {
 
     /** Of {@link System#nanoTime}: when one in the background may begin again. */
     private volatile long restsUntil = System.nanoTime();
+
+    /** Bytes of large cells when they were swept last; 0: not yet in this process. */
+    private volatile long swept;
+
+    /** Of what had come by then since the time before, the part that no row referred to. */
+    private volatile double garbageShare = 1;
 
     private volatile byte @Nullable [] resumeAt;
     private volatile Phase phase = Phase.IDLE;
@@ -175,8 +186,27 @@ final class Purge {
                                 REST_NANOS, TimeUnit.SECONDS.toNanos(store.purgeIntervalSeconds()));
     }
 
-    boolean isDue() {
+    boolean isDue(Database database) throws RocksDBException {
         if (System.nanoTime() - restsUntil < 0) return false;
+        return isPurgeDue() || isSweepDue(database);
+    }
+
+    /**
+     * Whether of the large cells about a quarter, and more than a little, is garbage: by what has
+     * come since the last sweep, of which as much may be garbage as of what had come before. So
+     * what is looked through stays in proportion to what goes.
+     */
+    private boolean isSweepDue(Database database) throws RocksDBException {
+        if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return false;
+        long bytes = largeBytes(database);
+        return (bytes - swept) * garbageShare >= Math.max(LEAST_GARBAGE, bytes / 4);
+    }
+
+    private static long largeBytes(Database database) throws RocksDBException {
+        return database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size");
+    }
+
+    private boolean isPurgeDue() {
         if (resumeAt != null) return gcBefore() > 0;
         if (oldest.get() >= gcBefore()) return false;
         if (intervalBegan == 0) {
@@ -204,6 +234,10 @@ final class Purge {
                 sweep(database, true);
                 intervalBegan = FBUtilities.nowInSeconds();
                 remember();
+                return;
+            }
+            if (background && !isPurgeDue()) {
+                sweep(database, true);
                 return;
             }
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || gcBefore() == 0) {
@@ -623,20 +657,31 @@ final class Purge {
         if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return;
         phase = Phase.SWEEPING;
         Pace pace = new Pace(background);
+        long bytes = largeBytes(database);
+        long cells = 0;
+        long garbage = 0;
         try (ReadOptions keysOnly = Database.newReadOptions()) {
             Reconciler.allowUnpreparedValue(keysOnly);
             try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
                 for (it.seekToFirst(); it.isValid(); it.next()) {
                     pace.step(store);
-                    sweep(database, it.key());
+                    cells++;
+                    if (sweep(database, it.key())) garbage++;
                 }
                 it.status();
             }
         }
-        database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+        if (garbage > 0)
+            database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+        double part = (double) garbage / Math.max(1, cells);
+        garbageShare =
+                Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
+        // What is still in files with live cells goes with these, and has not come since.
+        swept = largeBytes(database);
     }
 
-    private void sweep(Database database, byte[] largeKey) throws RocksDBException {
+    /** Removes a large cell that no row refers to; returns whether it did. */
+    private boolean sweep(Database database, byte[] largeKey) throws RocksDBException {
         ByteBuffer in = ByteBuffer.wrap(largeKey);
         DecoratedKey partition;
         try {
@@ -650,15 +695,17 @@ final class Purge {
         byte[] rowKey = Arrays.copyOf(largeKey, in.position());
         // Whoever writes this very cell again does so before the look or after the removal; and so
         // does whoever ingests it, who is alone.
+        boolean[] removed = new boolean[1];
         synchronized (store.largeWrites(partition)) {
             store.room()
                     .write(
                             () -> {
-                                if (!isReferred(database, rowKey, in.duplicate()))
-                                    database.db.delete(
-                                            database.large, database.writeOptions, largeKey);
+                                if (isReferred(database, rowKey, in.duplicate())) return;
+                                database.db.delete(database.large, database.writeOptions, largeKey);
+                                removed[0] = true;
                             });
         }
+        return removed[0];
     }
 
     /**

@@ -763,7 +763,9 @@ final class RocksStore implements TableStore {
                         name(),
                         directory(),
                         Hex.bytesToHex(key));
-            return purge.isDue();
+            return purge.isDue(database);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, name(), directory());
         } finally {
             database.release(Database.stripe());
         }

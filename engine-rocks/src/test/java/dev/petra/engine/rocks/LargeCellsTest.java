@@ -120,6 +120,31 @@ class LargeCellsTest {
         return cell == null ? null : cell.buffer();
     }
 
+    /** Issue 19, B10: without a tombstone nothing was ever due. */
+    @Test
+    void whatIsOverwrittenGoesByItselfOnceItIsMuch() throws Exception {
+        byte[] noise = new byte[20_000];
+        java.util.Random random = new java.util.Random(10);
+        int rows = 20;
+        for (int time = 1; time <= 60; time++)
+            for (int row = 0; row < rows; row++) {
+                random.nextBytes(noise);
+                store.write(update(row, live("a", time, ByteBuffer.wrap(noise.clone()))));
+            }
+        store.flush();
+        long most = 12 << 20;
+        long end = System.nanoTime() + java.util.concurrent.TimeUnit.MINUTES.toNanos(1);
+        while (blobBytes() > most && System.nanoTime() < end) Thread.sleep(50);
+        assertThat(blobBytes()).isLessThan(most);
+        assertThat(stored(true)).hasSizeLessThan(10 * rows);
+        for (int row = 0; row < rows; row++) assertThat(valueOf(row, "a")).isNotNull();
+    }
+
+    private long blobBytes() throws RocksDBException {
+        Database database = store.database();
+        return database.db.getLongProperty(database.large, "rocksdb.total-blob-file-size");
+    }
+
     private Map<String, Integer> stored(boolean large) {
         Map<String, Integer> sizes = new HashMap<>();
         Database database = store.database();
