@@ -212,9 +212,12 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         return generation.statistic(StoreStatistics::estimatedPartitions);
     }
 
+    /**
+     * Cassandra adds this to what it finds on disk, where all that is in files is found already.
+     */
     @Override
     public long getLiveDataSize() {
-        return generation.statistic(StoreStatistics::liveDataBytes);
+        return generation.statistic(StoreStatistics::memoryBytes);
     }
 
     /** The engine's memory is its own, so that this never makes Cassandra look for it to flush. */

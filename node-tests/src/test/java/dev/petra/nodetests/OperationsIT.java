@@ -15,6 +15,7 @@ import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -51,9 +52,15 @@ class OperationsIT {
         return TestNode.start(
                 where,
                 config ->
-                        config.yaml(Map.of("disk_failure_policy", "stop_paranoid"))
+                        config.yaml(
+                                        Map.of(
+                                                "disk_failure_policy",
+                                                "stop_paranoid",
+                                                "data_disk_usage_percentage_warn_threshold",
+                                                99))
                                 .jvmOptions(
                                         TestNode.VERIFIED,
+                                        "-Dcassandra.disk_usage.monitor_interval_ms=200",
                                         "-Dcassandra.snapshot.min_allowed_ttl_seconds=1",
                                         "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1"));
     }
@@ -179,6 +186,47 @@ class OperationsIT {
         // Cassandra's sums over tables have them as well.
         session.execute("CREATE TABLE ks.stock (p int PRIMARY KEY)");
         assertThat(statistic("stock", "SSTable count")).isZero();
+    }
+
+    /** By the guardrail that has replicas refuse writes. */
+    @Test
+    void theDisksUsageIsCountedOnce() throws Exception {
+        create("usage", " AND compression = {'enabled': false}");
+        fill("usage", 500);
+        node.nodetool("flush", "ks", "usage");
+        String monitor = "org.apache.cassandra.service.disk.usage.DiskUsageMonitor";
+        Pattern line = Pattern.compile("current disk usage = ([0-9.]+) ([KMG]iB)");
+        node.nodetool("setlogginglevel", monitor, "TRACE");
+        try {
+            // Files come and go meanwhile, but not as many as the table has.
+            await(
+                    "the bytes of the data directory",
+                    () -> {
+                        Matcher matcher = line.matcher(node.process().log());
+                        double seen = 0;
+                        while (matcher.find())
+                            seen =
+                                    Double.parseDouble(matcher.group(1))
+                                            * Map.of(
+                                                            "KiB", 1L << 10, "MiB", 1L << 20, "GiB",
+                                                            1L << 30)
+                                                    .get(matcher.group(2));
+                        double error = seen - dataBytes();
+                        return seen > 0 && Math.abs(error) < 500 * 10 * VALUE / 2;
+                    });
+        } finally {
+            node.nodetool("setlogginglevel", monitor, "INFO");
+        }
+    }
+
+    private static long dataBytes() {
+        try (var files = Files.walk(directory.resolve("node/data"))) {
+            return files.filter(Files::isRegularFile)
+                    .mapToLong(file -> file.toFile().length())
+                    .sum();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Test
