@@ -99,6 +99,11 @@ public final class Hooks {
             logger.warn(
                     "incremental_backups does not include the tables in storage engines: take"
                             + " snapshots of them");
+        if (LogArchive.isConfigured() && !TableRegistry.isEmpty())
+            logger.warn(
+                    "The commit logs that commitlog_archiving.properties archives or restores do"
+                            + " not include the tables in storage engines: take and restore"
+                            + " snapshots of them");
         every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
         every(1, StreamPeers::publish);
         List<Path> directories = new ArrayList<>();

@@ -30,6 +30,10 @@ final class SchemaGate {
     private static final String NO_BACKUPS =
             "incremental_backups does not include it, take snapshots instead";
 
+    private static final String NO_ARCHIVE =
+            "archived commit logs (commitlog_archiving.properties) do not include it, take"
+                    + " snapshots instead";
+
     private SchemaGate() {}
 
     /**
@@ -158,8 +162,11 @@ final class SchemaGate {
         List<String> reservations = new ArrayList<>(factory.open().reservations(after.params));
         if (before != null && PetraMemtableFactory.owns(before))
             reservations.removeAll(factory.open().reservations(before.params));
-        // Not an option of the table, so it is said once.
-        else if (DatabaseDescriptor.isIncrementalBackupsEnabled()) reservations.add(NO_BACKUPS);
+        // Not options of the table, so they are said once.
+        else {
+            if (DatabaseDescriptor.isIncrementalBackupsEnabled()) reservations.add(NO_BACKUPS);
+            if (LogArchive.isConfigured()) reservations.add(NO_ARCHIVE);
+        }
         for (String reservation : reservations) {
             String warning =
                     "Table "

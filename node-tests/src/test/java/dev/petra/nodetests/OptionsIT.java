@@ -26,7 +26,12 @@ class OptionsIT {
     private static CqlSession session;
 
     @BeforeAll
-    static void start() {
+    static void start() throws IOException {
+        // What is not written anew.
+        Files.createDirectories(directory.resolve("conf"));
+        Files.writeString(
+                directory.resolve("conf/commitlog_archiving.properties"),
+                "archive_command=/bin/true %path %name\n");
         node = TestNode.start(directory);
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
@@ -187,5 +192,22 @@ class OptionsIT {
         } finally {
             assertThat(node.process().nodetool("disablebackup").exitCode()).isZero();
         }
+    }
+
+    @Test
+    void archivedCommitLogsAreSaidToLeaveItOut() throws Exception {
+        assertThat(
+                        session.execute(
+                                        "CREATE TABLE ks.archived (p int PRIMARY KEY)"
+                                                + " WITH memtable = 'rocks'")
+                                .getExecutionInfo()
+                                .getWarnings())
+                .anyMatch(warning -> warning.contains("commitlog_archiving.properties"));
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+        assertThat(node.process().log())
+                .contains("restores do not include the tables in storage engines");
     }
 }
