@@ -19,6 +19,7 @@ final class Generation {
     private final TableStores stores;
     private final long number;
     private final CountDownLatch disposed = new CountDownLatch(1);
+    private final Estimates estimates = new Estimates(this);
 
     private volatile @Nullable TableStore store;
     private volatile @Nullable Throwable failure;
@@ -134,6 +135,11 @@ final class Generation {
             // Closed with the node, or dropped; metrics are still read then.
             return absent;
         }
+    }
+
+    /** What is known of the partitions without reading them all. */
+    Estimates estimates() {
+        return estimates;
     }
 
     /** Ends this generation and deletes its data, or does with it what the table was told to. */

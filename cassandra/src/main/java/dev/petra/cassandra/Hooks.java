@@ -2,7 +2,9 @@
 package dev.petra.cassandra;
 
 import com.codahale.metrics.Gauge;
+import com.google.common.collect.Iterables;
 import com.google.common.collect.Ordering;
+import dev.petra.engine.RangeEstimate;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -18,6 +20,7 @@ import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
@@ -317,6 +320,56 @@ public final class Hooks {
             ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
         PetraMemtable table = current(cfs);
         return table == null ? null : Verbs.sizeEstimates(table, ranges);
+    }
+
+    /** What Cassandra estimates of a table's partitions, and the engine's. Never blocks. */
+    public static long estimateKeys(ColumnFamilyStore cfs, long stock) {
+        PetraMemtable table = current(cfs);
+        return table == null ? stock : stock + table.generation().estimates().knownPartitions();
+    }
+
+    /**
+     * How many cells a partition has on average. Never blocks: the coordinator of a range read
+     * decides by it how many replicas it asks at a time.
+     *
+     * @param stock of Cassandra's own part of the table, 0 if it has none
+     */
+    public static int meanCellsPerPartition(ColumnFamilyStore cfs, int stock) {
+        PetraMemtable table = current(cfs);
+        if (table == null || stock != 0) return stock;
+        PartitionSample sample = table.generation().estimates().knownSample();
+        return sample.isEmpty() ? 0 : (int) Math.min(Integer.MAX_VALUE, sample.cells().mean());
+    }
+
+    /** How many partitions lie in a range. */
+    public static long estimatedKeysForRange(
+            ColumnFamilyStore cfs, Range<Token> range, long stock) {
+        PetraMemtable table = current(cfs);
+        return table == null ? stock : stock + Verbs.estimate(table, range).partitions();
+    }
+
+    /** Some keys of a range. */
+    public static Iterable<DecoratedKey> keySamples(
+            ColumnFamilyStore cfs, Range<Token> range, Iterable<DecoratedKey> stock) {
+        PetraMemtable table = current(cfs);
+        if (table == null) return stock;
+        return Iterables.concat(
+                stock, table.generation().measure(store -> KeySamples.of(store, range), List.of()));
+    }
+
+    /**
+     * What the engine has in a range that auto-repair is about to split by what Cassandra has.
+     *
+     * @return how many partitions, and how many bytes
+     */
+    public static long[] repairEstimate(String keyspace, String table, Range<Token> range) {
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(keyspace, table);
+        PetraMemtable ours = cfs == null ? null : current(cfs);
+        if (ours == null) return new long[2];
+        RangeEstimate estimate = Verbs.estimate(ours, range);
+        return new long[] {
+            estimate.partitions(), estimate.partitions() * estimate.meanPartitionBytes()
+        };
     }
 
     /**

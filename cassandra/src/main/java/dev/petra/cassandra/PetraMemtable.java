@@ -209,7 +209,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
 
     @Override
     public long partitionCount() {
-        return generation.statistic(StoreStatistics::estimatedPartitions);
+        return generation.estimates().partitions();
     }
 
     /**

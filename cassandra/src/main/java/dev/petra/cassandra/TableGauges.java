@@ -2,13 +2,10 @@
 package dev.petra.cassandra;
 
 import com.codahale.metrics.Gauge;
-import com.google.common.cache.Cache;
-import com.google.common.cache.CacheBuilder;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.apache.cassandra.metrics.TableMetrics;
 
@@ -22,36 +19,65 @@ final class TableGauges {
 
     /** By the gauge's name: its value from Cassandra's own and what the engine has. */
     private static final Map<String, BiFunction<Object, TableStores, Object>> GAUGES =
-            Map.of(
-                    "LiveSSTableCount",
-                    (stock, stores) -> (int) ((Integer) stock + files(stores).files()),
-                    "PendingCompactions",
-                    (stock, stores) -> (Integer) stock + pendingTasks(stores),
-                    "CompressionRatio",
-                    (stock, stores) -> compressionRatio((Double) stock, files(stores)),
-                    "BloomFilterDiskSpaceUsed",
-                    (stock, stores) -> (Long) stock + files(stores).filterBytes(),
-                    "EstimatedPartitionSizeHistogram",
-                    (stock, stores) ->
-                            TableMetrics.addHistogram(
-                                    (long[]) stock, sample(stores).sizes().getBuckets(false)),
-                    "EstimatedColumnCountHistogram",
-                    (stock, stores) ->
-                            TableMetrics.addHistogram(
-                                    (long[]) stock, sample(stores).cells().getBuckets(false)),
-                    "MinPartitionSize",
-                    (stock, stores) -> smaller((Long) stock, sample(stores).sizes().min()),
-                    "MaxPartitionSize",
-                    (stock, stores) -> Math.max((Long) stock, sample(stores).sizes().max()),
-                    "MeanPartitionSize",
-                    (stock, stores) ->
-                            sample(stores).isEmpty() ? stock : sample(stores).sizes().mean());
-
-    /** They cost some reads, and exporters read all gauges all the time. */
-    private static final Cache<Generation, PartitionSample> SAMPLES =
-            CacheBuilder.newBuilder().weakKeys().expireAfterWrite(10, TimeUnit.MINUTES).build();
+            Map.ofEntries(
+                    entry(
+                            "LiveSSTableCount",
+                            (stock, stores) -> (int) ((Integer) stock + files(stores).files())),
+                    entry(
+                            "PendingCompactions",
+                            (stock, stores) -> (Integer) stock + pendingTasks(stores)),
+                    entry(
+                            "CompressionRatio",
+                            (stock, stores) -> compressionRatio((Double) stock, files(stores))),
+                    entry(
+                            "BloomFilterDiskSpaceUsed",
+                            (stock, stores) -> (Long) stock + files(stores).filterBytes()),
+                    // Cassandra takes no SSTables for one partition less than none.
+                    entry(
+                            "EstimatedPartitionCount",
+                            (stock, stores) ->
+                                    Math.max(
+                                            (Long) stock,
+                                            stores.current().estimates().partitions())),
+                    entry(
+                            "EstimatedPartitionSizeHistogram",
+                            (stock, stores) ->
+                                    TableMetrics.addHistogram(
+                                            (long[]) stock,
+                                            sample(stores).sizes().getBuckets(false))),
+                    entry(
+                            "EstimatedColumnCountHistogram",
+                            (stock, stores) ->
+                                    TableMetrics.addHistogram(
+                                            (long[]) stock,
+                                            sample(stores).cells().getBuckets(false))),
+                    entry(
+                            "MinPartitionSize",
+                            (stock, stores) -> smaller((Long) stock, sample(stores).sizes().min())),
+                    entry(
+                            "MaxPartitionSize",
+                            (stock, stores) ->
+                                    Math.max((Long) stock, sample(stores).sizes().max())),
+                    entry(
+                            "MeanPartitionSize",
+                            (stock, stores) ->
+                                    sample(stores).isEmpty()
+                                            ? stock
+                                            : sample(stores).sizes().mean()),
+                    // A store knows of nothing that it is repaired.
+                    entry(
+                            "PercentRepaired",
+                            (stock, stores) -> stores.current().isEmpty() ? stock : (Double) 0.0),
+                    entry(
+                            "BytesUnrepaired",
+                            (stock, stores) -> (Long) stock + files(stores).uncompressedBytes()));
 
     private TableGauges() {}
+
+    private static Map.Entry<String, BiFunction<Object, TableStores, Object>> entry(
+            String gauge, BiFunction<Object, TableStores, Object> combine) {
+        return Map.entry(gauge, combine);
+    }
 
     /**
      * What to register instead of one of Cassandra's gauges.
@@ -74,12 +100,7 @@ final class TableGauges {
     }
 
     private static PartitionSample sample(TableStores stores) {
-        Generation generation = stores.current();
-        PartitionSample known = SAMPLES.getIfPresent(generation);
-        if (known != null) return known;
-        PartitionSample sample = generation.measure(PartitionSample::of, PartitionSample.none());
-        if (!sample.isEmpty()) SAMPLES.put(generation, sample);
-        return sample;
+        return stores.current().estimates().sample();
     }
 
     private static int pendingTasks(TableStores stores) {

@@ -218,6 +218,17 @@ final class Verbs {
         return estimates;
     }
 
+    /** What lies in a range, which may wrap; nothing where it cannot be read. */
+    static RangeEstimate estimate(PetraMemtable table, Range<Token> range) {
+        long partitions = 0;
+        long bytes = 0;
+        for (Pair<Long, Long> part : sizeEstimates(table, List.of(range)).values()) {
+            partitions += part.left;
+            bytes += part.left * part.right;
+        }
+        return new RangeEstimate(partitions, partitions == 0 ? 0 : bytes / partitions);
+    }
+
     /** Whatever has no meaning for an engine, or none yet. */
     static UnsupportedOperationException refused(PetraMemtable table, String verb, String reason) {
         return new UnsupportedOperationException(

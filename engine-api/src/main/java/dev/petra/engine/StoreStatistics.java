@@ -4,7 +4,8 @@ package dev.petra.engine;
 /**
  * Figures of one store, read at one moment.
  *
- * @param estimatedPartitions partitions, estimated
+ * @param estimatedPartitions partitions, about, or the keys where counters tell no more; {@link
+ *     TableStore#estimate} knows better
  * @param estimatedKeys stored keys (rows, static rows, deletions), estimated
  * @param liveDataBytes bytes of live data on disk, estimated
  * @param diskBytes bytes of all files

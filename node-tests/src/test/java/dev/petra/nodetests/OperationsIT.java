@@ -183,9 +183,38 @@ class OperationsIT {
         assertThat(median.find()).describedAs(histograms).isTrue();
         assertThat(Double.parseDouble(median.group(1))).isBetween(0.8 * bytes, 1.25 * bytes);
         assertThat(Integer.parseInt(median.group(2))).isBetween(10, 20);
+        assertThat(statistic("told", "Number of partitions (estimate)")).isEqualTo(20);
         // Cassandra's sums over tables have them as well.
         session.execute("CREATE TABLE ks.stock (p int PRIMARY KEY)");
         assertThat(statistic("stock", "SSTable count")).isZero();
+    }
+
+    /** Range reads ask as many replicas at once as the estimates call for. */
+    @Test
+    void keysAreSampledAndRangeReadsExpectThem() throws Exception {
+        create("sampled");
+        fill("sampled", 50);
+        assertThat(
+                        node.process()
+                                .nodetool("rangekeysample")
+                                .output()
+                                .lines()
+                                .filter(line -> line.matches("\\s+-?\\d+")))
+                .hasSizeGreaterThanOrEqualTo(50);
+        SimpleStatement read =
+                SimpleStatement.newInstance("SELECT * FROM ks.sampled").setTracing(true);
+        Pattern expected = Pattern.compile("\\(([0-9.,]+) rows per range expected\\)");
+        await(
+                "rows are expected",
+                () -> {
+                    QueryTrace trace = session.execute(read).getExecutionInfo().getQueryTrace();
+                    for (TraceEvent event : trace.getEvents()) {
+                        Matcher matcher = expected.matcher(event.getActivity());
+                        if (matcher.find())
+                            return Double.parseDouble(matcher.group(1).replace(",", "")) > 0;
+                    }
+                    return false;
+                });
     }
 
     /** By the guardrail that has replicas refuse writes. */

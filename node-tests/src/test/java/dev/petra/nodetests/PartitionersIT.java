@@ -53,6 +53,13 @@ class PartitionersIT {
                 for (String verb : List.of("flush", "compact"))
                     assertThat(node.process().nodetool(verb, "ks").exitCode()).isZero();
                 compare(tables);
+                assertThat(
+                                node.process()
+                                        .nodetool("rangekeysample")
+                                        .output()
+                                        .lines()
+                                        .filter(line -> line.startsWith("\t")))
+                        .hasSizeGreaterThan(30);
                 tables.both("INSERT INTO @t (k, c, v) VALUES ('after', 1, 'w')");
             }
             node.process().kill();

@@ -19,6 +19,7 @@ final class JoinPoints {
     private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.TableAdvice$";
     private static final String VERB_ADVICE = "dev.petra.cassandra.agent.VerbAdvice$";
     private static final String NODE_ADVICE = "dev.petra.cassandra.agent.NodeAdvice$";
+    private static final String CONSTRUCTOR = "<init>";
     private static final String STRING = "java.lang.String";
     private static final String STRINGS = "[Ljava.lang.String;";
 
@@ -68,6 +69,33 @@ final class JoinPoints {
                             NODE_ADVICE + "SizeEstimates",
                             CFS,
                             "java.util.Collection"),
+
+                    // first lines: long[] ours = Hooks.repairEstimate(keyspace, table, tokenRange);
+                    // partitions += ours[0]; sizeInRange += ours[1]; totalSize += ours[1];
+                    at(
+                            CASSANDRA + "repair.autorepair.AutoRepairUtils$SizeEstimate",
+                            CONSTRUCTOR,
+                            NODE_ADVICE + "RepairEstimate",
+                            CASSANDRA + "repair.autorepair.AutoRepairConfig$RepairType",
+                            STRING,
+                            STRING,
+                            CASSANDRA + "dht.Range",
+                            "long",
+                            "long",
+                            "long"),
+                    // return Hooks.estimateKeys(this, n);
+                    at(CFS, "estimateKeys", TABLE_ADVICE + "EstimateKeys"),
+                    // return Hooks.meanCellsPerPartition(this, count > 0 ? (int) (sum / count) :
+                    // 0);
+                    at(CFS, "getMeanEstimatedCellPerPartitionCount", TABLE_ADVICE + "MeanCells"),
+                    // return Hooks.estimatedKeysForRange(this, range, count);
+                    at(
+                            CFS,
+                            "estimatedKeysForRange",
+                            TABLE_ADVICE + "EstimatedKeysForRange",
+                            CASSANDRA + "dht.Range"),
+                    // return Hooks.keySamples(this, range, Iterables.concat(samples));
+                    at(CFS, "keySamples", TABLE_ADVICE + "KeySamples", CASSANDRA + "dht.Range"),
 
                     // Hooks.replayPlanBegins(); try { ... } finally { Hooks.replayPlanEnds(); }
                     at(

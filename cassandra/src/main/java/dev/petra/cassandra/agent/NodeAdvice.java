@@ -118,6 +118,26 @@ final class NodeAdvice {
         }
     }
 
+    static final class RepairEstimate {
+        private RepairEstimate() {}
+
+        // Assignments to parameters are how an advice changes what the method around it gets.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(1) String keyspace,
+                @Advice.Argument(2) String table,
+                @Advice.Argument(3) Range<Token> range,
+                @Advice.Argument(value = 4, readOnly = false) long partitions,
+                @Advice.Argument(value = 5, readOnly = false) long sizeInRange,
+                @Advice.Argument(value = 6, readOnly = false) long totalSize) {
+            long[] ours = Hooks.repairEstimate(keyspace, table, range);
+            partitions += ours[0];
+            sizeInRange += ours[1];
+            totalSize += ours[1];
+        }
+    }
+
     static final class BeforeSchemaChange {
         private BeforeSchemaChange() {}
 

@@ -87,7 +87,7 @@ public final class PetraAgent {
     }
 
     private static ElementMatcher.Junction<MethodDescription> method(JoinPoint point) {
-        return ElementMatchers.<MethodDescription>named(point.method())
+        return ElementMatchers.<MethodDescription>hasMethodName(point.method())
                 .and(ElementMatchers.takesArguments(point.parameters().size()))
                 .and(
                         method -> {

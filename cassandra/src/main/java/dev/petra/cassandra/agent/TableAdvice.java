@@ -6,8 +6,11 @@ import java.util.Collection;
 import java.util.Collections;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.repair.TableRepairManager;
 import org.apache.cassandra.streaming.TableStreamManager;
@@ -175,6 +178,50 @@ final class TableAdvice {
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Return(readOnly = false) TableRepairManager manager) {
             manager = Hooks.repairManager(cfs, manager);
+        }
+    }
+
+    static final class EstimateKeys {
+        private EstimateKeys() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Return(readOnly = false) long keys) {
+            keys = Hooks.estimateKeys(cfs, keys);
+        }
+    }
+
+    static final class MeanCells {
+        private MeanCells() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Return(readOnly = false) int cells) {
+            cells = Hooks.meanCellsPerPartition(cfs, cells);
+        }
+    }
+
+    static final class EstimatedKeysForRange {
+        private EstimatedKeysForRange() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) Range<Token> range,
+                @Advice.Return(readOnly = false) long keys) {
+            keys = Hooks.estimatedKeysForRange(cfs, range, keys);
+        }
+    }
+
+    static final class KeySamples {
+        private KeySamples() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) Range<Token> range,
+                @Advice.Return(readOnly = false) Iterable<DecoratedKey> keys) {
+            keys = Hooks.keySamples(cfs, range, keys);
         }
     }
 }
