@@ -61,10 +61,9 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
             RangesAtEndpoint replicas,
             TimeUUID pendingRepair,
             PreviewKind previewKind) {
-        // Only SSTables are ever repaired or pending.
-        boolean fromStore =
-                Objects.equals(pendingRepair, ActiveRepairService.NO_PENDING_REPAIR)
-                        && previewKind != PreviewKind.REPAIRED;
+        // Only SSTables are ever repaired.
+        boolean fromStore = previewKind != PreviewKind.REPAIRED;
+        boolean incremental = !Objects.equals(pendingRepair, ActiveRepairService.NO_PENDING_REPAIR);
         List<OutgoingStream> streams = new ArrayList<>();
         // Keeps a store that leaves until it is read.
         try (OpOrder.Group reading = cfs.readOrdering.start()) {
@@ -72,7 +71,7 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
             // and what moves out stays in it.
             streams.addAll(
                     stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind));
-            if (fromStore) streams.addAll(export(session, replicas));
+            if (fromStore) streams.addAll(export(session, replicas, incremental));
             return streams;
         } catch (RuntimeException | Error e) {
             streams.forEach(OutgoingStream::finish);
@@ -91,12 +90,20 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
         }
     }
 
-    private List<OutgoingStream> export(StreamSession session, RangesAtEndpoint replicas) {
+    private List<OutgoingStream> export(
+            StreamSession session, RangesAtEndpoint replicas, boolean incremental) {
         TableStore store = table.generation().existing();
         if (store == null) return List.of();
         List<Range<Token>> ranges = Range.normalize(replicas.ranges());
-        if (StreamPeers.takes(session.peer, Engines.get(table.engine()), cfs.metadata.id))
-            return parts(store, ranges);
+        boolean parts =
+                StreamPeers.takes(session.peer, Engines.get(table.engine()), cfs.metadata.id);
+        // SSTables would be marked as repaired there, and of those here only some would be sent.
+        if (incremental && (!parts || table.departure() != 0))
+            throw new IllegalStateException(
+                    table.generation().stores().displayName()
+                            + " was altered into a storage engine or out of it during an"
+                            + " incremental repair. Run it again.");
+        if (parts) return parts(store, ranges);
         Path directory = table.generation().stores().streamDirectory();
         try {
             Files.createDirectories(directory);

@@ -26,6 +26,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class ClusterIT {
     private static final Duration MOVES = Duration.ofSeconds(30);
     private static final Duration HINTS = Duration.ofMinutes(2);
+    private static final Duration AUTOMATIC = Duration.ofMinutes(5);
 
     private static final int ROWS = 2_000;
 
@@ -33,6 +34,8 @@ class ClusterIT {
     private static final int SMALL_LEFT = 40 * 3 - 10 * 3 - 10 * 2;
 
     private static final String CONTENT = "SELECT p, c, v, s, m, writetime(v) FROM ks.t";
+
+    private static final String STOCK = "SELECT p, v, writetime(v) FROM ks.stock";
 
     /** What is logged where both nodes have the table in the same engine. */
     private static final String INGESTED = "parts into ks.t";
@@ -45,14 +48,45 @@ class ClusterIT {
 
     private final int seedPort = FreePorts.next();
 
+    /** Runs nothing before its scheduler is started. */
+    private static final Map<String, Object> AUTO_REPAIR =
+            Map.of(
+                    "auto_repair",
+                    Map.of(
+                            "enabled",
+                            false,
+                            "repair_check_interval",
+                            "2s",
+                            "repair_task_min_duration",
+                            "0s",
+                            "repair_type_overrides",
+                            Map.of(
+                                    "incremental",
+                                    Map.of(
+                                            "enabled",
+                                            true,
+                                            "initial_scheduler_delay",
+                                            "0s",
+                                            "min_repair_interval",
+                                            "1s",
+                                            "token_range_splitter",
+                                            Map.of(
+                                                    "class_name",
+                                                    "RepairTokenRangeSplitter",
+                                                    "parameters",
+                                                    Map.of("partitions_per_assignment", "60"))))));
+
+    private static final String AUTO_REPAIR_ENABLED = "-Dcassandra.autorepair.enable=true";
+
     private TestNode seed() {
         return TestNode.start(
                 first,
                 options ->
                         options.yaml(TestNode.mixed(true))
+                                .yaml(AUTO_REPAIR)
                                 .storagePort(seedPort)
                                 .numTokens(4)
-                                .jvmOptions(TestNode.VERIFIED));
+                                .jvmOptions(TestNode.VERIFIED, AUTO_REPAIR_ENABLED));
     }
 
     private TestNode other(boolean hasTheEngine) {
@@ -60,8 +94,10 @@ class ClusterIT {
                 second,
                 options ->
                         options.yaml(TestNode.mixed(hasTheEngine))
+                                .yaml(AUTO_REPAIR)
                                 .seeds(List.of("127.0.0.1:" + seedPort))
-                                .numTokens(4));
+                                .numTokens(4)
+                                .jvmOptions(AUTO_REPAIR_ENABLED));
     }
 
     private static void createKeyspace(CqlSession session, int replicas) {
@@ -200,6 +236,7 @@ class ClusterIT {
                 write(session, 0, ROWS);
                 createSmall(session, "ks.read", "BLOCKING");
                 createSmall(session, "ks.hinted", "NONE");
+                session.execute("CREATE TABLE ks.stock (p int PRIMARY KEY, v text)");
                 other.process().stop();
                 delete(session, 0, ROWS / 2);
                 write(session, ROWS, ROWS + 200);
@@ -249,10 +286,102 @@ class ClusterIT {
                 TimeUnit.SECONDS.sleep(1);
             }
             assertThat(alone(seed, "ks.hinted")).hasSize(SMALL_LEFT);
-            NodeTool.Result incremental = seed.process().nodetool("repair", "ks", "t");
-            assertThat(incremental.exitCode()).isNotZero();
+            repairIncrementally(seed, other, otherHasTheEngine);
+            if (otherHasTheEngine) repairAutomatically(seed, other);
+        }
+    }
+
+    /** Auto-repair splits a table by what is in the engine, and its other tables are repaired. */
+    private static void repairAutomatically(TestNode seed, TestNode other) throws Exception {
+        other.process().stop();
+        try (CqlSession session = seed.session()) {
+            write(session, ROWS + 400, ROWS + 600);
+            for (int p = 0; p < 40; p++)
+                session.execute("INSERT INTO ks.stock (p, v) VALUES (?, 'newer')", p);
+        }
+        other.restart();
+        for (TestNode node : List.of(seed, other)) {
+            node.awaitRing(2);
+            node.nodetool("setautorepairconfig", "start_scheduler", "true");
+        }
+        Set<String> expected = Contents.alone(seed, CONTENT);
+        long end = System.nanoTime() + AUTOMATIC.toNanos();
+        while (!Contents.alone(other, CONTENT).equals(expected)
+                || !Contents.alone(other, STOCK).equals(Contents.alone(seed, STOCK))) {
+            assertThat(System.nanoTime()).as("auto-repair").isLessThan(end);
+            TimeUnit.SECONDS.sleep(1);
+        }
+        assertThat(seed.process().log() + other.process().log())
+                .contains("Splitting ks.t for range")
+                .doesNotContain("Repair failed for range");
+    }
+
+    /** As an operator types it first, of a table in the engine and one that is not. */
+    private static void repairIncrementally(
+            TestNode seed, TestNode other, boolean otherHasTheEngine) throws Exception {
+        other.process().stop();
+        try (CqlSession session = seed.session()) {
+            write(session, ROWS + 200, ROWS + 400);
+            for (int p = 0; p < 40; p++)
+                session.execute("INSERT INTO ks.stock (p, v) VALUES (?, 'new')", p);
+        }
+        other.restart();
+        for (TestNode node : List.of(seed, other)) node.awaitRing(2);
+        assertThat(Contents.alone(other, STOCK)).isNotEqualTo(Contents.alone(seed, STOCK));
+        Set<String> expected = Contents.alone(seed, CONTENT);
+        assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
+        NodeTool.Result all = seed.process().nodetool("repair", "ks");
+        if (!otherHasTheEngine) {
+            assertThat(all.exitCode()).isNotZero();
             assertThat(seed.process().log())
-                    .contains("Incremental repair cannot include table ks.t");
+                    .contains("Incremental repair cannot include table ks.")
+                    .contains("Use nodetool repair --full");
+            awaitSessions(seed, other, "FAILED");
+            assertThat(seed.process().nodetool("tablestats", "ks.stock").output())
+                    .containsPattern("Bytes repaired: 0\\D");
+            seed.nodetool("repair", "ks", "stock");
+        } else {
+            assertThat(all.exitCode()).describedAs(all.output()).isZero();
+            awaitSessions(seed, other, "FINALIZED");
+            assertThat(Contents.alone(other, CONTENT)).isEqualTo(expected);
+            assertThat(Contents.alone(seed, CONTENT)).isEqualTo(expected);
+            for (TestNode node : List.of(seed, other)) {
+                assertThat(
+                                node.process()
+                                        .log()
+                                        .lines()
+                                        .filter(line -> line.contains("compared in full")))
+                        .hasSize(1);
+                assertThat(node.process().nodetool("tablestats", "ks.t").output())
+                        .contains("Percent repaired: 0.0")
+                        .containsPattern("Bytes repaired: 0\\D");
+            }
+        }
+        assertThat(Contents.alone(other, STOCK)).isEqualTo(Contents.alone(seed, STOCK));
+        long end = System.nanoTime() + HINTS.toNanos();
+        for (TestNode node : List.of(seed, other))
+            while (!node.process()
+                    .nodetool("tablestats", "ks.stock")
+                    .output()
+                    .contains("Percent repaired: 100.0")) {
+                assertThat(System.nanoTime()).as("the stock table is repaired").isLessThan(end);
+                TimeUnit.SECONDS.sleep(1);
+            }
+    }
+
+    /** Until the replicas agree about how their only session has ended. */
+    private static void awaitSessions(TestNode seed, TestNode other, String state)
+            throws InterruptedException {
+        long end = System.nanoTime() + MOVES.toNanos();
+        for (TestNode node : List.of(seed, other)) {
+            String listed;
+            do {
+                listed = node.process().nodetool("repair_admin", "list", "--all").output();
+                assertThat(System.nanoTime()).as(listed).isLessThan(end);
+            } while (!listed.contains(state));
+            assertThat(listed.lines().filter(line -> line.contains("127.0.0.1:")))
+                    .describedAs(listed)
+                    .hasSize(1);
         }
     }
 
