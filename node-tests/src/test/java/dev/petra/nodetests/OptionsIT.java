@@ -2,14 +2,17 @@
 package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
@@ -32,7 +35,10 @@ class OptionsIT {
         Files.writeString(
                 directory.resolve("conf/commitlog_archiving.properties"),
                 "archive_command=/bin/true %path %name\n");
-        node = TestNode.start(directory);
+        node =
+                TestNode.start(
+                        directory,
+                        config -> config.yaml(Map.of("tombstone_failure_threshold", 500)));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -209,5 +215,18 @@ class OptionsIT {
         session = node.session();
         assertThat(node.process().log())
                 .contains("restores do not include the tables in storage engines");
+    }
+
+    @Test
+    void tombstonesThatAReadMeetsAreLimited() {
+        session.execute(
+                "CREATE TABLE ks.deleted (p int, c int, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks'");
+        PreparedStatement delete = session.prepare("DELETE FROM ks.deleted WHERE p = 1 AND c = ?");
+        for (int c = 0; c < 500; c++) session.execute(delete.bind(c));
+        assertThat(session.execute("SELECT * FROM ks.deleted WHERE p = 1").all()).isEmpty();
+        session.execute(delete.bind(500));
+        assertThatThrownBy(() -> session.execute("SELECT * FROM ks.deleted WHERE p = 1"))
+                .isInstanceOf(ReadFailureException.class);
     }
 }
