@@ -88,6 +88,10 @@ final class TableOptions {
                         .setMaxTotalWalSize(LOGS * settings.writeBuffer())
                         .setBytesPerSync(BYTES_PER_SYNC)
                         .setStatsDumpPeriodSec(0)
+                        // A history of all counters every ten minutes, of each table: the same
+                        // ones, outside of the budget, and nobody reads it.
+                        .setStatsPersistPeriodSec(0)
+                        .setStatsHistoryBufferSize(0)
                         .setStatistics(engine.counters)
                         .setEnableThreadTracking(true);
         database.setLogger(own(new StoreLog(name)));
