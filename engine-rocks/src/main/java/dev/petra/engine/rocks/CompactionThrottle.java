@@ -8,13 +8,19 @@ import org.rocksdb.RateLimiterMode;
  * Keeps compaction to {@code compaction_throughput}. RocksDB has one budget for compaction and
  * flushes; but a flush that waits makes writers wait, so the budget grows with what is being
  * written, which is what flushes need of it. Told once a second; thread-safe.
+ *
+ * <p>RocksDB adds a refill's bytes at a time, and what is left of one stays when the rate falls. So
+ * a refill must be small at any rate, or a limit would be void until the rest was used up.
  */
 final class CompactionThrottle implements AutoCloseable {
-    private static final int REFILL_MICROS = 100_000;
+    private static final int REFILL_MICROS = 10_000;
     private static final int FAIRNESS = 10;
 
-    /** RocksDB has no word for "unlimited"; a tebibyte a second never waits. */
-    private static final long UNLIMITED = 1L << 40;
+    /**
+     * RocksDB has no word for "unlimited": more than its threads write, and no more, since a refill
+     * is a hundredth of it.
+     */
+    private static final long UNLIMITED = 4L << 30;
 
     /** A write buffer is flushed seconds after it was written. */
     private static final int REMEMBERED_SECONDS = 10;

@@ -38,6 +38,23 @@ class CompactionThrottleTest {
     }
 
     /**
+     * RocksDB keeps what is left of a refill when the rate falls: 110 GB once, for which a limit
+     * was void after none was set for a moment.
+     */
+    @Test
+    void whatALimitFindsLeftOfNoLimitIsWithinASecondOfTheDefault() {
+        // For its native library.
+        Tables.engine().close();
+        try (CompactionThrottle throttle = new CompactionThrottle()) {
+            // Of a refill, by the limiter's own account.
+            assertThat(throttle.limiter.getSingleBurstBytes()).isLessThan(64 * MIB);
+            throttle.limit(64 * MIB);
+            for (int second = 0; second < 10; second++) throttle.written(Long.MAX_VALUE / 4);
+            assertThat(throttle.limiter.getSingleBurstBytes()).isLessThan(64 * MIB);
+        }
+    }
+
+    /**
      * A low limit on compaction once made flushes wait, and with them writers, until they failed.
      */
     @Test
