@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -44,11 +45,20 @@ final class Catalog {
     private static final String EXTENT = "extent";
     private static final byte[] PURGE = bytes("purge");
     private static final byte[] YES = {1};
+    private static final int MOST_FORMS = 8;
+
+    private record Form(TableMetadata version, TableForm form) {}
 
     private final Database database;
     private final WriteRoom room;
     private final Map<String, Integer> ids = new HashMap<>();
-    private volatile TableForm form;
+
+    /**
+     * Those of the versions of the table met last, the newest first. Several are in use at a time:
+     * a prepared statement brings the version that it was prepared with.
+     */
+    private volatile Form[] forms;
+
     private volatile int flags;
 
     /** Reads the catalog. */
@@ -65,18 +75,43 @@ final class Catalog {
         for (Flag flag : Flag.values())
             if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
         this.flags = found;
-        this.form = new TableForm(table, ids);
+        this.forms = new Form[] {new Form(table, new TableForm(table, ids))};
     }
 
-    /** The form of this version of the table. */
+    /** The form of this version of the table: one for all versions with the same columns. */
     TableForm form(TableMetadata table) {
-        TableForm current = form;
-        return current.isOf(table) ? current : refresh(table);
+        TableForm known = known(table);
+        return known != null ? known : met(table);
     }
 
-    private synchronized TableForm refresh(TableMetadata table) {
-        if (!form.isOf(table)) form = new TableForm(table, ids);
+    @SuppressWarnings("ReferenceEquality") // a version is an object; comparing contents costs more
+    private @Nullable TableForm known(TableMetadata table) {
+        for (Form each : forms) if (each.version == table) return each.form;
+        return null;
+    }
+
+    private synchronized TableForm met(TableMetadata table) {
+        TableForm form = known(table);
+        if (form != null) return form;
+        for (Form each : forms) if (each.form.fits(table)) form = each.form;
+        if (form == null) form = new TableForm(table, ids);
+        Form[] more = new Form[Math.min(MOST_FORMS, forms.length + 1)];
+        more[0] = new Form(table, form);
+        System.arraycopy(forms, 0, more, 1, more.length - 1);
+        forms = more;
         return form;
+    }
+
+    /** To be called when there are more ids. */
+    private void renewForms() {
+        IdentityHashMap<TableForm, TableForm> renewed = new IdentityHashMap<>();
+        Form[] all = forms.clone();
+        for (int i = 0; i < all.length; i++)
+            all[i] =
+                    new Form(
+                            all[i].version,
+                            renewed.computeIfAbsent(all[i].form, form -> form.with(ids)));
+        forms = all;
     }
 
     /** The id of a column, assigned now if it has none. */
@@ -89,7 +124,7 @@ final class Catalog {
         String name = column.name.toString();
         Integer known = ids.get(name);
         if (known == null) known = assign(name, column.kind + " " + column.type);
-        form = form.with(ids);
+        renewForms();
         return known;
     }
 
@@ -128,7 +163,7 @@ final class Catalog {
             Integer known = ids.get(names.get(id));
             adopted[id] = known != null ? known : assign(names.get(id), kindsAndTypes.get(id));
         }
-        form = form.with(ids);
+        renewForms();
         return adopted;
     }
 

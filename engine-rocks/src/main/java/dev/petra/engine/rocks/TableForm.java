@@ -8,7 +8,10 @@ import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
-/** How one version of a table is written: its columns' ids and its clusterings' keys. Immutable. */
+/**
+ * How versions of a table with the same columns are written: the columns' ids and the clusterings'
+ * keys. Immutable.
+ */
 final class TableForm {
     private final TableMetadata table;
     final ClusteringKeys clusterings;
@@ -36,10 +39,10 @@ final class TableForm {
         }
     }
 
-    /** Whether this is of that version of the table. */
-    @SuppressWarnings("ReferenceEquality") // a version is an object; comparing contents costs more
-    boolean isOf(TableMetadata version) {
-        return table == version;
+    /** Whether this is also how that version of the table is written. */
+    boolean fits(TableMetadata version) {
+        return table.regularAndStaticColumns().equals(version.regularAndStaticColumns())
+                && table.comparator.subtypes().equals(version.comparator.subtypes());
     }
 
     /** The column of an id; null if the table has it no more. */
@@ -52,7 +55,7 @@ final class TableForm {
         return places[id];
     }
 
-    /** The same version with more ids. */
+    /** The same with more ids. */
     TableForm with(Map<String, Integer> idsByName) {
         return new TableForm(table, idsByName);
     }

@@ -28,6 +28,7 @@ import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
@@ -84,6 +85,38 @@ class RocksStoreTest {
         assertThat(before).contains("value 93");
         store.close();
         assertThat(read(open(engine, store(), TABLE), "k3")).isEqualTo(before);
+    }
+
+    /**
+     * A prepared statement brings the version that it was prepared with, a read the newest: each
+     * once had the other's layout built anew, under a lock.
+     */
+    @Test
+    void versionsOfATableWithTheSameColumnsHaveOneForm() {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 1);
+        TableForm form = store.catalog().form(TABLE);
+        TableMetadata commented = TABLE.unbuild().comment("another").build();
+        TableMetadata wider = TABLE.unbuild().addRegularColumn("w", UTF8Type.instance).build();
+        assertThat(store.catalog().form(commented)).isSameAs(form);
+        TableForm wide = store.catalog().form(wider);
+        assertThat(wide).isNotSameAs(form);
+        for (int i = 0; i < 3; i++) {
+            assertThat(store.catalog().form(TABLE)).isSameAs(form);
+            assertThat(store.catalog().form(commented)).isSameAs(form);
+            assertThat(store.catalog().form(wider)).isSameAs(wide);
+        }
+        // More of them than are kept.
+        for (int i = 0; i < 20; i++)
+            assertThat(store.catalog().form(TABLE.unbuild().comment("of " + i).build()))
+                    .isSameAs(form);
+        PartitionUpdate.SimpleBuilder update = update(wider, "k0");
+        update.row(0).add("w", "wide");
+        store.write(update.build());
+        TableForm known = store.catalog().form(wider);
+        assertThat(known.id(wider.getColumn(UTF8Type.instance.decompose("w")))).isEqualTo(1);
+        assertThat(known.column(1)).isNotNull();
+        assertThat(store.catalog().form(TABLE).column(1)).isNull();
     }
 
     @Test
