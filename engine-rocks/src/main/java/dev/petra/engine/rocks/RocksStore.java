@@ -60,7 +60,12 @@ import org.slf4j.LoggerFactory;
 final class RocksStore implements TableStore {
     private static final Logger logger = LoggerFactory.getLogger(RocksStore.class);
     private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
-    private static final long HEAL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /** So many times as long as reads waited they do not wait again. */
+    private static final int READS_TO_PATIENCE = 50;
+
     private static final long LEAST_ROOM = 4 << 20;
     private static final int LARGE_WRITE_STRIPES = 64;
 
@@ -84,6 +89,9 @@ final class RocksStore implements TableStore {
     private volatile @Nullable String full;
 
     private volatile long healAt;
+
+    /** How long the next attempt waits for reads that are under way; guarded by this. */
+    private long healPatience = LEAST_PATIENCE_NANOS;
 
     /** For good; not while the database is opened anew. */
     private volatile boolean closed;
@@ -425,8 +433,15 @@ final class RocksStore implements TableStore {
             // Closing waits for writers, and these for a sync that cannot be.
             unsynced.abandon();
             // Bounded: a reader, even this thread, may hold an iterator and want another.
-            if (!opened.database.closeIfIdle(HEAL_PATIENCE_NANOS))
+            if (!opened.database.closeIfIdle(healPatience)) {
+                // Others wait meanwhile: a long scan must not keep them from reading.
+                healAt =
+                        System.nanoTime()
+                                + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
+                healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
                 throw RocksErrors.full(name(), directory(), reason);
+            }
+            healPatience = LEAST_PATIENCE_NANOS;
             Opened fresh = openDatabase(engine, spec, room, reconciler, false);
             // Before anyone can write to it and wait for its sync.
             unsynced.renewed();

@@ -20,6 +20,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.dht.Range;
@@ -89,7 +90,6 @@ class FullDiskTest {
             for (int i = 0; i < acknowledged; i++) check(store, i);
 
             Files.delete(ballast);
-            long deadline = System.nanoTime() + 20_000_000_000L;
             // This thread's own iterator must not make the healing wait for it for good.
             try (var scan =
                     store.scan(
@@ -99,7 +99,9 @@ class FullDiskTest {
                 Thread.sleep(1_100);
                 assertThat(write(store, acknowledged)).isInstanceOf(WriteStallException.class);
                 check(store, 0);
+                readsGoOn(store, acknowledged);
             }
+            long deadline = System.nanoTime() + 120_000_000_000L;
             Throwable last;
             while ((last = write(store, acknowledged)) != null) {
                 if (System.nanoTime() - deadline > 0) throw new AssertionError("not healed", last);
@@ -112,6 +114,27 @@ class FullDiskTest {
         try (RocksEngine engine = Tables.engine()) {
             RocksStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    /** Each attempt to heal, while a scan is open, once let all reads wait for a second. */
+    private static void readsGoOn(RocksStore store, int next) throws InterruptedException {
+        AtomicBoolean done = new AtomicBoolean();
+        Thread healing =
+                new Thread(
+                        () -> {
+                            while (!done.get()) write(store, next);
+                        });
+        healing.start();
+        try {
+            long deadline = System.nanoTime() + 30_000_000_000L;
+            for (int i = 0; i < 20_000; i++) {
+                check(store, i % next);
+                assertThat(System.nanoTime()).describedAs("after %d reads", i).isLessThan(deadline);
+            }
+        } finally {
+            done.set(true);
+            healing.join();
         }
     }
 
