@@ -14,8 +14,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What stores do by themselves: once a second each is told the time; one after the other, on a
- * thread apart, those that are due are purged; and on threads of their own the files of time
- * windows are merged. Daemon threads.
+ * thread apart, those that are due are purged; on threads of their own the files of time windows
+ * are merged; and one keeps the write buffers from being full. Daemon threads.
  */
 final class Maintenance implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
@@ -27,18 +27,38 @@ final class Maintenance implements AutoCloseable {
             Executors.newSingleThreadScheduledExecutor(named("petra-tick"));
     private final ExecutorService purger = Executors.newSingleThreadExecutor(named("petra-purge"));
 
+    private final ScheduledExecutorService flusher =
+            Executors.newSingleThreadScheduledExecutor(named("petra-flush"));
+
     private final Set<RocksStore> windowsQueued = ConcurrentHashMap.newKeySet();
     private final ExecutorService windows;
 
     /**
+     * @param writeBuffers bytes that those of all stores may take
      * @param windowThreads how many stores' windows are merged at a time
      */
     Maintenance(
-            Supplier<Iterable<RocksStore>> stores, CompactionThrottle throttle, int windowThreads) {
+            Supplier<Iterable<RocksStore>> stores,
+            CompactionThrottle throttle,
+            long writeBuffers,
+            int windowThreads) {
         this.stores = stores;
         this.throttle = throttle;
         this.windows = Executors.newFixedThreadPool(windowThreads, named("petra-windows"));
         var unused = ticker.scheduleWithFixedDelay(this::tick, 1, 1, TimeUnit.SECONDS);
+        Flusher flushes = new Flusher(stores, writeBuffers);
+        var unusedToo =
+                flusher.scheduleWithFixedDelay(
+                        () -> {
+                            try {
+                                flushes.run();
+                            } catch (RuntimeException | Error e) {
+                                logger.error("Flushing the largest write buffer failed", e);
+                            }
+                        },
+                        Flusher.EVERY_MILLIS,
+                        Flusher.EVERY_MILLIS,
+                        TimeUnit.MILLISECONDS);
     }
 
     private static ThreadFactory named(String name) {
@@ -88,6 +108,7 @@ final class Maintenance implements AutoCloseable {
     /** Begins nothing any more; a purge under way ends when its store closes. */
     void stop() {
         ticker.shutdownNow();
+        flusher.shutdownNow();
         purger.shutdownNow();
         windows.shutdownNow();
     }
@@ -98,6 +119,7 @@ final class Maintenance implements AutoCloseable {
         stop();
         try {
             if (!ticker.awaitTermination(1, TimeUnit.MINUTES)
+                    || !flusher.awaitTermination(1, TimeUnit.MINUTES)
                     || !purger.awaitTermination(1, TimeUnit.MINUTES)
                     || !windows.awaitTermination(1, TimeUnit.MINUTES))
                 logger.error("Maintenance did not end within a minute");

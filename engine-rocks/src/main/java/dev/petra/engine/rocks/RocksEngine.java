@@ -77,7 +77,12 @@ final class RocksEngine implements StorageEngine {
         this.cache = new HyperClockCache(settings.memory(), 0, -1, false);
         this.writeBuffers = new WriteBufferManager(settings.writeBuffers(), cache, false);
         this.syncer = new LogSyncer(stores::values);
-        this.maintenance = new Maintenance(stores::values, throttle, settings.backgroundThreads());
+        this.maintenance =
+                new Maintenance(
+                        stores::values,
+                        throttle,
+                        settings.writeBuffers(),
+                        settings.backgroundThreads());
     }
 
     RocksSettings settings() {

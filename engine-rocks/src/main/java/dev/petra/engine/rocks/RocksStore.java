@@ -68,6 +68,7 @@ final class RocksStore implements TableStore {
 
     private static final long LEAST_ROOM = 4 << 20;
     private static final int LARGE_WRITE_STRIPES = 64;
+    private static final int RECENT_SECONDS = 64;
 
     private final RocksEngine engine;
     private final StoreSpec spec;
@@ -108,8 +109,16 @@ final class RocksStore implements TableStore {
     private final ReadSamples samples = new ReadSamples();
     private final SyncState unsynced = new SyncState();
 
-    /** Of the ticking thread. */
+    // Of the ticking thread
+
     private long flushedAt = System.nanoTime();
+    private long bytesTaken;
+
+    /** About those of the last minute. */
+    private long recentBytes;
+
+    /** Whether write buffers are to have a filter; also set by who opens the database anew. */
+    private volatile boolean busy;
 
     /**
      * The database while it is open, what was read from it, how its files are written, and whether
@@ -446,6 +455,7 @@ final class RocksStore implements TableStore {
             // Before anyone can write to it and wait for its sync.
             unsynced.renewed();
             opened = fresh;
+            busy = false;
             full = null;
             logger.info("The disk of {} has room again; writes go on", name());
         }
@@ -751,9 +761,64 @@ final class RocksStore implements TableStore {
         return measure(database -> purge.progress());
     }
 
-    /** The bytes of all writes since this was asked last. */
+    /** The bytes of all writes since the store was opened. */
+    long bytesWritten() {
+        return bytesWritten.sum();
+    }
+
+    /** The bytes of all writes since this was asked last; by one thread. */
     long takeBytesWritten() {
-        return bytesWritten.sumThenReset();
+        long all = bytesWritten();
+        long since = all - bytesTaken;
+        bytesTaken = all;
+        recentBytes += since - recentBytes / RECENT_SECONDS;
+        return since;
+    }
+
+    /** Whether it is written to so much that its write buffers are worth a filter. */
+    private void followWrites(Database database) {
+        long buffer = engine.settings().writeBuffer();
+        boolean is = recentBytes > (busy ? buffer / 16 : buffer);
+        if (is == busy || engine.settings().rocksdbOptions().containsKey(TableOptions.BUSY_FILTER))
+            return;
+        // For the next buffer.
+        database.setOptions(
+                database.data,
+                Map.of(
+                        TableOptions.BUSY_FILTER,
+                        Double.toString(is ? TableOptions.BUSY_FILTER_RATIO : 0)));
+        busy = is;
+    }
+
+    /**
+     * Bytes of write buffers.
+     *
+     * @param active of those that take writes
+     * @param all of these and of those being flushed
+     * @param isEmpty whether nothing is in the former
+     */
+    record Buffers(long active, long all, boolean isEmpty) {
+        static final Buffers NONE = new Buffers(0, 0, true);
+    }
+
+    /** Nothing when closed, or when nothing can be flushed. */
+    Buffers buffers() {
+        Database database = opened.database;
+        if (closed || full != null || !database.acquire()) return Buffers.NONE;
+        try {
+            return new Buffers(
+                    property(database, "rocksdb.cur-size-active-mem-table")
+                            + largeProperty(database, "rocksdb.cur-size-active-mem-table"),
+                    writeBufferBytes(database),
+                    property(database, "rocksdb.num-entries-active-mem-table")
+                                    + largeProperty(
+                                            database, "rocksdb.num-entries-active-mem-table")
+                            == 0);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, name(), directory());
+        } finally {
+            database.release(Database.stripe());
+        }
     }
 
     /**
@@ -767,6 +832,7 @@ final class RocksStore implements TableStore {
         if (!database.acquire()) return false;
         try {
             flushPeriodically(database);
+            followWrites(database);
             purge.clock(database);
             for (byte[] key = reconciler.takeMalformed();
                     key != null;

@@ -45,6 +45,21 @@ final class TableOptions {
     static final double BLOB_AGE_CUTOFF = 0.5;
     private static final double BLOB_GARBAGE = 0.5;
 
+    /**
+     * Of a full write buffer, for a filter on its keys. It is there from the first row on, so only
+     * a table that fills its buffers has one.
+     */
+    static final String BUSY_FILTER = "memtable_prefix_bloom_size_ratio";
+
+    static final double BUSY_FILTER_RATIO = 0.02;
+
+    /** A write buffer grows by these: one row takes one. RocksDB's own would be a MiB. */
+    private static final long LARGEST_ARENA_BLOCK = 64 << 10;
+
+    private static final long SMALLEST_ARENA_BLOCK = 4 << 10;
+
+    private static final long CATALOG_BUFFER = 64 << 10;
+
     private static final int FORMAT_VERSION = 6;
     private static final long BYTES_PER_SYNC = 1 << 20;
 
@@ -98,7 +113,12 @@ final class TableOptions {
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
                         RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler, files)));
-        columnFamilies.add(new ColumnFamilyDescriptor(CATALOG, own(new ColumnFamilyOptions())));
+        columnFamilies.add(
+                new ColumnFamilyDescriptor(
+                        CATALOG,
+                        own(new ColumnFamilyOptions())
+                                .setWriteBufferSize(CATALOG_BUFFER)
+                                .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
         columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(engine, files)));
     }
 
@@ -148,10 +168,14 @@ final class TableOptions {
         files.applyTo(options, table, own(new CompressionOptions()), filter);
         return options.setTableFormatConfig(table)
                 .setWriteBufferSize(settings.writeBuffer())
+                .setArenaBlockSize(
+                        Math.max(
+                                SMALLEST_ARENA_BLOCK,
+                                Math.min(LARGEST_ARENA_BLOCK, settings.writeBuffer() / 256)))
                 .setMaxWriteBufferNumber(WRITE_BUFFERS)
                 .setLevelCompactionDynamicLevelBytes(true)
                 .setMemtableWholeKeyFiltering(true)
-                .setMemtablePrefixBloomSizeRatio(0.02);
+                .setMemtablePrefixBloomSizeRatio(0);
     }
 
     /** The options of sst files outside of a database, of rows and of large cells. */

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Flushes the table with the largest write buffer when those of all tables nearly fill what they
+ * may take. RocksDB looks at that only when something is written, and flushes the table that is
+ * written to, however little is in it: where idle tables fill the buffers, each write would make a
+ * file.
+ */
+final class Flusher implements Runnable {
+    /** As often; more often than this nothing is measured unless so much was written. */
+    static final int EVERY_MILLIS = 50;
+
+    private static final int MEASURED_EVERY = 20;
+    private static final int MEASURED_PART = 64;
+
+    private final Supplier<Iterable<RocksStore>> stores;
+    private final long limit;
+    private long writtenBefore;
+    private int passed;
+
+    /**
+     * @param limit of all write buffers
+     */
+    Flusher(Supplier<Iterable<RocksStore>> stores, long limit) {
+        this.stores = stores;
+        this.limit = limit;
+    }
+
+    @Override
+    public void run() {
+        long written = 0;
+        for (RocksStore store : stores.get()) written += store.bytesWritten();
+        if (Math.abs(written - writtenBefore) < limit / MEASURED_PART && ++passed < MEASURED_EVERY)
+            return;
+        passed = 0;
+        writtenBefore = written;
+        // Each once: one that is empty takes what it takes.
+        Set<RocksStore> flushed = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (RocksStore next = next(flushed); next != null; next = next(flushed)) {
+            flushed.add(next);
+            next.flush();
+        }
+    }
+
+    /** The table to be flushed now; null if there is no need. */
+    private @Nullable RocksStore next(Set<RocksStore> but) {
+        long active = 0;
+        long all = 0;
+        long most = 0;
+        RocksStore largest = null;
+        for (RocksStore store : stores.get()) {
+            RocksStore.Buffers buffers = store.buffers();
+            active += buffers.active();
+            all += buffers.all();
+            if (buffers.isEmpty() || buffers.active() <= most || but.contains(store)) continue;
+            most = buffers.active();
+            largest = store;
+        }
+        // RocksDB begins at 7/8 of all that takes writes; or at half of it, with what is being
+        // flushed above the whole.
+        boolean isNear = active > limit / 4 * 3 || (all > limit / 8 * 7 && active > limit / 8 * 3);
+        return isNear ? largest : null;
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.schema.TableMetadata;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Tables that nobody writes to share the write buffers with the others. RocksDB, when these are
+ * full, flushes the table that is written to, however little is in it.
+ */
+class IdleTablesTest {
+    private static final int TABLES = 90;
+    private static final int WRITES = 2_000;
+    private static final long WRITE_BUFFERS = 16 << 20;
+
+    @TempDir Path directory;
+
+    private final Random random = new Random(1);
+    private final List<TableMetadata> tables = new ArrayList<>();
+    private final List<RocksStore> stores = new ArrayList<>();
+
+    private RocksEngine engine(int count) {
+        RocksEngine engine =
+                Tables.engine(Map.of("memory", "64MiB", "write_buffers", WRITE_BUFFERS + "B"));
+        for (int t = 0; t < count; t++) {
+            tables.add(Tables.table("CREATE TABLE t" + t + " (k int PRIMARY KEY, v blob)"));
+            stores.add(Tables.open(engine, directory.resolve("" + t), tables.get(t)));
+        }
+        return engine;
+    }
+
+    private void write(int t, int key, int bytes) {
+        byte[] value = new byte[bytes];
+        random.nextBytes(value);
+        PartitionUpdate.SimpleBuilder update = Tables.update(tables.get(t), key);
+        update.row().add("v", ByteBuffer.wrap(value));
+        stores.get(t).write(update.build());
+    }
+
+    private long writeBuffers() {
+        return stores.stream().mapToLong(RocksStore::memoryBytes).sum();
+    }
+
+    private long files() {
+        long files = 0;
+        for (RocksStore store : stores) files += store.fileStatistics().files();
+        return files;
+    }
+
+    /** With 90 tables open, 2,000 small writes once made 1,564 files. */
+    @Test
+    void idleTablesDoNotHaveOthersFlushed() {
+        try (RocksEngine engine = engine(TABLES)) {
+            long empty = writeBuffers();
+            for (int t = 0; t < TABLES; t++) write(t, 0, 100);
+            long oneRow = writeBuffers();
+            System.out.println(
+                    "IdleTablesTest: a table's write buffers take "
+                            + empty / TABLES
+                            + " B, with one row "
+                            + oneRow / TABLES
+                            + " B");
+            assertThat(empty / TABLES).isLessThan(16 << 10);
+            assertThat(oneRow / TABLES).isLessThan(64 << 10);
+            for (int i = 0; i < WRITES; i++) write(i % 10, i, 100);
+            assertThat(files()).isZero();
+            assertThat(engine.figures()).containsEntry("stall_microseconds", 0L);
+        }
+    }
+
+    /** Each holds a share of the write buffers: the largest are flushed until there is room. */
+    @Test
+    void whatIdleTablesHoldIsFlushedBeforeOthersMustBe() throws InterruptedException {
+        int idle = 30;
+        try (RocksEngine engine = engine(idle + 1)) {
+            // All together a tenth more than there is room for.
+            for (int t = 0; t < idle; t++) for (int i = 0; i < 60; i++) write(t, i, 10_000);
+            long deadline = System.nanoTime() + 60_000_000_000L;
+            while (writeBuffers() > WRITE_BUFFERS * 3 / 4) {
+                assertThat(System.nanoTime()).isLessThan(deadline);
+                Thread.sleep(10);
+            }
+            long before = files();
+            for (int i = 0; i < WRITES; i++) write(idle, i, 100);
+            assertThat(stores.get(idle).fileStatistics().files()).isZero();
+            assertThat(files() - before).isLessThan(5);
+            assertThat(engine.figures()).containsEntry("stall_microseconds", 0L);
+        }
+    }
+}
