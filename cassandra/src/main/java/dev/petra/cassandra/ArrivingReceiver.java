@@ -9,6 +9,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
@@ -100,13 +101,10 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
     private synchronized void ingest() {
         try {
             for (Arriving each : arriving.values()) {
-                each.parts().verify();
-                each.generation()
-                        .stores()
-                        .ingest(
-                                each.generation(),
-                                () -> StreamPeers.receiver(cfs) != null,
-                                each.parts());
+                TableStores stores = each.generation().stores();
+                BooleanSupplier stays = () -> StreamPeers.receiver(cfs) != null;
+                stores.verify(each.generation(), stays, each.parts());
+                stores.ingest(each.generation(), stays, each.parts());
                 logger.info(
                         "Ingested {} bytes in {} parts into {}.{}",
                         each.manifest().totalBytes(),

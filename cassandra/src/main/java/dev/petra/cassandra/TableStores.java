@@ -430,12 +430,30 @@ final class TableStores {
      */
     synchronized void ingest(Generation generation, BooleanSupplier stays, IncomingParts parts)
             throws IOException {
+        requireTaking(generation, stays);
+        parts.ingest();
+    }
+
+    /** Checks what came of a stream, as long as it can go where {@link #ingest} puts it. */
+    void verify(Generation generation, BooleanSupplier stays, IncomingParts parts)
+            throws IOException {
+        requireTaking(generation, stays);
+        try {
+            parts.verify();
+        } catch (IllegalStateException e) {
+            // Not under the lock, so that the store may have ended meanwhile.
+            requireTaking(generation, stays);
+            throw e;
+        }
+    }
+
+    private synchronized void requireTaking(Generation generation, BooleanSupplier stays)
+            throws IOException {
         if (!isLive(generation) || !stays.getAsBoolean())
             throw new IOException(
                     displayName
                             + " was truncated, dropped or altered while a stream came to it: run"
                             + " again what streams");
-        parts.ingest();
     }
 
     /** A directory of its own for SSTables that are to be sent; does not exist yet. */

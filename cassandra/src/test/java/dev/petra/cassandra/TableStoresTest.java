@@ -7,11 +7,15 @@ import static org.assertj.core.api.Assertions.fail;
 
 import dev.petra.cassandra.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.IncomingParts;
 import java.io.IOException;
+import java.nio.channels.ReadableByteChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -514,5 +518,88 @@ class TableStoresTest {
         stores.snapshot(stores.current(), "tag");
         assertThat(table.resolve("snapshots/tag/rocksdb/MOVING"))
                 .hasContent("configuration=rocks\nafter=\n");
+    }
+
+    // Streams
+
+    /** Parts that came for a generation, and what was done with them. */
+    private static final class Parts implements IncomingParts {
+        private final Runnable whileVerified;
+        private final List<String> done = new ArrayList<>();
+
+        Parts(Runnable whileVerified) {
+            this.whileVerified = whileVerified;
+        }
+
+        @Override
+        public void receive(int index, ReadableByteChannel channel) {}
+
+        @Override
+        public void verify() {
+            done.add("verify");
+            whileVerified.run();
+        }
+
+        @Override
+        public void ingest() {
+            done.add("ingest");
+        }
+
+        @Override
+        public void close() {}
+    }
+
+    /** Issue 19, A1: they were verified with what the dropped store had freed. */
+    @Test
+    void partsForAGenerationThatIsDeadAreNotEvenVerified() throws IOException {
+        List<Consumer<TableStores>> ends =
+                List.of(
+                        TableStores::successor,
+                        TableStores::drop,
+                        stores -> stores.retire(stores.current()));
+        for (Consumer<TableStores> end : ends) {
+            table = Files.createDirectory(temp.resolve("t-" + System.nanoTime()));
+            TableStores stores = open();
+            Generation generation = stores.current();
+            write(generation, "a");
+            Parts parts = new Parts(() -> {});
+            stores.verify(generation, () -> true, parts);
+            stores.ingest(generation, () -> true, parts);
+            assertThat(parts.done).containsExactly("verify", "ingest");
+            for (boolean stays : new boolean[] {false, true}) {
+                if (stays) end.accept(stores);
+                assertThatThrownBy(() -> stores.verify(generation, () -> stays, parts))
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("was truncated, dropped or altered");
+                assertThatThrownBy(() -> stores.ingest(generation, () -> stays, parts))
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("was truncated, dropped or altered");
+            }
+            assertThat(parts.done).hasSize(2);
+        }
+    }
+
+    @Test
+    void aTruncateWhilePartsAreVerifiedIsWhatIsSaidToHaveStoppedThem() {
+        TableStores stores = open();
+        Generation generation = stores.current();
+        write(generation, "a");
+        Parts parts =
+                new Parts(
+                        () -> {
+                            stores.successor();
+                            generation.discard();
+                            throw new IllegalStateException("The store is closed.");
+                        });
+        assertThatThrownBy(() -> stores.verify(generation, () -> true, parts))
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("was truncated, dropped or altered");
+        Parts failing =
+                new Parts(
+                        () -> {
+                            throw new IllegalStateException("for another reason");
+                        });
+        assertThatThrownBy(() -> stores.verify(stores.current(), () -> true, failing))
+                .hasMessage("for another reason");
     }
 }

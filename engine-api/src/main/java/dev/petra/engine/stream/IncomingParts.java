@@ -7,6 +7,10 @@ import java.nio.channels.ReadableByteChannel;
 /**
  * Parts on their way into a store: staged on disk, invisible until all are there and checked. Parts
  * may arrive in any order and from several threads; a part arrives once.
+ *
+ * <p>The store does not wait for parts to come. Once it is closed or dropped, every method but
+ * {@link #close} throws {@link IllegalStateException}, and one that is under way either completes
+ * or fails.
  */
 public interface IncomingParts extends AutoCloseable {
     /**

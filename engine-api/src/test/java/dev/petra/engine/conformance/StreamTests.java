@@ -23,6 +23,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import net.jpountz.xxhash.XXHashFactory;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -521,6 +525,206 @@ public interface StreamTests {
         assertThat(half).isBetween(1000, 2000);
         send(from, to, range(0, Long.MIN_VALUE));
         assertThat(scan(to, table)).hasSize(3000).isEqualTo(scan(from, table));
+    }
+
+    // The end of a store
+
+    /** How a store ends; a truncated table's is dropped. */
+    enum StoreEnd {
+        /** With its data kept. */
+        CLOSE,
+
+        /** With its data deleted. */
+        DROP,
+
+        /** With all stores of the engine. */
+        ENGINE_CLOSE;
+
+        void of(TableStore store, EngineUnderTest kit) {
+            switch (this) {
+                case CLOSE -> store.close();
+                case DROP -> store.drop();
+                case ENGINE_CLOSE -> kit.engine().close();
+            }
+        }
+
+        /** Opens the store again. */
+        TableStore after(TableStore store, EngineUnderTest kit) {
+            if (this == ENGINE_CLOSE) kit.restart();
+            return kit.engine().openStore(store.spec());
+        }
+    }
+
+    /** Parts that were read whole. */
+    record Sent(StreamManifest manifest, List<byte[]> parts) {
+        static Sent of(EngineUnderTest kit, TestTable table) throws IOException {
+            TableStore from = kit.open(table);
+            fill(from, table);
+            try (OutgoingParts out = from.streamOut(everything())) {
+                return new Sent(out.manifest(), bytesOf(out));
+            } finally {
+                from.close();
+            }
+        }
+
+        void receivedBy(IncomingParts in) throws IOException {
+            for (int i = 0; i < parts.size(); i++) in.receive(i, channel(parts.get(i)));
+        }
+    }
+
+    /** Issue 19, A1: parts that were verified after a drop ended the process. */
+    @Test
+    default void partsAreRefusedOnceTheirStoreHasEndedAtWhateverStage() throws IOException {
+        if (refusedByName()) return;
+        TestTable table = ScanTests.table();
+        Sent sent = Sent.of(kit(), table);
+        for (StoreEnd end : StoreEnd.values())
+            for (int stage = 0; stage < 4; stage++) {
+                TableStore to = kit().open(table);
+                IncomingParts in = to.streamIn(sent.manifest(), everything());
+                if (stage > 0) sent.receivedBy(in);
+                if (stage > 1) in.verify();
+                if (stage > 2) in.ingest();
+                end.of(to, kit());
+                String when = end + " at stage " + stage;
+                for (int time = 0; time < 2; time++) {
+                    assertThatThrownBy(() -> in.receive(0, channel(sent.parts().get(0))))
+                            .as(when)
+                            .isInstanceOf(IllegalStateException.class);
+                    assertThatThrownBy(in::verify)
+                            .as(when)
+                            .isInstanceOf(IllegalStateException.class);
+                    assertThatThrownBy(in::ingest)
+                            .as(when)
+                            .isInstanceOf(IllegalStateException.class);
+                    in.close();
+                }
+                if (end == StoreEnd.DROP) assertThat(to.spec().directory()).doesNotExist();
+                TableStore again = end.after(to, kit());
+                assertThat(scan(again, table))
+                        .as(when)
+                        .hasSize(stage > 2 && end != StoreEnd.DROP ? 12 : 0);
+                again.close();
+            }
+    }
+
+    @Test
+    default void aStoreEndsWhileAPartArrives() throws Exception {
+        if (refusedByName()) return;
+        TestTable table = ScanTests.table();
+        Sent sent = Sent.of(kit(), table);
+        for (StoreEnd end : StoreEnd.values()) {
+            TableStore to = kit().open(table);
+            IncomingParts in = to.streamIn(sent.manifest(), everything());
+            ReadableByteChannel whole = channel(sent.parts().get(0));
+            try (ReadableByteChannel interrupted =
+                    new ReadableByteChannel() {
+                        @Override
+                        public int read(ByteBuffer bytes) throws IOException {
+                            end.of(to, kit());
+                            return whole.read(bytes);
+                        }
+
+                        @Override
+                        public boolean isOpen() {
+                            return true;
+                        }
+
+                        @Override
+                        public void close() {}
+                    }) {
+                Throwable failure = catchThrowable(() -> in.receive(0, interrupted));
+                if (failure != null)
+                    assertThat(failure)
+                            .isInstanceOfAny(IOException.class, IllegalStateException.class);
+            }
+            assertThatThrownBy(in::ingest).isInstanceOf(IllegalStateException.class);
+            if (end == StoreEnd.DROP) assertThat(to.spec().directory()).doesNotExist();
+            in.close();
+            if (end == StoreEnd.DROP) assertThat(to.spec().directory()).doesNotExist();
+            TableStore again = end.after(to, kit());
+            assertThat(scan(again, table)).isEmpty();
+            again.close();
+        }
+    }
+
+    /** Issue 19, A1: the end at any moment of a stream, for which chance has to do. */
+    @Test
+    default void aStoreEndsAtAnyMomentOfAStream() throws Exception {
+        if (refusedByName()) return;
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        TestTable table = ScanTests.table();
+        Sent sent = Sent.of(kit(), table);
+        for (int round = 0; round < 30; round++) {
+            StoreEnd end = StoreEnd.values()[round % 3];
+            TableStore to = kit().open(table);
+            IncomingParts in = to.streamIn(sent.manifest(), everything());
+            CompletableFuture<Void> taken =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                try (in) {
+                                    sent.receivedBy(in);
+                                    in.verify();
+                                    in.ingest();
+                                } catch (IOException e) {
+                                    throw new UncheckedIOException(e);
+                                }
+                            });
+            LockSupport.parkNanos(random.nextInt(8_000_000));
+            end.of(to, kit());
+            Throwable failure = catchThrowable(() -> taken.get(30, TimeUnit.SECONDS));
+            if (failure != null)
+                assertThat(failure.getCause())
+                        .as("round %d, seed %d", round, seed)
+                        .isInstanceOfAny(UncheckedIOException.class, IllegalStateException.class);
+            if (end == StoreEnd.DROP) assertThat(to.spec().directory()).doesNotExist();
+            TableStore again = end.after(to, kit());
+            assertThat(scan(again, table).size())
+                    .as("round %d, seed %d", round, seed)
+                    .isIn(failure == null && end != StoreEnd.DROP ? List.of(12) : List.of(0, 12));
+            again.close();
+        }
+    }
+
+    /** Names of directories began anew with each opening, and those of before deleted them. */
+    @Test
+    default void partsOfAStoreThatWasClosedDoNotTouchThoseOfTheNext() throws IOException {
+        if (refusedByName()) return;
+        TestTable table = ScanTests.table();
+        Sent sent = Sent.of(kit(), table);
+        TableStore to = kit().open(table);
+        IncomingParts before = to.streamIn(sent.manifest(), everything());
+        to = kit().reopen(to);
+        try (IncomingParts in = to.streamIn(sent.manifest(), everything())) {
+            sent.receivedBy(in);
+            before.close();
+            in.ingest();
+        }
+        assertThat(scan(to, table)).hasSize(12);
+    }
+
+    @Test
+    default void whatIsSentStaysWholeWhenItsStoreEnds() throws Exception {
+        if (refusedByName()) return;
+        TestTable table = ScanTests.table();
+        for (StoreEnd end : StoreEnd.values()) {
+            TableStore from = kit().open(table);
+            fill(from, table);
+            OutgoingParts out = from.streamOut(everything());
+            CompletableFuture<Void> ended;
+            try (out) {
+                List<byte[]> parts = bytesOf(out);
+                ended = CompletableFuture.runAsync(() -> end.of(from, kit()));
+                while (catchThrowable(from::isEmpty) == null) Thread.onSpinWait();
+                List<byte[]> again = bytesOf(out);
+                for (int i = 0; i < parts.size(); i++)
+                    assertThat(again.get(i)).isEqualTo(parts.get(i));
+            }
+            ended.get(30, TimeUnit.SECONDS);
+            out.close();
+            if (end == StoreEnd.ENGINE_CLOSE) kit().restart();
+        }
     }
 
     // Keeping ranges

@@ -67,6 +67,15 @@ final class MemoryIncomingParts implements IncomingParts {
     @Override
     public synchronized void verify() throws IOException {
         checkOpen();
+        store.acquire();
+        try {
+            verifyAll();
+        } finally {
+            store.release();
+        }
+    }
+
+    private void verifyAll() throws IOException {
         List<PartitionUpdate> updates = new ArrayList<>();
         for (int i = 0; i < received.length; i++) {
             if (received[i] == null) throw new IOException("Part " + i + " is missing.");
@@ -98,18 +107,23 @@ final class MemoryIncomingParts implements IncomingParts {
     @Override
     public synchronized void ingest() throws IOException {
         checkOpen();
-        if (verified == null) verify();
-        store.ingest(verified);
-        verified = List.of();
+        store.acquire();
+        try {
+            if (verified == null) verifyAll();
+            store.ingest(verified);
+            verified = List.of();
+        } finally {
+            store.release();
+        }
     }
 
     private void checkOpen() {
         if (closed) throw new IllegalStateException("These parts are closed.");
+        store.checkOpen();
     }
 
     @Override
     public synchronized void close() {
-        if (!closed) store.release();
         closed = true;
     }
 }

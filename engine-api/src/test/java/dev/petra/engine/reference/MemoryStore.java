@@ -67,7 +67,7 @@ final class MemoryStore implements TableStore {
         return data;
     }
 
-    private synchronized void checkOpen() {
+    synchronized void checkOpen() {
         if (closed)
             throw new IllegalStateException("The store of " + spec.displayName() + " is closed.");
     }
@@ -228,15 +228,8 @@ final class MemoryStore implements TableStore {
 
     @Override
     public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
-        acquire();
-        boolean begun = false;
-        try {
-            IncomingParts parts = new MemoryIncomingParts(this, manifest, owned);
-            begun = true;
-            return parts;
-        } finally {
-            if (!begun) release();
-        }
+        checkOpen();
+        return new MemoryIncomingParts(this, manifest, owned);
     }
 
     /** Makes received partitions live together: readers see the map before, or the map after. */

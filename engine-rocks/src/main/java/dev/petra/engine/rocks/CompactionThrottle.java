@@ -31,6 +31,7 @@ final class CompactionThrottle implements AutoCloseable {
     private final long[] written = new long[REMEMBERED_SECONDS];
     private int at;
     private long limit = UNLIMITED;
+    private boolean closed;
 
     /**
      * @param bytesPerSecond of compaction alone
@@ -49,6 +50,7 @@ final class CompactionThrottle implements AutoCloseable {
     }
 
     private void apply() {
+        if (closed) return;
         long most = 0;
         for (long second : written) most = Math.max(most, second);
         // Twice, or a store whose flushes fell behind would never catch up.
@@ -56,7 +58,8 @@ final class CompactionThrottle implements AutoCloseable {
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
+        closed = true;
         limiter.close();
     }
 }

@@ -49,10 +49,20 @@ final class ReadSamples {
             readsLeft = 1 + ThreadLocalRandom.current().nextInt(2 * ONE_IN - 1);
             PerfContext counted = now;
             // Of the thread: any database gives the same.
-            if (counted == null) now = counted = store.database().db.getPerfContext();
+            if (counted == null) now = counted = ofThread(store);
             for (int i = 0; i < atBegin.length; i++)
                 atBegin[i] = COUNTS.get(i).ofThread.applyAsLong(counted);
             return true;
+        }
+
+        private static PerfContext ofThread(RocksStore store) {
+            Database database = store.acquire();
+            int use = Database.stripe();
+            try {
+                return database.db.getPerfContext();
+            } finally {
+                database.release(use);
+            }
         }
     }
 

@@ -58,6 +58,10 @@ final class ReceivedParts implements IncomingParts {
     private final List<TokenRanges.KeyRange> notOwned;
     private final AtomicReferenceArray<Stage> stages;
     private boolean verified;
+
+    /** How many parts have the ids of this store by now, which must not be changed again. */
+    private int renumbered;
+
     private boolean ingested;
     private volatile boolean closed;
 
@@ -157,12 +161,7 @@ final class ReceivedParts implements IncomingParts {
         if (!stages.compareAndSet(index, Stage.AWAITED, Stage.ARRIVING))
             throw new IllegalStateException("Part " + index + " has already come.");
         boolean complete = false;
-        try (FileChannel file =
-                FileChannel.open(
-                        file(index),
-                        StandardOpenOption.CREATE,
-                        StandardOpenOption.TRUNCATE_EXISTING,
-                        StandardOpenOption.WRITE)) {
+        try (FileChannel file = create(index)) {
             if (PartFile.transfer(channel, file, part.bytes()) != part.checksum())
                 throw wrong(index, "its checksum is not that of the manifest");
             complete = true;
@@ -175,6 +174,21 @@ final class ReceivedParts implements IncomingParts {
         }
     }
 
+    /** Not while the store deletes its directory. */
+    private FileChannel create(int index) throws IOException {
+        Database database = store.acquire();
+        int use = Database.stripe();
+        try {
+            return FileChannel.open(
+                    file(index),
+                    StandardOpenOption.CREATE,
+                    StandardOpenOption.TRUNCATE_EXISTING,
+                    StandardOpenOption.WRITE);
+        } finally {
+            database.release(use);
+        }
+    }
+
     private IOException wrong(int index, String what) {
         return new IOException("Part %d for %s: %s".formatted(index, store.name(), what));
     }
@@ -184,9 +198,7 @@ final class ReceivedParts implements IncomingParts {
         checkOpen();
         for (int i = 0; i < stages.length(); i++)
             if (stages.get(i) != Stage.THERE) throw wrong(i, "it has not come");
-        try (TableOptions.ForParts options = store.partOptions()) {
-            for (int i = 0; i < stages.length(); i++) read(i, options, this::check);
-        }
+        for (int i = 0; i < stages.length(); i++) read(i, this::check);
         verified = true;
     }
 
@@ -199,15 +211,21 @@ final class ReceivedParts implements IncomingParts {
         return index < dictionary.dataParts();
     }
 
-    private void read(int index, TableOptions.ForParts of, Reading reading) throws IOException {
-        Options options = isData(index) ? of.data() : of.large();
-        try (SstFileReader reader = new SstFileReader(options);
-                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
-            reader.open(file(index).toString());
-            checkProperties(index, reader.getTableProperties());
-            try (SstFileReaderIterator it = reader.newIterator(how)) {
-                reading.read(index, options, it);
-                it.status();
+    /**
+     * Reads one part. Each is a use of the store by itself, so that whoever ends the store waits
+     * for one part and not for all.
+     */
+    private void read(int index, Reading reading) throws IOException {
+        try (TableOptions.ForParts of = store.partOptions()) {
+            Options options = isData(index) ? of.data() : of.large();
+            try (SstFileReader reader = new SstFileReader(options);
+                    ReadOptions how = Database.newReadOptions().setFillCache(false)) {
+                reader.open(file(index).toString());
+                checkProperties(index, reader.getTableProperties());
+                try (SstFileReaderIterator it = reader.newIterator(how)) {
+                    reading.read(index, options, it);
+                    it.status();
+                }
             }
         } catch (RocksDBException | MalformedFragment e) {
             throw new IOException(
@@ -231,17 +249,14 @@ final class ReceivedParts implements IncomingParts {
         boolean same = true;
         for (int id = 0; id < ids.length; id++) same &= ids[id] == id;
         if (same) return;
-        try (TableOptions.ForParts options = store.partOptions()) {
-            for (int i = 0; i < stages.length(); i++)
-                read(
-                        i,
-                        options,
-                        (index, of, it) -> {
-                            it.seekToFirst();
-                            if (isData(index)) renumberRows(index, of, it, ids);
-                            else renumberLargeCells(index, of, it, ids);
-                        });
-        }
+        for (; renumbered < stages.length(); renumbered++)
+            read(
+                    renumbered,
+                    (index, of, it) -> {
+                        it.seekToFirst();
+                        if (isData(index)) renumberRows(index, of, it, ids);
+                        else renumberLargeCells(index, of, it, ids);
+                    });
     }
 
     private void checkProperties(int index, TableProperties properties) throws IOException {
@@ -359,6 +374,7 @@ final class ReceivedParts implements IncomingParts {
 
     private void checkOpen() {
         if (closed) throw new IllegalStateException("These parts are closed.");
+        store.checkOpen();
     }
 
     @Override

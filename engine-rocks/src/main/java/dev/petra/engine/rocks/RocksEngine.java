@@ -8,6 +8,7 @@ import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -141,8 +142,8 @@ final class RocksEngine implements StorageEngine {
     /** Deletes a directory; the file that says what it is goes last. */
     static void deleteTree(Path directory) {
         List<Path> files;
-        try (var walk = Files.walk(directory)) {
-            files = walk.sorted(Comparator.reverseOrder()).toList();
+        try {
+            files = filesIn(directory);
         } catch (NoSuchFileException e) {
             return;
         } catch (IOException e) {
@@ -152,6 +153,17 @@ final class RocksEngine implements StorageEngine {
         for (Path file : files) if (!file.equals(last) && !file.equals(directory)) delete(file);
         delete(last);
         delete(directory);
+    }
+
+    /** Deepest first; parts of streams may be deleted meanwhile by whoever received them. */
+    private static List<Path> filesIn(Path directory) throws IOException {
+        while (true) {
+            try (var walk = Files.walk(directory)) {
+                return walk.sorted(Comparator.reverseOrder()).toList();
+            } catch (UncheckedIOException e) {
+                if (!(e.getCause() instanceof NoSuchFileException)) throw e.getCause();
+            }
+        }
     }
 
     private static void delete(Path file) {

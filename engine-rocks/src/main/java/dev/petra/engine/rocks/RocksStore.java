@@ -102,7 +102,10 @@ final class RocksStore implements TableStore {
 
     private final AtomicLong recordWritesBegun = new AtomicLong();
     private final AtomicLong recordWritesEnded = new AtomicLong();
-    private final AtomicLong streams = new AtomicLong();
+
+    /** Of the process: parts of a store that was closed must not share a name with later ones. */
+    private static final AtomicLong STREAMS = new AtomicLong();
+
     private final LongAdder writes = new LongAdder();
     private final LongAdder bytesWritten = new LongAdder();
     private final LongAdder reads = new LongAdder();
@@ -220,7 +223,8 @@ final class RocksStore implements TableStore {
     // For the readers and writers of this package
 
     /**
-     * The database to use now. Blocks only while it is opened anew, after a full disk.
+     * The database to use now, of which no use is counted: for whoever has counted one, and for
+     * tests. Blocks only while it is opened anew, after a full disk.
      *
      * @throws IllegalStateException if the store is closed
      */
@@ -288,6 +292,10 @@ final class RocksStore implements TableStore {
 
     boolean isClosed() {
         return closed;
+    }
+
+    void checkOpen() {
+        if (closed) throw closed();
     }
 
     PartitionKeys partitionKeys() {
@@ -500,7 +508,7 @@ final class RocksStore implements TableStore {
 
     @Override
     public boolean isEmpty() {
-        if (closed) throw closed();
+        checkOpen();
         return !hasData;
     }
 
@@ -524,7 +532,7 @@ final class RocksStore implements TableStore {
     private Path newStreamDirectory() {
         return directory()
                 .resolve(StoreFile.STREAMS)
-                .resolve(Long.toString(streams.incrementAndGet()));
+                .resolve(Long.toString(STREAMS.incrementAndGet()));
     }
 
     /** What the ids of another store's columns are here; those that have none are given one. */
@@ -534,10 +542,24 @@ final class RocksStore implements TableStore {
                 this::failed);
     }
 
-    /** How the files of streams are written and read; the caller closes it. */
+    /**
+     * How files outside of the database are written and read. The store does not end before the
+     * caller has closed it.
+     *
+     * @throws IllegalStateException if the store is closed
+     */
     TableOptions.ForParts partOptions() {
-        return TableOptions.ForParts.of(
-                new TableOptions(name(), engine, reconciler, opened.files, false));
+        Database database = acquire();
+        int use = Database.stripe();
+        try {
+            return TableOptions.ForParts.of(
+                    new TableOptions(name(), engine, reconciler, opened.files, false),
+                    database,
+                    use);
+        } catch (Throwable t) {
+            database.release(use);
+            throw t;
+        }
     }
 
     /** Of how many bytes about the files of a stream are. */

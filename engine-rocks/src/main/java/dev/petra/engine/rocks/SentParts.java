@@ -93,7 +93,7 @@ final class SentParts implements OutgoingParts {
             for (TokenRanges.KeyRange range : ranges) {
                 it.seek(range.from());
                 while (it.isValid() && Arrays.compareUnsigned(it.key(), range.to()) < 0) {
-                    if (store.isClosed()) throw store.closed();
+                    store.checkOpen();
                     if (part == null) {
                         part = new PartFile(options, file(parts.size()).toString(), merges);
                         first = it.key();

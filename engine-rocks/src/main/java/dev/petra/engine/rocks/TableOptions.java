@@ -178,13 +178,23 @@ final class TableOptions {
                 .setMemtablePrefixBloomSizeRatio(0);
     }
 
-    /** The options of sst files outside of a database, of rows and of large cells. */
-    record ForParts(Options data, Options large, TableOptions all) implements AutoCloseable {
-        static ForParts of(TableOptions all) {
+    /**
+     * The options of sst files outside of a database, of rows and of large cells. They refer to
+     * what the store and its engine own, so they count as a use of the database until they are
+     * closed, which must be after whatever reads or writes by them.
+     */
+    record ForParts(Options data, Options large, TableOptions all, Database database, int use)
+            implements AutoCloseable {
+        /**
+         * @param database of which a use was counted, which {@link #close} ends
+         */
+        static ForParts of(TableOptions all, Database database, int use) {
             return new ForParts(
                     new Options(all.database, all.columnFamilies.get(0).getOptions()),
                     new Options(all.database, all.columnFamilies.get(2).getOptions()),
-                    all);
+                    all,
+                    database,
+                    use);
         }
 
         @Override
@@ -192,6 +202,7 @@ final class TableOptions {
             data.close();
             large.close();
             all.close();
+            database.release(use);
         }
     }
 

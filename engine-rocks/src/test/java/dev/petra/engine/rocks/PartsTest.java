@@ -114,6 +114,33 @@ class PartsTest {
         }
     }
 
+    /** The second time would have given other columns' ids to what the first had written anew. */
+    @Test
+    void anIngestThatIsTriedAgainWritesNoPartAnewTwice() throws IOException {
+        RocksStore other = (RocksStore) engine.openStore(table.spec(directory.resolve("other")));
+        // Its columns have the ids of one another.
+        other.write(table.update(0).at(1).row(0).set("w", "before").build());
+        other.write(table.update(0).at(1).row(0).set("v", "before").build());
+        try (OutgoingParts out = from.streamOut(ALL);
+                IncomingParts in = other.streamIn(out.manifest(), ALL)) {
+            List<byte[]> parts = bytes(out);
+            for (int i = 0; i < parts.size(); i++)
+                in.receive(i, Channels.newChannel(new ByteArrayInputStream(parts.get(i))));
+            in.verify();
+            Path staged;
+            try (var found = Files.list(other.directory().resolve(StoreFile.STREAMS))) {
+                staged = found.findFirst().orElseThrow();
+            }
+            Path last = staged.resolve((parts.size() - 1) + ".sst");
+            Path aside = directory.resolve("aside");
+            Files.move(last, aside);
+            assertThatThrownBy(in::ingest).isInstanceOf(IOException.class);
+            Files.move(aside, last);
+            in.ingest();
+        }
+        assertThat(content(other)).isEqualTo(content(from));
+    }
+
     /**
      * RocksDB gives an ingest a number that is in no log, and takes logs with a gap between them
      * for damaged.
