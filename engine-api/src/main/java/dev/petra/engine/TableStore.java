@@ -24,7 +24,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Every method is thread-safe. After {@link #close()} or {@link #drop()} each throws {@link
  * IllegalStateException}; iterators already handed out stay valid until they are closed, and the
- * store waits for them. Token ranges are (left, right], as everywhere in Cassandra.
+ * store waits for them. An iterator that was closed before its end throws {@link
+ * IllegalStateException} when it is asked for more; to close it again is harmless. Token ranges are
+ * (left, right], as everywhere in Cassandra.
  *
  * <p>There is no truncate: a truncated table is a new generation, with a store of its own, and the
  * old one is dropped. Ranges and bounds given to a scan do not wrap around the ring. An update may

@@ -17,6 +17,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.NoSuchElementException;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -325,6 +326,136 @@ public interface LifecycleTests {
                 .isInstanceOf(IllegalStateException.class);
         kit().restart();
         assertThat(found(kit().engine().openStore(store.spec()), table, "a").rows()).hasSize(1);
+    }
+
+    /** Metrics and settings are asked of an engine to the very end of a node. */
+    @Test
+    default void aClosedEngineStillAnswers() {
+        TestTable table = WriteTests.rows();
+        TableStore store = kit().open(table);
+        write(store, table, "a", 1);
+        var engine = kit().engine();
+        engine.close();
+        for (int time = 0; time < 2; time++) {
+            engine.compactionThroughput(1 << 20);
+            engine.compactionThroughput(Long.MAX_VALUE);
+            engine.walSync(WalSync.PERIODIC, Duration.ofSeconds(1));
+            assertThat(engine.statistics()).isNotNull();
+            assertThat(engine.figures()).isNotNull();
+            assertThat(engine.backgroundTasks()).isEmpty();
+            assertThat(engine.settingsInForce()).isNotNull();
+            engine.close();
+        }
+        kit().restart();
+    }
+
+    // Iterators
+
+    /** Issue 19, A8: one that went on after it was closed read memory that was another's. */
+    @Test
+    default void aClosedPartitionIteratorRefusesToGoOnAndHarmsNoOther() {
+        TestTable table = WriteTests.rows();
+        TableStore store = kit().open(table);
+        fillForIterators(store, table);
+        List<Slices> slices =
+                List.of(
+                        Slices.ALL,
+                        table.slices(table.from(5), table.to(5)),
+                        table.slices(table.prefix(1), table.prefix(5), table.prefix(300)));
+        for (String key : List.of("a", "ranges"))
+            for (Slices each : slices)
+                for (boolean reversed : new boolean[] {false, true})
+                    for (int steps : new int[] {0, 1, 2, 40, 10_000}) {
+                        UnfilteredRowIterator closed =
+                                store.read(table.key(key), each, table.all(), reversed);
+                        for (int i = 0; i < steps && closed.hasNext(); i++) closed.next();
+                        // One that knows its next row already.
+                        if (steps == 40) assertThat(closed.hasNext()).isIn(true, false);
+                        closed.close();
+                        closed.close();
+                        checkOthersBeside(closed, store, table);
+                        closed.close();
+                        checkOthersBeside(closed, store, table);
+                    }
+    }
+
+    private static void fillForIterators(TableStore store, TestTable table) {
+        for (String key : List.of("a", "b", "ranges")) {
+            UpdateBuilder update = table.update(key).staticRow().set("s", key).end();
+            for (int i = 0; i < 400; i++)
+                update.row(i).liveness().set("v", key + " value " + i).end();
+            if (key.equals("ranges"))
+                for (int i = 0; i < 400; i += 10)
+                    update.at(9).deleteRange(table.from(i), table.to(i + 3));
+            store.write(update.build());
+        }
+    }
+
+    /** One that was at its end may say so; none gives anything more. */
+    private static void checkClosed(UnfilteredRowIterator rows) {
+        try {
+            assertThat(rows.hasNext()).isFalse();
+            assertThatThrownBy(rows::next).isInstanceOf(NoSuchElementException.class);
+        } catch (IllegalStateException e) {
+            assertThatThrownBy(rows::next).isInstanceOf(IllegalStateException.class);
+        }
+    }
+
+    private static void checkOthersBeside(
+            UnfilteredRowIterator closed, TableStore store, TestTable table) {
+        int rows = 0;
+        try (UnfilteredRowIterator other =
+                store.read(table.key("b"), Slices.ALL, table.all(), false)) {
+            while (other.hasNext()) {
+                if (rows < 3 || rows == 200) {
+                    checkClosed(closed);
+                }
+                String row = other.next().toString(table.metadata(), true);
+                assertThat(row).contains("b value " + rows);
+                rows++;
+            }
+        }
+        assertThat(rows).isEqualTo(400);
+    }
+
+    @Test
+    default void aClosedScanRefusesToGoOnAndSoDoItsPartitions() {
+        TestTable table = WriteTests.rows();
+        TableStore store = kit().open(table);
+        fillForIterators(store, table);
+        DataRange everything = DataRange.allData(table.metadata().partitioner);
+        for (int partitions = 0; partitions <= 3; partitions++)
+            for (int steps : new int[] {0, 1, 40, 10_000}) {
+                UnfilteredPartitionIterator scan = store.scan(everything, table.all());
+                UnfilteredRowIterator last = null;
+                for (int i = 0; i < partitions; i++) {
+                    assertThat(scan.hasNext()).isTrue();
+                    last = scan.next();
+                    for (int j = 0; j < steps && last.hasNext(); j++) last.next();
+                    last.close();
+                    // Over the same cursor, perhaps, as the partitions that are to come.
+                    checkClosed(last);
+                    last.close();
+                }
+                scan.close();
+                scan.close();
+                if (last != null) {
+                    checkOthersBeside(last, store, table);
+                }
+                assertThatThrownBy(scan::hasNext).isInstanceOf(IllegalStateException.class);
+                assertThatThrownBy(scan::next).isInstanceOf(IllegalStateException.class);
+            }
+        // One of a scan that was closed before it.
+        UnfilteredPartitionIterator scan = store.scan(everything, table.all());
+        UnfilteredRowIterator partition = scan.next();
+        partition.next();
+        scan.close();
+        assertThatThrownBy(
+                        () -> {
+                            while (partition.hasNext()) partition.next();
+                        })
+                .isInstanceOf(IllegalStateException.class);
+        partition.close();
     }
 
     // Dropping

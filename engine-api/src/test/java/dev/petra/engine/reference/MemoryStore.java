@@ -16,6 +16,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
@@ -25,6 +26,7 @@ import org.apache.cassandra.db.partitions.AbstractUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.BTreePartitionData;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
 import org.apache.cassandra.dht.AbstractBounds;
@@ -134,21 +136,54 @@ final class MemoryStore implements TableStore {
 
     /** Releases the store once, when the iterator is closed. */
     private UnfilteredRowIterator pinned(UnfilteredRowIterator rows) {
-        return new WrappingUnfilteredRowIterator() {
-            private boolean released;
+        return new OpenRows(rows, () -> true, this::release);
+    }
 
-            @Override
-            public UnfilteredRowIterator wrapped() {
-                return rows;
-            }
+    /** Rows until they are closed, or what they are part of is. */
+    private static final class OpenRows implements WrappingUnfilteredRowIterator {
+        private final UnfilteredRowIterator rows;
+        private final BooleanSupplier open;
+        private final Runnable onClose;
+        private boolean over;
+        private boolean closed;
 
-            @Override
-            public void close() {
-                rows.close();
-                if (!released) release();
-                released = true;
-            }
-        };
+        OpenRows(UnfilteredRowIterator rows, BooleanSupplier open, Runnable onClose) {
+            this.rows = rows;
+            this.open = open;
+            this.onClose = onClose;
+        }
+
+        @Override
+        public UnfilteredRowIterator wrapped() {
+            return rows;
+        }
+
+        private UnfilteredRowIterator open() {
+            if (closed || !open.getAsBoolean())
+                throw new IllegalStateException("The iterator is closed.");
+            return rows;
+        }
+
+        @Override
+        public boolean hasNext() {
+            if (over) return false;
+            boolean more = open().hasNext();
+            over = !more;
+            return more;
+        }
+
+        @Override
+        public Unfiltered next() {
+            return open().next();
+        }
+
+        @Override
+        public void close() {
+            if (closed) return;
+            closed = true;
+            rows.close();
+            onClose.run();
+        }
     }
 
     @Override
@@ -164,17 +199,25 @@ final class MemoryStore implements TableStore {
                 return table;
             }
 
+            private Iterator<MemoryPartition> open() {
+                if (released) throw new IllegalStateException("The scan is closed.");
+                return partitions;
+            }
+
             @Override
             public boolean hasNext() {
-                return partitions.hasNext();
+                return open().hasNext();
             }
 
             @Override
             public UnfilteredRowIterator next() {
+                MemoryPartition partition = open().next();
                 reads.increment();
-                MemoryPartition partition = partitions.next();
-                return range.clusteringIndexFilter(partition.partitionKey())
-                        .getUnfilteredRowIterator(columns, partition);
+                return new OpenRows(
+                        range.clusteringIndexFilter(partition.partitionKey())
+                                .getUnfilteredRowIterator(columns, partition),
+                        () -> !released,
+                        () -> {});
             }
 
             @Override

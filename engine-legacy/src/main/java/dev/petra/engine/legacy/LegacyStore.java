@@ -22,6 +22,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.CassandraWriteContext;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -51,6 +52,7 @@ import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
@@ -241,19 +243,60 @@ public final class LegacyStore implements TableStore {
         ReadExecutionController controller = controller(command);
         try {
             reads.increment();
-            return new Partition(command.queryMemtableAndDisk(cfs, controller), controller);
+            return new Partition(
+                    command.queryMemtableAndDisk(cfs, controller), () -> true, controller::close);
         } catch (Throwable t) {
             controller.close();
             throw t;
         }
     }
 
-    private record Partition(UnfilteredRowIterator wrapped, ReadExecutionController controller)
-            implements WrappingUnfilteredRowIterator {
+    /** Rows until they are closed, or what they are part of is. */
+    private static final class Partition implements WrappingUnfilteredRowIterator {
+        private final UnfilteredRowIterator rows;
+        private final BooleanSupplier open;
+        private final Runnable onClose;
+        private boolean over;
+        private boolean closed;
+
+        Partition(UnfilteredRowIterator rows, BooleanSupplier open, Runnable onClose) {
+            this.rows = rows;
+            this.open = open;
+            this.onClose = onClose;
+        }
+
+        @Override
+        public UnfilteredRowIterator wrapped() {
+            return rows;
+        }
+
+        private UnfilteredRowIterator open() {
+            if (closed || !open.getAsBoolean())
+                throw new IllegalStateException("The iterator is closed.");
+            return rows;
+        }
+
+        @Override
+        public boolean hasNext() {
+            if (over) return false;
+            boolean more = open().hasNext();
+            over = !more;
+            return more;
+        }
+
+        @Override
+        public Unfiltered next() {
+            return open().next();
+        }
+
         @Override
         public void close() {
-            try (controller) {
-                wrapped.close();
+            if (closed) return;
+            closed = true;
+            try {
+                rows.close();
+            } finally {
+                onClose.run();
             }
         }
     }
@@ -281,6 +324,7 @@ public final class LegacyStore implements TableStore {
     private static final class Scan implements UnfilteredPartitionIterator {
         private final UnfilteredPartitionIterator all;
         private final ReadExecutionController controller;
+        private boolean closed;
 
         Scan(UnfilteredPartitionIterator all, ReadExecutionController controller) {
             this.all = all;
@@ -292,18 +336,25 @@ public final class LegacyStore implements TableStore {
             return all.metadata();
         }
 
+        private UnfilteredPartitionIterator open() {
+            if (closed) throw new IllegalStateException("The scan is closed.");
+            return all;
+        }
+
         @Override
         public boolean hasNext() {
-            return all.hasNext();
+            return open().hasNext();
         }
 
         @Override
         public UnfilteredRowIterator next() {
-            return all.next();
+            return new Partition(open().next(), () -> !closed, () -> {});
         }
 
         @Override
         public void close() {
+            if (closed) return;
+            closed = true;
             try (controller) {
                 all.close();
             }

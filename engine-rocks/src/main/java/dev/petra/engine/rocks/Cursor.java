@@ -10,7 +10,10 @@ import org.rocksdb.RocksIterator;
 
 /**
  * A position among the keys of one database, as it was when the cursor was opened. Keys and values
- * come in buffers that the next move overwrites. One thread at a time; closed once.
+ * come in buffers that the next move overwrites. One thread at a time.
+ *
+ * <p>Once it is closed, its buffers belong to the next cursor and its native iterator is gone:
+ * whoever goes on using it gets an {@link IllegalStateException}.
  *
  * <p>After the first moves in a row, entries are fetched many at once, in one native call: at first
  * few, then more, so that what is fetched and not wanted stays within what was wanted.
@@ -80,12 +83,19 @@ final class Cursor implements AutoCloseable {
         }
     }
 
+    private void checkOpen() {
+        if (closed) throw new IllegalStateException("The iterator is closed.");
+    }
+
+    /** Not to be used after this is closed. */
     Database database() {
+        checkOpen();
         return database;
     }
 
     /** Values that lie apart, of the same moment as the rows; null where there are none. */
     @Nullable RocksIterator large() {
+        checkOpen();
         return large;
     }
 
@@ -108,11 +118,13 @@ final class Cursor implements AutoCloseable {
 
     /** For the position of the partition being read. */
     ByteSink partitionSink() {
+        checkOpen();
         return buffers.partition;
     }
 
     /** For the bounds of the slice being read. */
     ByteSink boundsSink() {
+        checkOpen();
         return buffers.bounds;
     }
 
@@ -129,6 +141,7 @@ final class Cursor implements AutoCloseable {
     }
 
     private void forgetBatch() {
+        checkOpen();
         keyLoaded = false;
         left = 0;
         nextBatch = 0;
@@ -143,6 +156,7 @@ final class Cursor implements AutoCloseable {
     }
 
     private void move(boolean forward) {
+        checkOpen();
         keyLoaded = false;
         if (left > 1) {
             at += ENTRY_HEAD + keySize() + valueSize();
@@ -193,7 +207,7 @@ final class Cursor implements AutoCloseable {
 
     /** Whether it is on a key; a failed read throws here instead of looking like the end. */
     boolean isValid() {
-        if (closed) throw new IllegalStateException("The iterator is closed.");
+        checkOpen();
         if (left > 0 || iterator.isValid()) return true;
         try {
             iterator.status();
@@ -205,6 +219,7 @@ final class Cursor implements AutoCloseable {
 
     /** The key, from position 0 to the limit; the caller may move the position. */
     ByteBuffer key() {
+        checkOpen();
         if (!keyLoaded) {
             if (left > 0) {
                 int size = keySize();
@@ -225,6 +240,7 @@ final class Cursor implements AutoCloseable {
 
     /** The value, from the position to the limit. */
     ByteBuffer value() {
+        checkOpen();
         if (left > 0) {
             int from = at + ENTRY_HEAD + keySize();
             return buffers.batchValue.limit(from + valueSize()).position(from);

@@ -12,8 +12,6 @@ import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.ValueAccessor;
-import org.apache.cassandra.db.rows.AbstractUnfilteredRowIterator;
-import org.apache.cassandra.db.rows.EncodingStats;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.db.rows.Unfiltered;
@@ -235,7 +233,7 @@ final class PartitionReader {
     }
 
     /** At most one row. */
-    private static final class OneRowIterator extends AbstractUnfilteredRowIterator {
+    private static final class OneRowIterator extends StoredRows {
         private @Nullable Row row;
 
         OneRowIterator(
@@ -250,8 +248,7 @@ final class PartitionReader {
                     deletion,
                     context.filter.fetchedColumns(),
                     Rows.EMPTY_STATIC_ROW,
-                    reversed,
-                    EncodingStats.NO_STATS);
+                    reversed);
             this.row = row;
         }
 

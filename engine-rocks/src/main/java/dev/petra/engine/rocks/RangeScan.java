@@ -33,6 +33,11 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private boolean wasReversed;
     private boolean ready;
 
+    /**
+     * The one that was handed out last, which must not move the cursor any more once it is over.
+     */
+    private @Nullable SlicesIterator partition;
+
     RangeScan(RocksStore store, DataRange range, ColumnFilter filter) {
         this.store = store;
         this.context = new ReadContext(store, filter);
@@ -76,6 +81,7 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private void leavePartition() {
         if (!inPartition) return;
         inPartition = false;
+        if (partition != null) partition.close();
         int length = current.position();
         current.put(KeyKind.END);
         ByteBuffer behind = current.flipped();
@@ -111,12 +117,16 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
         wasReversed = filter.isReversed();
         PartitionHeader header =
                 PartitionHeader.read(cursor, prefix, context, slices, context.wantsStatics());
-        return new SlicesIterator(
-                key, prefix, cursor, false, true, context, header, slices, wasReversed);
+        SlicesIterator rows =
+                new SlicesIterator(
+                        key, prefix, cursor, false, true, context, header, slices, wasReversed);
+        partition = rows;
+        return rows;
     }
 
     @Override
     public void close() {
+        if (partition != null) partition.close();
         cursor.close();
     }
 }

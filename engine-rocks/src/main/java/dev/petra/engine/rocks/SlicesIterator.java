@@ -7,7 +7,6 @@ import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
-import org.apache.cassandra.db.rows.AbstractUnfilteredRowIterator;
 import org.apache.cassandra.db.rows.EncodingStats;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.RowAndDeletionMergeIterator;
@@ -20,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * range tombstones, Cassandra's own {@link RowAndDeletionMergeIterator} puts them between the rows,
  * exactly as for a memtable.
  */
-final class SlicesIterator extends AbstractUnfilteredRowIterator {
+final class SlicesIterator extends StoredRows {
     private final Cursor cursor;
     private final boolean ownsCursor;
     private final ReadContext context;
@@ -53,8 +52,7 @@ final class SlicesIterator extends AbstractUnfilteredRowIterator {
                 header.deletion(),
                 context.filter.fetchedColumns(),
                 context.filteredStatic(header),
-                reversed,
-                EncodingStats.NO_STATS);
+                reversed);
         this.cursor = cursor;
         this.ownsCursor = ownsCursor;
         this.atFirstRow = atFirstRow;
@@ -149,6 +147,7 @@ final class SlicesIterator extends AbstractUnfilteredRowIterator {
 
     @Override
     public void close() {
+        super.close();
         if (ownsCursor) cursor.close();
     }
 }

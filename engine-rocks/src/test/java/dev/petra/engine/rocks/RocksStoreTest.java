@@ -259,13 +259,14 @@ class RocksStoreTest {
         RocksStore store = open(engine, store(), TABLE);
         fill(store, 1);
         Cursor leaked = new Cursor(store);
+        Database database = leaked.database();
         assertThatThrownBy(() -> store.close(1))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining("1 reads or writes have not ended");
         assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
         // Only a test can: the next process could open it.
         leaked.close();
-        leaked.database().close();
+        database.close();
         assertThat(read(open(engine, store(), TABLE), "k0")).contains("value 0");
     }
 
