@@ -2,24 +2,22 @@
 package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 
 /**
  * A growing buffer that encoders write to, big-endian; reused from one call to the next. Off heap,
  * so that RocksDB reads it without a copy. One thread at a time.
  */
-final class ByteSink {
+final class ByteSink extends GrowingBuffer {
     private static final int INITIAL = 4 << 10;
 
-    /** A buffer that one large value made bigger than this is given back after use. */
-    private static final int KEEP = 1 << 20;
-
-    private ByteBuffer buffer = ByteBuffer.allocateDirect(INITIAL);
+    ByteSink() {
+        super(INITIAL);
+    }
 
     /** Starts over. */
     ByteSink clear() {
-        if (buffer.capacity() > KEEP) buffer = ByteBuffer.allocateDirect(INITIAL);
+        release();
         buffer.clear();
         return this;
     }
@@ -119,16 +117,7 @@ final class ByteSink {
     }
 
     private ByteBuffer room(int bytes) {
-        if (buffer.remaining() < bytes) grow(bytes);
+        if (buffer.remaining() < bytes) grow(Math.addExact(buffer.position(), bytes));
         return buffer;
-    }
-
-    private void grow(int bytes) {
-        int needed = Math.addExact(buffer.position(), bytes);
-        int capacity = (int) Math.min(Integer.MAX_VALUE - 8L, Math.max(needed, 2L * needed));
-        ByteBuffer larger = ByteBuffer.allocateDirect(capacity).order(ByteOrder.BIG_ENDIAN);
-        buffer.flip();
-        larger.put(buffer);
-        buffer = larger;
     }
 }

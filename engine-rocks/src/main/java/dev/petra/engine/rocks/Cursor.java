@@ -102,10 +102,9 @@ final class Cursor implements AutoCloseable {
     /** Buffers between two uses: most threads have one cursor at a time. */
     private static final class Buffers {
         static final ThreadLocal<@Nullable Buffers> SPARE = new ThreadLocal<>();
-        static final int KEEP = 256 << 10;
 
-        ByteBuffer key = ByteBuffer.allocateDirect(INITIAL_KEY);
-        ByteBuffer value = ByteBuffer.allocateDirect(INITIAL_VALUE);
+        final GrowingBuffer key = new GrowingBuffer(INITIAL_KEY);
+        final GrowingBuffer value = new GrowingBuffer(INITIAL_VALUE);
         final ByteBuffer batch =
                 ByteBuffer.allocateDirect(BATCH_BYTES).order(ByteOrder.nativeOrder());
 
@@ -114,6 +113,13 @@ final class Cursor implements AutoCloseable {
 
         final ByteSink partition = new ByteSink();
         final ByteSink bounds = new ByteSink();
+
+        void release() {
+            key.release();
+            value.release();
+            partition.release();
+            bounds.release();
+        }
     }
 
     /** For the position of the partition being read. */
@@ -223,19 +229,14 @@ final class Cursor implements AutoCloseable {
         if (!keyLoaded) {
             if (left > 0) {
                 int size = keySize();
-                if (size > buffers.key.capacity())
-                    buffers.key = ByteBuffer.allocateDirect(roomFor(size));
-                buffers.key.clear().put(0, buffers.batch, at + ENTRY_HEAD, size).limit(size);
+                roomFor(buffers.key, size).put(0, buffers.batch, at + ENTRY_HEAD, size).limit(size);
             } else {
-                int size = iterator.key(buffers.key.clear());
-                if (size > buffers.key.capacity()) {
-                    buffers.key = ByteBuffer.allocateDirect(roomFor(size));
-                    iterator.key(buffers.key);
-                }
+                int size = iterator.key(buffers.key.get().clear());
+                if (size > buffers.key.get().capacity()) iterator.key(roomFor(buffers.key, size));
             }
             keyLoaded = true;
         }
-        return buffers.key.position(0);
+        return buffers.key.get().position(0);
     }
 
     /** The value, from the position to the limit. */
@@ -245,16 +246,16 @@ final class Cursor implements AutoCloseable {
             int from = at + ENTRY_HEAD + keySize();
             return buffers.batchValue.limit(from + valueSize()).position(from);
         }
-        int size = iterator.value(buffers.value.clear());
-        if (size > buffers.value.capacity()) {
-            buffers.value = ByteBuffer.allocateDirect(roomFor(size));
-            iterator.value(buffers.value);
-        }
-        return buffers.value.position(0);
+        int size = iterator.value(buffers.value.get().clear());
+        if (size > buffers.value.get().capacity()) iterator.value(roomFor(buffers.value, size));
+        return buffers.value.get().position(0);
     }
 
-    static int roomFor(int size) {
-        return Math.max(size, (int) Math.min(Integer.MAX_VALUE - 8L, size + (long) size / 4));
+    /** Empty. */
+    static ByteBuffer roomFor(GrowingBuffer in, int size) {
+        in.get().clear();
+        if (size > in.get().capacity()) in.grow(size);
+        return in.get();
     }
 
     @Override
@@ -264,7 +265,7 @@ final class Cursor implements AutoCloseable {
         iterator.close();
         if (large != null) large.close();
         database.release(use);
-        if (buffers.value.capacity() <= Buffers.KEEP && buffers.key.capacity() <= Buffers.KEEP)
-            Buffers.SPARE.set(buffers);
+        buffers.release();
+        Buffers.SPARE.set(buffers);
     }
 }

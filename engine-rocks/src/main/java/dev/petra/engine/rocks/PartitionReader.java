@@ -45,14 +45,14 @@ final class PartitionReader {
     /** Buffers of one thread, between reads. */
     private static final class Scratch {
         private static final int INITIAL = 16 << 10;
-        private static final int KEEP = 1 << 20;
 
         final ByteSink key = new ByteSink();
         final ReadSamples.Counters counters = new ReadSamples.Counters();
-        ByteBuffer value = ByteBuffer.allocateDirect(INITIAL);
+        final GrowingBuffer value = new GrowingBuffer(INITIAL);
 
-        void trim() {
-            if (value.capacity() > KEEP) value = ByteBuffer.allocateDirect(INITIAL);
+        void release() {
+            key.release();
+            value.release();
         }
     }
 
@@ -81,7 +81,7 @@ final class PartitionReader {
                     OneRow found = get(key, one, context, scratch);
                     if (found.alone) return found.iterator(key, context, reversed);
                 } finally {
-                    scratch.trim();
+                    scratch.release();
                 }
             }
         }
@@ -136,7 +136,7 @@ final class PartitionReader {
                 if (store.recordWritesBegun() != ended) return OneRow.NOT_ALONE;
                 keys.put(KeyKind.PARTITION);
                 if (getValue(database, keys, scratch)) {
-                    PartitionRecord record = context.partition(keys.flipped(), scratch.value);
+                    PartitionRecord record = context.partition(keys.flipped(), scratch.value.get());
                     if (record.hasRanges()) return OneRow.NOT_ALONE;
                     deletion = record.deletion();
                 }
@@ -154,7 +154,7 @@ final class PartitionReader {
             if (!found) return new OneRow(true, deletion, null);
             ByteBuffer rawKey = keys.flipped();
             Clustering<?> stored = storedForm(clustering, rawKey, prefix, context);
-            Row row = context.row(database, rawKey, scratch.value, stored);
+            Row row = context.row(database, rawKey, scratch.value.get(), stored);
             if (row == null) return OneRow.NOT_ALONE;
             return new OneRow(true, deletion, context.filtered(row, deletion));
         } catch (RocksDBException e) {
@@ -184,11 +184,11 @@ final class PartitionReader {
                             database.data,
                             database.readOptions,
                             keys.flipped(),
-                            scratch.value.clear());
+                            scratch.value.get().clear());
             keys.resume(end);
             if (size == RocksDB.NOT_FOUND) return false;
-            if (size <= scratch.value.capacity()) return true;
-            scratch.value = ByteBuffer.allocateDirect(Cursor.roomFor(size));
+            if (size <= scratch.value.get().capacity()) return true;
+            Cursor.roomFor(scratch.value, size);
         }
     }
 

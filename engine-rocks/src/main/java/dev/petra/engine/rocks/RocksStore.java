@@ -364,6 +364,15 @@ final class RocksStore implements TableStore {
     private void write(PartitionUpdate update, Database database) throws RocksDBException {
         unsynced.refuseAfterFailure();
         UpdateWriter writer = UpdateWriter.get();
+        try {
+            write(update, database, writer);
+        } finally {
+            writer.release();
+        }
+    }
+
+    private void write(PartitionUpdate update, Database database, UpdateWriter writer)
+            throws RocksDBException {
         int entries = writer.encode(update, this, database.large.getID());
         if (entries == 0) return;
         int bytes = writer.bytes();

@@ -221,6 +221,14 @@ final class UpdateWriter {
         return isBatched() ? batch.position() : key.position() + value.position();
     }
 
+    /** Ends the use of an encoded update, and gives back the memory that a large one took. */
+    void release() {
+        key.release();
+        value.release();
+        largeKey.release();
+        batch.release();
+    }
+
     /** All keys and values, as RocksDB's write batch. */
     byte[] batch() {
         byte[] bytes = batch.copy(0, batch.position());
