@@ -225,7 +225,7 @@ final class Catalog {
 
     private void put(byte[] key, byte[] value) {
         try {
-            room.write(
+            room.writeSynced(
                     () ->
                             database.db.put(
                                     database.catalog, database.syncedWriteOptions, key, value));

@@ -111,6 +111,7 @@ final class RocksStore implements TableStore {
     private final LongAdder reads = new LongAdder();
     private final ReadSamples samples = new ReadSamples();
     private final SyncState unsynced = new SyncState();
+    private final SyncMark mark;
 
     // Of the ticking thread
 
@@ -165,6 +166,7 @@ final class RocksStore implements TableStore {
                 new TableOptions(spec.displayName(), engine, reconciler, files, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
+            if (!create) LogCheck.run(spec.directory());
             RocksDB db =
                     RocksDB.open(
                             options.database,
@@ -196,6 +198,9 @@ final class RocksStore implements TableStore {
             if (create || RocksErrors.isFull(e))
                 throw RocksErrors.onWrite(e, spec.displayName(), spec.directory());
             throw RocksErrors.onRead(e, spec.displayName(), spec.directory());
+        } catch (IOException e) {
+            options.close();
+            throw RocksErrors.corrupt(e, spec.displayName(), spec.directory());
         }
     }
 
@@ -212,6 +217,7 @@ final class RocksStore implements TableStore {
         this.room = room;
         this.reconciler = reconciler;
         this.opened = opened;
+        this.mark = new SyncMark(spec.directory());
         this.partitionKeys = new PartitionKeys(spec.metadata().get().partitioner);
         // No block is read for it, so that a damaged one does not keep the store from opening.
         this.hasData = opened.database.db.getLatestSequenceNumber() > 0;
@@ -397,6 +403,17 @@ final class RocksStore implements TableStore {
         writes.increment();
         bytesWritten.add(bytes);
         if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
+        else if (!isMarked(database)) unsynced.written(false);
+    }
+
+    /** Whether it is noted that a write which synced itself is durable. */
+    private boolean isMarked(Database database) {
+        long sequence = database.db.getLatestSequenceNumber();
+        if (mark.covers(sequence)) return true;
+        // Only then is nothing before it that was not synced.
+        if (!room.isAsideSynced()) return false;
+        mark.set(database, sequence, false);
+        return true;
     }
 
     private void write(UpdateWriter writer, Database database, boolean synced)
@@ -671,7 +688,14 @@ final class RocksStore implements TableStore {
 
     @Override
     public void syncLog() {
-        maintain(database -> database.db.syncWal());
+        maintain(
+                database -> {
+                    long aside = room.asideEnded();
+                    long sequence = database.db.getLatestSequenceNumber();
+                    database.db.syncWal();
+                    room.asideSynced(aside);
+                    mark.set(database, sequence, true);
+                });
     }
 
     /** Syncs if there is something to sync, and wakes the writers that wait for it. */
@@ -1120,7 +1144,11 @@ final class RocksStore implements TableStore {
         opened.database.endCompactions();
         // RocksDB can end such a compaction only together with all that it does.
         if (windows.compacting() > 0) opened.database.db.cancelAllBackgroundWork(false);
-        opened.database.close(patienceNanos);
+        try {
+            opened.database.close(patienceNanos);
+        } finally {
+            mark.close();
+        }
         reconciler.close();
     }
 }

@@ -91,8 +91,11 @@ final class TableOptions {
                         .setMaxBackgroundJobs(settings.backgroundThreads() + 1)
                         // Every file's index is at hand; range deletions need it too.
                         .setMaxOpenFiles(-1)
-                        // A prefix of what was written, whatever the disk kept of the rest.
+                        // A prefix of what was written, whatever the disk kept of the rest; that
+                        // it is not less than what was synced, LogCheck has looked at before.
                         .setWalRecoveryMode(WALRecoveryMode.PointInTimeRecovery)
+                        // What is missing is said, not left out.
+                        .setBestEffortsRecovery(false)
                         // To write over an old log costs a third of writing a new one. Recovery
                         // tells the two apart by the log's number in each record, and that nothing
                         // is missing between two logs by their sequence numbers: what takes one

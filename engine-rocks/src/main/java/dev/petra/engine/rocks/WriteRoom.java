@@ -4,6 +4,7 @@ package dev.petra.engine.rocks;
 import dev.petra.engine.WriteStallException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
 import org.rocksdb.RocksDBException;
@@ -20,6 +21,9 @@ final class WriteRoom {
     private final String name;
     private final long timeoutMillis;
     private final Semaphore turn = new Semaphore(1, true);
+    private final AtomicLong asideBegun = new AtomicLong();
+    private final AtomicLong asideEnded = new AtomicLong();
+    private final AtomicLong asideSynced = new AtomicLong();
 
     /** Who writes now. */
     final WriterPhases writers = new WriterPhases();
@@ -34,14 +38,43 @@ final class WriteRoom {
         void run() throws RocksDBException;
     }
 
-    /** A whole write: {@link #await} as one of {@link #writers}. */
+    /**
+     * A whole write, aside from those of the table's users: {@link #await} as one of {@link
+     * #writers}. It need not be synced.
+     */
     void write(Attempt attempt) throws RocksDBException {
+        asideBegun.incrementAndGet();
+        try {
+            writeSynced(attempt);
+        } finally {
+            asideEnded.incrementAndGet();
+        }
+    }
+
+    /** The same, of one that is synced when it returns. */
+    void writeSynced(Attempt attempt) throws RocksDBException {
         int phase = writers.begin();
         try {
             await(attempt);
         } finally {
             writers.end(phase);
         }
+    }
+
+    /** Of the writes aside, how many a sync that begins now will make durable. */
+    long asideEnded() {
+        long ended = asideEnded.get();
+        return asideBegun.get() == ended ? ended : 0;
+    }
+
+    /** A sync has ended that began after {@link #asideEnded}. */
+    void asideSynced(long ended) {
+        asideSynced.accumulateAndGet(ended, Math::max);
+    }
+
+    /** Whether all writes aside that can be seen by now are durable. */
+    boolean isAsideSynced() {
+        return asideBegun.get() == asideSynced.get();
     }
 
     /**

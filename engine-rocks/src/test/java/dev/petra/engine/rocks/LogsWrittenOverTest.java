@@ -7,10 +7,12 @@ import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
+import dev.petra.engine.WalSync;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -60,6 +62,8 @@ class LogsWrittenOverTest {
         LOGGER.setAdditive(false);
         LOGGER.addAppender(told);
         engine = Tables.engine(Map.of("memory", "32MiB", "write_buffer", "256KiB"));
+        // Of a synced log less would be damage, and no end.
+        engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
         store = Tables.open(engine, directory.resolve("1"), TABLE);
     }
 

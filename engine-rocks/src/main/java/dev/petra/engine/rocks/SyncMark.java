@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.zip.CRC32C;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The file {@value #NAME}: up to where the logs of a store are known to be synced. Behind that,
+ * what a crash left of a log is its torn end; before it, what cannot be read is damage ({@link
+ * LogCheck}).
+ *
+ * <p>It is written after each sync and not synced itself, but now and then: what it says is true
+ * whenever it was written, and an older one only tells less. Two places are written in turns, each
+ * with its checksum, so that one is always whole.
+ */
+final class SyncMark implements AutoCloseable {
+    private static final Logger logger = LoggerFactory.getLogger(SyncMark.class);
+
+    static final String NAME = "SYNCED";
+
+    private static final int PLACE = 4 << 10;
+    private static final int MAGIC = 0x53594e31;
+
+    /** Magic, count, checksum at the end. */
+    private static final int FIXED = 4 + 8 + 8 + 8 + 4 + 4;
+
+    private static final int MOST_LOGS = (PLACE - FIXED) / 16;
+    private static final long FORCE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+    /** A directory's time of change may be the same for two changes within less than this. */
+    private static final long CLOCK_TICK_MILLIS = 1_000;
+
+    /**
+     * A log with records.
+     *
+     * @param first sequence number in it
+     */
+    record Log(long number, long first) {
+        Path in(Path directory) {
+            return directory.resolve(String.format("%06d.log", number));
+        }
+    }
+
+    /**
+     * What is known.
+     *
+     * @param sequence that is durable, with all before
+     * @param firstLog that was needed then
+     * @param logs that hold them, in their order
+     */
+    record Known(long count, long sequence, long firstLog, List<Log> logs) {}
+
+    private final Path directory;
+    private final ByteBuffer bytes =
+            ByteBuffer.allocateDirect(PLACE).order(ByteOrder.LITTLE_ENDIAN);
+
+    /** By number, with the first sequence number; 0 while there is none. */
+    private final TreeMap<Long, Long> logs = new TreeMap<>();
+
+    private @Nullable FileTime listed;
+    private long listedAtMillis;
+    private @Nullable FileChannel channel;
+    private long count;
+    private long firstLog;
+    private long forcedAt = System.nanoTime() - FORCE_EVERY_NANOS;
+    private boolean failing;
+
+    private volatile long marked = -1;
+
+    SyncMark(Path directory) {
+        this.directory = directory;
+    }
+
+    /** Whether {@link #set} would say nothing new. */
+    boolean covers(long sequence) {
+        return sequence <= marked;
+    }
+
+    /**
+     * Says that everything up to a sequence number is durable.
+     *
+     * @param thorough not only for this write: which logs are needed is looked up as well
+     */
+    synchronized void set(Database database, long sequence, boolean thorough) {
+        if (covers(sequence)) return;
+        try {
+            if (thorough)
+                firstLog =
+                        database.db.getLongProperty(
+                                database.data, "rocksdb.min-log-number-to-keep");
+            if (channel == null) open();
+            write(new Known(++count, sequence, firstLog, logs(sequence)));
+            marked = sequence;
+            failing = false;
+        } catch (IOException | RocksDBException e) {
+            // The log is synced; only that this could be proved later is at stake.
+            if (!failing)
+                logger.error(
+                        "{} cannot be written: damage in what is written to the log from now on"
+                                + " may be taken for its torn end",
+                        directory.resolve(NAME),
+                        e);
+            failing = true;
+        }
+    }
+
+    private List<Log> logs(long sequence) throws IOException {
+        try {
+            list();
+            return begun(sequence);
+        } catch (NoSuchFileException e) {
+            logger.debug("A log went since it was listed", e);
+            listed = null;
+            list();
+            return begun(sequence);
+        }
+    }
+
+    private void list() throws IOException {
+        FileTime changed = Files.getLastModifiedTime(directory);
+        if (changed.equals(listed) && listedAtMillis - changed.toMillis() > CLOCK_TICK_MILLIS)
+            return;
+        listedAtMillis = System.currentTimeMillis();
+        TreeMap<Long, Long> found = new TreeMap<>();
+        try (var files = Files.newDirectoryStream(directory, "*.log")) {
+            for (Path file : files) {
+                String name = String.valueOf(file.getFileName());
+                long number = Long.parseLong(name.substring(0, name.length() - ".log".length()));
+                if (number >= firstLog) found.put(number, logs.getOrDefault(number, 0L));
+            }
+        }
+        logs.clear();
+        logs.putAll(found);
+        listed = changed;
+    }
+
+    private List<Log> begun(long sequence) throws IOException {
+        List<Log> begun = new ArrayList<>();
+        for (var log : logs.entrySet()) {
+            if (log.getValue() == 0) log.setValue(LogCheck.firstSequence(directory, log.getKey()));
+            long first = log.getValue();
+            if (first != 0 && first <= sequence) begun.add(new Log(log.getKey(), first));
+        }
+        return begun.size() <= MOST_LOGS
+                ? begun
+                : begun.subList(begun.size() - MOST_LOGS, begun.size());
+    }
+
+    private void open() throws IOException {
+        Known newest = read(directory);
+        if (newest != null) count = Math.max(count, newest.count);
+        channel =
+                FileChannel.open(
+                        directory.resolve(NAME),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.WRITE);
+    }
+
+    private void write(Known known) throws IOException {
+        FileChannel file = Objects.requireNonNull(channel);
+        bytes.clear();
+        bytes.putInt(MAGIC).putLong(known.count).putLong(known.sequence).putLong(known.firstLog);
+        bytes.putInt(known.logs.size());
+        for (Log log : known.logs) bytes.putLong(log.number).putLong(log.first);
+        bytes.putInt(checksum(bytes.duplicate().flip())).flip();
+        long at = known.count % 2 * PLACE;
+        while (bytes.hasRemaining()) file.write(bytes, at + bytes.position());
+        long now = System.nanoTime();
+        if (now - forcedAt < FORCE_EVERY_NANOS) return;
+        file.force(false);
+        forcedAt = now;
+    }
+
+    private static int checksum(ByteBuffer bytes) {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes);
+        return (int) crc.getValue();
+    }
+
+    /** The newest that is whole; null if there is none. */
+    static @Nullable Known read(Path directory) throws IOException {
+        byte[] bytes;
+        try {
+            bytes = Files.readAllBytes(directory.resolve(NAME));
+        } catch (NoSuchFileException e) {
+            return null;
+        }
+        Known newest = null;
+        for (int at = 0; at < bytes.length; at += PLACE) {
+            Known known =
+                    decoded(
+                            ByteBuffer.wrap(bytes, at, Math.min(PLACE, bytes.length - at))
+                                    .slice()
+                                    .order(ByteOrder.LITTLE_ENDIAN));
+            if (known != null && (newest == null || newest.count < known.count)) newest = known;
+        }
+        return newest;
+    }
+
+    private static @Nullable Known decoded(ByteBuffer in) {
+        ByteBuffer all = in.duplicate();
+        if (in.remaining() < FIXED || in.getInt() != MAGIC) return null;
+        long count = in.getLong();
+        long sequence = in.getLong();
+        long firstLog = in.getLong();
+        int size = in.getInt();
+        if (size < 0 || size > MOST_LOGS || in.remaining() < size * 16 + 4) return null;
+        List<Log> logs = new ArrayList<>();
+        for (int i = 0; i < size; i++) logs.add(new Log(in.getLong(), in.getLong()));
+        if (checksum(all.limit(in.position())) != in.getInt()) return null;
+        return new Known(count, sequence, firstLog, logs);
+    }
+
+    @Override
+    public synchronized void close() {
+        FileChannel file = channel;
+        channel = null;
+        if (file == null) return;
+        try (file) {
+            file.force(false);
+        } catch (IOException e) {
+            logger.error("{} cannot be synced", directory.resolve(NAME), e);
+        }
+    }
+}
