@@ -3,29 +3,77 @@ package dev.petra.engine.rocks;
 
 import dev.petra.engine.WalSync;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
+import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Syncs the logs of all stores: at the interval in periodic mode, at the window in group mode. One
- * daemon thread.
+ * Syncs the logs of all stores: at the interval in periodic mode, at the window in group mode. In
+ * batch mode, where each write syncs itself, what is written aside. One daemon thread keeps the
+ * time and others sync, so that no store waits for the disk's answer to all others.
+ *
+ * @param <L> what a log is
  */
-final class LogSyncer implements AutoCloseable {
+final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(LogSyncer.class);
 
-    private final Supplier<Iterable<RocksStore>> stores;
+    /** The disk answers some of them together; from here on hardly any more. */
+    private static final int THREADS = 16;
+
+    private static final long BATCH_INTERVAL_MILLIS = 1_000;
+    private static final long IDLE_SECONDS = 30;
+
+    /** A store, as far as it is synced. */
+    interface Log {
+        String name();
+
+        /** Whether there is something to sync. */
+        boolean isPending();
+
+        /** Whether something acknowledged may not be durable yet, a sync under way included. */
+        boolean isUnsettled();
+
+        void sync();
+    }
+
+    private final Supplier<? extends Iterable<L>> logs;
     private final Thread thread;
+    private final ThreadPoolExecutor syncs;
+    private final Set<L> underWay = ConcurrentHashMap.newKeySet();
     private volatile WalSync mode = WalSync.PERIODIC;
     private volatile long intervalMillis = 10_000;
     private boolean closed;
 
-    LogSyncer(Supplier<Iterable<RocksStore>> stores) {
-        this.stores = stores;
-        this.thread = new Thread(this::run, "petra-log-sync");
-        thread.setDaemon(true);
+    LogSyncer(Supplier<? extends Iterable<L>> logs) {
+        this.logs = logs;
+        this.syncs =
+                new ThreadPoolExecutor(
+                        THREADS,
+                        THREADS,
+                        IDLE_SECONDS,
+                        TimeUnit.SECONDS,
+                        new LinkedBlockingQueue<>(),
+                        task -> daemon(task, "petra-log-sync-worker"));
+        syncs.allowCoreThreadTimeOut(true);
+        this.thread = daemon(this::run, "petra-log-sync");
         thread.start();
+    }
+
+    private static Thread daemon(Runnable task, String name) {
+        Thread thread = new Thread(task, name);
+        thread.setDaemon(true);
+        return thread;
     }
 
     WalSync mode() {
@@ -34,21 +82,54 @@ final class LogSyncer implements AutoCloseable {
 
     synchronized void set(WalSync mode, Duration interval) {
         this.mode = mode;
-        this.intervalMillis = Math.max(1, interval.toMillis());
+        this.intervalMillis =
+                mode == WalSync.BATCH ? BATCH_INTERVAL_MILLIS : Math.max(1, interval.toMillis());
         notifyAll();
     }
 
     private void run() {
-        while (awaitInterval()) {
-            for (RocksStore store : stores.get()) {
-                try {
-                    store.syncUnsynced();
-                } catch (RuntimeException | Error e) {
-                    // The store remembers it and fails its writes until a sync succeeds.
-                    logger.error("Syncing the log of {} failed", store.name(), e);
-                }
+        while (awaitInterval())
+            for (L log : logs.get())
+                // One whose sync takes longer than the interval is synced again after the next.
+                if (log.isPending() && underWay.add(log)) syncs.execute(() -> sync(log));
+    }
+
+    private void sync(L log) {
+        try {
+            log.sync();
+        } catch (RuntimeException | Error e) {
+            // The store remembers it and fails its writes until a sync succeeds.
+            logger.error("Syncing the log of {} failed", log.name(), e);
+        } finally {
+            underWay.remove(log);
+        }
+    }
+
+    /**
+     * Returns when what was acknowledged before is durable. In batch and in group mode it always
+     * is: the writer waits for it.
+     *
+     * @param wanted of which logs
+     * @throws RuntimeException or Error, the first of what the syncs threw
+     */
+    void syncAcknowledged(Predicate<? super L> wanted) {
+        if (mode != WalSync.PERIODIC) return;
+        List<Future<?>> begun = new ArrayList<>();
+        for (L log : logs.get())
+            if (log.isUnsettled() && wanted.test(log)) begun.add(syncs.submit(log::sync));
+        Throwable failure = null;
+        for (Future<?> sync : begun) {
+            try {
+                sync.get();
+            } catch (InterruptedException e) {
+                throw new UncheckedInterruptedException(e);
+            } catch (ExecutionException e) {
+                if (failure == null) failure = e.getCause();
+                else failure.addSuppressed(e);
             }
         }
+        if (failure instanceof Error error) throw error;
+        if (failure != null) throw (RuntimeException) failure;
     }
 
     /**
@@ -77,6 +158,9 @@ final class LogSyncer implements AutoCloseable {
         }
         try {
             thread.join();
+            syncs.shutdown();
+            if (!syncs.awaitTermination(IDLE_SECONDS, TimeUnit.SECONDS))
+                logger.error("The disk has not answered a sync for {} s", IDLE_SECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -57,7 +57,7 @@ final class RocksEngine implements StorageEngine {
 
     private final RocksSettings settings;
     private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
-    private final LogSyncer syncer;
+    private final LogSyncer<RocksStore> syncer;
     private final Maintenance maintenance;
     private final ReadWriteLock freeing = new ReentrantReadWriteLock();
     private boolean freed;
@@ -77,7 +77,7 @@ final class RocksEngine implements StorageEngine {
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
         this.cache = new HyperClockCache(settings.memory(), 0, -1, false);
         this.writeBuffers = new WriteBufferManager(settings.writeBuffers(), cache, false);
-        this.syncer = new LogSyncer(stores::values);
+        this.syncer = new LogSyncer<>(stores::values);
         this.maintenance =
                 new Maintenance(
                         stores::values,

@@ -57,7 +57,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** One table generation in one RocksDB database. */
-final class RocksStore implements TableStore {
+final class RocksStore implements TableStore, LogSyncer.Log {
     private static final Logger logger = LoggerFactory.getLogger(RocksStore.class);
     private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
@@ -312,7 +312,8 @@ final class RocksStore implements TableStore {
         return spec.metadata().get();
     }
 
-    String name() {
+    @Override
+    public String name() {
         return spec.displayName();
     }
 
@@ -698,11 +699,31 @@ final class RocksStore implements TableStore {
                 });
     }
 
-    /** Syncs if there is something to sync, and wakes the writers that wait for it. */
-    void syncUnsynced() {
-        if (closed || !unsynced.isPending()) return;
-        if (full != null) unsynced.abandon();
-        else unsynced.sync(this::syncLog);
+    /** Whether there is something to sync. */
+    @Override
+    public boolean isPending() {
+        return !closed && unsynced.isPending();
+    }
+
+    @Override
+    public boolean isUnsettled() {
+        return !closed && unsynced.isUnsettled();
+    }
+
+    /** Syncs, and wakes the writers that wait for it. */
+    @Override
+    public void sync() {
+        if (full != null) {
+            unsynced.abandon();
+            return;
+        }
+        try {
+            unsynced.sync(this::syncLog);
+        } catch (IllegalStateException e) {
+            // Closing has synced it, dropping has no need to.
+            if (!closed) throw e;
+            logger.debug("The store of {} was closed before it was synced", name(), e);
+        }
     }
 
     @Override

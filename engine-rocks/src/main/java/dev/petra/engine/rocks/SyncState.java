@@ -21,6 +21,11 @@ final class SyncState {
         return pending || failure != null;
     }
 
+    /** Whether a write that was acknowledged may not be synced yet, a sync under way included. */
+    synchronized boolean isUnsettled() {
+        return isPending() || begun != ended;
+    }
+
     /** A write is in the log. */
     void written(boolean await) {
         if (await) awaitNextSync();

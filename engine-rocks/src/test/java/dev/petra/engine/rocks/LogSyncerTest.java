@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.WalSync;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** Tables are synced beside each other, and only those that need it (issue 19, B16 and A6). */
+class LogSyncerTest {
+    private final List<FakeLog> logs = new ArrayList<>();
+    private final LogSyncer<FakeLog> syncer = new LogSyncer<>(() -> logs);
+
+    private static final class FakeLog implements LogSyncer.Log {
+        final AtomicInteger syncs = new AtomicInteger();
+        volatile boolean pending;
+        volatile boolean unsettled;
+        volatile Runnable disk = () -> {};
+
+        @Override
+        public String name() {
+            return "t";
+        }
+
+        @Override
+        public boolean isPending() {
+            return pending;
+        }
+
+        @Override
+        public boolean isUnsettled() {
+            return unsettled;
+        }
+
+        @Override
+        public void sync() {
+            pending = false;
+            disk.run();
+            syncs.incrementAndGet();
+        }
+    }
+
+    @AfterEach
+    void close() {
+        logs.forEach(log -> log.disk = () -> {});
+        syncer.close();
+    }
+
+    private FakeLog log(boolean pending) {
+        FakeLog log = new FakeLog();
+        log.pending = pending;
+        logs.add(log);
+        return log;
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            assertThat(latch.await(1, TimeUnit.MINUTES)).isTrue();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** The disk answers none of them before it was asked for all. */
+    @Test
+    void logsAreSyncedBesideEachOther() {
+        CyclicBarrier together = new CyclicBarrier(8);
+        CountDownLatch ended = new CountDownLatch(8);
+        for (int i = 0; i < 8; i++)
+            log(true).disk =
+                    () -> {
+                        try {
+                            together.await(1, TimeUnit.MINUTES);
+                        } catch (Exception e) {
+                            throw new AssertionError(e);
+                        }
+                        ended.countDown();
+                    };
+        syncer.set(WalSync.GROUP, Duration.ofMillis(1));
+        await(ended);
+    }
+
+    @Test
+    void aSlowDiskHoldsUpNoOtherTable() {
+        CountDownLatch blocked = new CountDownLatch(1);
+        log(true).disk = () -> await(blocked);
+        FakeLog idle = log(false);
+        FakeLog other = log(false);
+        syncer.set(WalSync.GROUP, Duration.ofMillis(1));
+        for (int i = 0; i < 20; i++) {
+            CountDownLatch ended = new CountDownLatch(1);
+            other.disk = ended::countDown;
+            other.pending = true;
+            await(ended);
+        }
+        assertThat(logs.get(0).syncs).hasValue(0);
+        assertThat(idle.syncs).hasValue(0);
+        blocked.countDown();
+    }
+
+    /** Whoever asks waits for a sync under way too, and for nothing else. */
+    @Test
+    void whatWasAcknowledgedIsSyncedWhenAsked() {
+        syncer.set(WalSync.PERIODIC, Duration.ofHours(1));
+        CountDownLatch blocked = new CountDownLatch(1);
+        FakeLog asked = log(false);
+        asked.unsettled = true;
+        asked.disk = () -> await(blocked);
+        FakeLog other = log(true);
+        other.unsettled = true;
+        FakeLog settled = log(false);
+        CompletableFuture<Void> done =
+                CompletableFuture.runAsync(() -> syncer.syncAcknowledged(log -> log != other));
+        assertThat(done).isNotDone();
+        blocked.countDown();
+        done.join();
+        assertThat(asked.syncs).hasValue(1);
+        assertThat(other.syncs).hasValue(0);
+        assertThat(settled.syncs).hasValue(0);
+    }
+
+    @Test
+    void aFailedSyncIsToldToWhoeverAsked() {
+        FakeLog failing = log(false);
+        failing.unsettled = true;
+        failing.disk =
+                () -> {
+                    throw new IllegalStateException("the disk is gone");
+                };
+        FakeLog well = log(false);
+        well.unsettled = true;
+        assertThatThrownBy(() -> syncer.syncAcknowledged(log -> true))
+                .hasMessage("the disk is gone");
+        assertThat(well.syncs).hasValue(1);
+    }
+}
