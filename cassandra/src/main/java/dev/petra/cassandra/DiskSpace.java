@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import java.util.function.BooleanSupplier;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.metrics.StorageMetrics;
 
@@ -9,12 +11,29 @@ import org.apache.cassandra.metrics.StorageMetrics;
  * live and total space, and through them the keyspace's, and the node's load. Thread-safe.
  */
 final class DiskSpace {
-    private final ColumnFamilyStore cfs;
+    private final BooleanSupplier hasMetrics;
+    private final LongConsumer add;
     private long counted;
     private boolean ended;
 
     DiskSpace(ColumnFamilyStore cfs) {
-        this.cfs = cfs;
+        this(
+                // Cassandra makes a table's memtable before its metrics.
+                () -> cfs.metric != null,
+                change -> {
+                    StorageMetrics.load.inc(change);
+                    cfs.metric.liveDiskSpaceUsed.inc(change);
+                    cfs.metric.totalDiskSpaceUsed.inc(change);
+                });
+    }
+
+    /**
+     * @param hasMetrics whether the table is so far created that it can be counted
+     * @param add tells Cassandra's metrics of a change
+     */
+    DiskSpace(BooleanSupplier hasMetrics, LongConsumer add) {
+        this.hasMetrics = hasMetrics;
+        this.add = add;
     }
 
     /** It is so many bytes now. */
@@ -29,10 +48,9 @@ final class DiskSpace {
     }
 
     private void change(long bytes) {
+        if (!hasMetrics.getAsBoolean()) return;
         long change = bytes - counted;
         counted = bytes;
-        StorageMetrics.load.inc(change);
-        cfs.metric.liveDiskSpaceUsed.inc(change);
-        cfs.metric.totalDiskSpaceUsed.inc(change);
+        add.accept(change);
     }
 }
