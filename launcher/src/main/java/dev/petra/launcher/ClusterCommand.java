@@ -19,10 +19,10 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "cluster",
         description = {
-            "Runs several nodes on this machine, to try things with: on 127.0.0.1, .2 and so on,"
-                    + " or",
-            "in containers with --docker. Node 1 is the seed. A ring that waits for less than",
-            "usual: not for production."
+            "Runs several nodes on this machine, to try things with.",
+            "",
+            "They listen on 127.0.0.1, .2 and so on, or are containers with --docker. Node 1 is the"
+                    + " seed. The ring waits for less than usual: not for production."
         })
 final class ClusterCommand implements Runnable {
     private static final Duration RING = Duration.ofMinutes(2);

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import org.junit.jupiter.api.Test;
@@ -13,6 +14,8 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
+import picocli.CommandLine.Model.ArgSpec;
+import picocli.CommandLine.Model.CommandSpec;
 
 final class MainTest {
     @TempDir private Path dir;
@@ -30,6 +33,40 @@ final class MainTest {
 
         assertThat(out.toString()).contains("Usage: petra " + command, "for Cassandra 5.0");
         assertThat(err.toString()).isEmpty();
+    }
+
+    /** A list of commands shows the first paragraph of each, so that must be whole sentences. */
+    @Test
+    void noTextOfTheHelpEndsInTheMiddleOfASentence() {
+        List<CommandLine> commands = new ArrayList<>();
+        addWithSubcommands(petra, commands);
+        assertThat(commands).hasSizeGreaterThan(10);
+        for (CommandLine command : commands) {
+            String help = words(command.getUsageMessage());
+            for (CommandLine listed : command.getSubcommands().values()) {
+                if (listed.getCommandSpec().usageMessage().hidden()) continue;
+                String first = listed.getCommandSpec().usageMessage().description()[0];
+                assertThat(first).endsWith(".");
+                assertThat(help).contains(words(first));
+            }
+            CommandSpec spec = command.getCommandSpec();
+            for (String paragraph : spec.usageMessage().description())
+                assertThat(help).contains(words(paragraph));
+            for (ArgSpec argument : spec.args())
+                assertThat(words(String.join(" ", argument.description())))
+                        .describedAs(spec.qualifiedName() + " " + argument.paramLabel())
+                        .endsWith(".");
+        }
+    }
+
+    private static void addWithSubcommands(CommandLine command, List<CommandLine> to) {
+        to.add(command);
+        command.getSubcommands().values().forEach(each -> addWithSubcommands(each, to));
+    }
+
+    /** However the lines are broken. */
+    private static String words(String text) {
+        return text.strip().replaceAll("\\s+", " ");
     }
 
     @ParameterizedTest
