@@ -14,6 +14,12 @@ enum Refusal {
             "forcecompact", "purging before gc_grace_seconds is not supported"),
     getSSTablesForKey("getsstables", "it has no SSTables"),
     getSSTablesForKeyWithLevel("getsstables --show-levels", "it has no SSTables"),
+    setCompactionThresholds("setcompactionthreshold", Constants.BY_ALTER),
+    setMinimumCompactionThreshold("MinimumCompactionThreshold", Constants.BY_ALTER),
+    setMaximumCompactionThreshold("MaximumCompactionThreshold", Constants.BY_ALTER),
+    setCompactionParameters("CompactionParameters", Constants.BY_ALTER),
+    setCompressionParameters("CompressionParameters", Constants.BY_ALTER),
+    setCrcCheckChance("CrcCheckChance", "it checks each block that it reads"),
     setNeverPurgeTombstones("NeverPurgeTombstones", "it cannot be told to keep tombstones forever");
 
     private final String verb;
@@ -22,6 +28,13 @@ enum Refusal {
     Refusal(String verb, String reason) {
         this.verb = verb;
         this.reason = reason;
+    }
+
+    private static final class Constants {
+        static final String BY_ALTER =
+                "its options are those of the schema, on all nodes: ALTER TABLE changes them";
+
+        private Constants() {}
     }
 
     /** What the operator called. */

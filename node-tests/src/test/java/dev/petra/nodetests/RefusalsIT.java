@@ -8,8 +8,16 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import com.datastax.oss.driver.api.core.servererrors.QueryValidationException;
 import dev.petra.launcher.NodeTool;
+import java.net.MalformedURLException;
 import java.nio.file.Path;
 import java.util.Map;
+import javax.management.Attribute;
+import javax.management.MBeanServerConnection;
+import javax.management.MalformedObjectNameException;
+import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -135,6 +143,7 @@ class RefusalsIT {
         "forcecompact ks t 1",
         "getsstables ks t 1",
         "getsstables --show-levels ks t 1",
+        "setcompactionthreshold ks t 4 32",
         "verify --force --rsc ks t",
         "verify --force --check-version ks t"
     })
@@ -142,6 +151,41 @@ class RefusalsIT {
         NodeTool.Result result = node.process().nodetool(command.split(" "));
         assertThat(result.exitCode()).describedAs(result.output()).isNotZero();
         assertThat(result.output()).contains("cannot be done on table ks.t");
+    }
+
+    /** They would set what Cassandra's compaction of this node looks at, and nothing of ours. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "MinimumCompactionThreshold",
+                "MaximumCompactionThreshold",
+                "CompactionParameters",
+                "CompactionParametersJson",
+                "CompressionParameters",
+                "CompressionParametersJson",
+                "CrcCheckChance"
+            })
+    @SuppressWarnings("BanJNDI") // a node of this test, on loopback
+    void attributesOfJmx(String attribute) throws Exception {
+        try (JMXConnector jmx = JMXConnectorFactory.connect(jmxAddress())) {
+            MBeanServerConnection beans = jmx.getMBeanServerConnection();
+            ObjectName engine = table("t");
+            Object now = beans.getAttribute(engine, attribute);
+            assertThatThrownBy(() -> beans.setAttribute(engine, new Attribute(attribute, now)))
+                    .hasStackTraceContaining("cannot be done on table ks.t");
+            ObjectName plain = table("plain");
+            beans.setAttribute(
+                    plain, new Attribute(attribute, beans.getAttribute(plain, attribute)));
+        }
+    }
+
+    private static JMXServiceURL jmxAddress() throws MalformedURLException {
+        return new JMXServiceURL(
+                "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + node.process().jmxPort() + "/jmxrmi");
+    }
+
+    private static ObjectName table(String name) throws MalformedObjectNameException {
+        return new ObjectName("org.apache.cassandra.db:type=Tables,keyspace=ks,table=" + name);
     }
 
     /** Its files are no SSTables that could be named. */

@@ -257,6 +257,12 @@ final class JoinPoints {
                     refused("forceCompactionKeysIgnoringGcGrace", STRINGS),
                     refused("getSSTablesForKey", STRING, "boolean"),
                     refused("getSSTablesForKeyWithLevel", STRING, "boolean"),
+                    refused("setCompactionThresholds", "int", "int"),
+                    refused("setMinimumCompactionThreshold", "int"),
+                    refused("setMaximumCompactionThreshold", "int"),
+                    refused("setCompactionParameters", "java.util.Map"),
+                    refused("setCompressionParameters", "java.util.Map"),
+                    refused("setCrcCheckChance", "double"),
                     // first line: if (value) Hooks.refuse(this, "setNeverPurgeTombstones");
                     at(CFS, "setNeverPurgeTombstones", VERB_ADVICE + "NeverPurge", "boolean"));
 
