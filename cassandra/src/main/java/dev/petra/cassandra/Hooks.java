@@ -298,6 +298,16 @@ public final class Hooks {
         }
     }
 
+    /**
+     * Before a read on this node. What is in an engine is in no index and in no view, so that they
+     * would show less than there is, and never ask the table.
+     *
+     * @throws RuntimeException for an index of an engine table, or a view of one
+     */
+    public static void beforeRead(TableMetadata table) {
+        if (!table.indexes.isEmpty() || table.isView()) Unfit.checkRead(table);
+    }
+
     /** Instead of Cassandra's streams. */
     public static TableStreamManager streamManager(
             ColumnFamilyStore cfs, TableStreamManager stock) {

@@ -65,6 +65,11 @@ final class MoveIn extends Move {
     @Override
     @Nullable Duration step() {
         if (isOver()) return null;
+        String unfit = Unfit.reason(cfs);
+        if (unfit != null) {
+            state("waiting: " + unfit);
+            return SOON;
+        }
         stores.stopPurging();
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());

@@ -105,6 +105,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
+        Unfit.check(owner);
         TableStore store = generation.writable();
         trace("Writing {} operation(s) to storage engine {}", update.operationCount());
         indexer.start();
@@ -134,6 +135,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
             ColumnFilter columns,
             boolean reversed,
             SSTableReadsListener listener) {
+        Unfit.check(owner);
         TableStore store = generation.existing();
         trace("Reading {} slice(s) of a partition from storage engine {}", slices.size());
         return store == null ? null : store.read(key, slices, columns, reversed);
@@ -145,6 +147,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public @Nullable UnfilteredRowIterator rowIterator(DecoratedKey key) {
+        Unfit.check(owner);
         TableStore store = generation.existing();
         return store == null || !store.mayContain(key) ? null : new LazyPartition(key, store);
     }
@@ -170,6 +173,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public UnfilteredPartitionIterator partitionIterator(
             ColumnFilter columns, DataRange range, SSTableReadsListener listener) {
+        Unfit.check(owner);
         TableStore store = generation.existing();
         trace("Scanning {} of storage engine {}", range.keyRange());
         return store == null
@@ -278,6 +282,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public void metadataUpdated() {
+        TableRegistry.logIfUnfit(owner);
         Memtable.Factory wanted = metadata().params.memtable.factory();
         if (wanted instanceof PetraMemtableFactory && !factory.equals(wanted))
             NoSpamLogger.log(

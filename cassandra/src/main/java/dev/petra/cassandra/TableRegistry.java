@@ -15,12 +15,16 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Knows the {@link TableStores} of each table, and which generation a new memtable stands for.
  * Thread-safe.
  */
 final class TableRegistry {
+    private static final Logger logger = LoggerFactory.getLogger(TableRegistry.class);
+
     /** Index tables share their base's id, so the name belongs to it. */
     private record Key(TableId id, String columnFamily) {}
 
@@ -57,6 +61,7 @@ final class TableRegistry {
                 entry.space().end();
             }
             TableStores stores = open(cfs, engine);
+            logIfUnfit(cfs);
             put(key, new Entry(cfs, stores, new DiskSpace(cfs)));
             return stores.current();
         }
@@ -68,6 +73,16 @@ final class TableRegistry {
                             + "': its memtable cannot be flushed to SSTables or replaced, except by"
                             + " TRUNCATE and DROP.");
         return isBeingDropped(cfs) ? entry.stores().drop() : entry.stores().successor();
+    }
+
+    /** Tells the operator of a table that fails from here on, because of an index for example. */
+    static void logIfUnfit(ColumnFamilyStore cfs) {
+        String reason = cfs.metadata().isIndex() ? null : Unfit.reason(cfs);
+        if (reason != null)
+            logger.error(
+                    "Table {} cannot be used, every read and write of it will fail: {}",
+                    cfs.metadata(),
+                    reason);
     }
 
     /** Whether DROP has begun: it takes the table out of its keyspace first. */

@@ -224,6 +224,14 @@ final class TableStores {
         return generation == current && !dropped;
     }
 
+    /** Why the table cannot be used now, if it cannot. */
+    @Nullable Throwable failure() {
+        Throwable failure = current().failure();
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(metadata.id);
+        String unfit = failure != null || cfs == null ? null : Unfit.reason(cfs);
+        return unfit == null ? failure : new IllegalStateException(unfit);
+    }
+
     /** The table's keyspace. */
     String keyspace() {
         return metadata.keyspace;

@@ -178,7 +178,7 @@ final class VirtualTables {
     @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
     private static void addTable(SimpleDataSet result, String table, TableStores stores) {
         Generation generation = stores.current();
-        Throwable failure = generation.failure();
+        Throwable failure = stores.failure();
         result.row(stores.keyspace(), table)
                 .column("generation", generation.number())
                 .column("usable", failure == null);

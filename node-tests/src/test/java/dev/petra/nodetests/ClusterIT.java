@@ -2,9 +2,11 @@
 package dev.petra.nodetests;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.metadata.TokenMap;
 import com.datastax.oss.driver.api.core.metadata.token.TokenRange;
 import dev.petra.launcher.FreePorts;
@@ -39,6 +41,8 @@ class ClusterIT {
 
     /** What is logged where both nodes have the table in the same engine. */
     private static final String INGESTED = "parts into ks.t";
+
+    private static final Map<String, Object> VIEWS = Map.of("materialized_views_enabled", true);
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path first;
@@ -83,6 +87,7 @@ class ClusterIT {
                 first,
                 options ->
                         options.yaml(TestNode.mixed(true))
+                                .yaml(VIEWS)
                                 .yaml(AUTO_REPAIR)
                                 .storagePort(seedPort)
                                 .numTokens(4)
@@ -94,6 +99,7 @@ class ClusterIT {
                 second,
                 options ->
                         options.yaml(TestNode.mixed(hasTheEngine))
+                                .yaml(VIEWS)
                                 .yaml(AUTO_REPAIR)
                                 .seeds(List.of("127.0.0.1:" + seedPort))
                                 .numTokens(4)
@@ -383,6 +389,75 @@ class ClusterIT {
                     .describedAs(listed)
                     .hasSize(1);
         }
+    }
+
+    /** A node without the engine does not refuse what the engine cannot keep. */
+    @Test
+    void aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes() {
+        try (TestNode seed = seed();
+                CqlSession session = seed.session(ConsistencyLevel.ALL)) {
+            createKeyspace(session, 2);
+            session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'mixed'");
+            try (TestNode other = other(false);
+                    CqlSession there = other.session(ConsistencyLevel.ALL)) {
+                write(there, 0, 20);
+                Set<String> expected = Contents.alone(seed, CONTENT);
+                assertThat(expected).hasSize(20);
+                String[][] doors = {
+                    {
+                        "CREATE INDEX by_v ON ks.t (v) USING 'sai'",
+                        "SELECT * FROM ks.t WHERE v = 'v1'",
+                        "DROP INDEX ks.by_v"
+                    },
+                    {
+                        "CREATE INDEX by_v ON ks.t (v)",
+                        "SELECT * FROM ks.t WHERE v = 'v1'",
+                        "DROP INDEX ks.by_v"
+                    },
+                    {
+                        "CREATE MATERIALIZED VIEW ks.by_v AS SELECT * FROM ks.t WHERE p IS NOT NULL"
+                                + " AND c IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, p, c)",
+                        "SELECT * FROM ks.by_v WHERE v = 'v1'",
+                        "DROP MATERIALIZED VIEW ks.by_v"
+                    }
+                };
+                for (String[] door : doors) {
+                    on(other, there, door[0]);
+                    assertThatThrownBy(() -> Contents.alone(seed, door[1])).as(door[0]).isNotNull();
+                    assertThatThrownBy(() -> Contents.alone(seed, CONTENT)).as(door[0]).isNotNull();
+                    assertThatThrownBy(() -> write(there, 0, 1)).as(door[0]).isNotNull();
+                    there.execute("INSERT INTO ks.u (p) VALUES (1)");
+                    assertThat(Contents.alone(seed, "SELECT * FROM ks.u")).hasSize(1);
+                    assertThat(
+                                    Contents.alone(
+                                            seed,
+                                            "SELECT failure FROM petra.tables WHERE keyspace_name ="
+                                                    + " 'ks' AND table_name = 't'"))
+                            .asString()
+                            .contains("by_v");
+                    on(other, there, door[2]);
+                    assertThat(Contents.alone(seed, CONTENT)).as(door[0]).isEqualTo(expected);
+                    write(there, 0, 1);
+                }
+                assertThat(seed.process().log())
+                        .contains("is in a storage engine and has the index 'by_v'")
+                        .contains("is in a storage engine and has the materialized view 'by_v'");
+            }
+        }
+    }
+
+    private static void on(TestNode node, CqlSession session, String statement) {
+        session.execute(
+                SimpleStatement.newInstance(statement)
+                        .setNode(
+                                session.getMetadata().getNodes().values().stream()
+                                        .filter(
+                                                each ->
+                                                        each.getEndPoint()
+                                                                .resolve()
+                                                                .equals(node.cqlAddress()))
+                                        .findFirst()
+                                        .orElseThrow()));
     }
 
     @Test

@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.BeforeEach;
@@ -239,6 +240,51 @@ class StartIT {
             TestNode.awaitMoves(session, MOVES);
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
             assertThat(files.stores()).doesNotExist();
+        }
+    }
+
+    @Test
+    void anotherClassOfAConfigurationOfATableWithAnIndex(@TempDir Path other) throws Exception {
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            createInTrie(session);
+            session.execute("CREATE INDEX by_v ON ks.t (v) USING 'sai'");
+            session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            assertThat(node.process().nodetool("flush", "ks").exitCode()).isZero();
+            node.process().stop();
+        }
+        String byIndex = "SELECT * FROM ks.t WHERE v = 1";
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            for (String statement :
+                    List.of(
+                            "SELECT * FROM ks.t",
+                            byIndex,
+                            "INSERT INTO ks.t (p, v) VALUES (2, 1)",
+                            "DELETE FROM ks.t WHERE p = 1"))
+                assertThatThrownBy(() -> session.execute(statement)).as(statement).isNotNull();
+            assertThat(node.process().log())
+                    .contains("Table ks.t cannot be used, every read and write of it will fail")
+                    .contains("has the index 'by_v'");
+            session.execute("INSERT INTO ks.u (p) VALUES (1)");
+            node.process().stop();
+        }
+        // The first mend: a class of Cassandra's again.
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            TestNode.awaitMoves(session, MOVES);
+            assertThat(session.execute(byIndex).all()).hasSize(1);
+            assertThat(new TableFiles(other.resolve("data"), "ks", "t").stores()).doesNotExist();
+            node.process().stop();
+        }
+        // The second.
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            session.execute("DROP INDEX ks.by_v");
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            TestNode.awaitMoves(session, MOVES);
+            session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
         }
     }
 

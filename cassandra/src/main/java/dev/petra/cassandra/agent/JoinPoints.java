@@ -132,6 +132,13 @@ final class JoinPoints {
                             NODE_ADVICE + "AddToCommitLog",
                             CASSANDRA + "db.Mutation"),
 
+                    // first line: Hooks.beforeRead(metadata());
+                    at(
+                            CASSANDRA + "db.ReadCommand",
+                            "executeLocally",
+                            NODE_ADVICE + "BeforeRead",
+                            CASSANDRA + "db.ReadExecutionController"),
+
                     // A table's life
 
                     // before the return: Hooks.afterOpen(cfs);

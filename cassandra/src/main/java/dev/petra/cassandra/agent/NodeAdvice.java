@@ -9,6 +9,7 @@ import java.util.Map;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -154,6 +155,15 @@ final class NodeAdvice {
         static void enter(
                 @Advice.Argument(0) Mutation mutation, @Advice.Argument(1) boolean durable) {
             Hooks.beforeWrite(mutation, durable);
+        }
+    }
+
+    static final class BeforeRead {
+        private BeforeRead() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ReadCommand command) {
+            Hooks.beforeRead(command.metadata());
         }
     }
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.view.View;
+import org.apache.cassandra.schema.IndexMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Why a table cannot be used in an engine although its schema puts it there. {@link SchemaGate}
+ * refuses the statements by which it would come to that, but not those that a node without the
+ * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
+ *
+ * <p>Indexes and views are built from SSTables and flushed memtables, so they would lack rows
+ * without a word. The table fails instead, until they are dropped, and nothing is moved meanwhile.
+ */
+final class Unfit {
+    private static final String MEND =
+            ", or give the table a memtable configuration of Cassandra's on this node";
+
+    private Unfit() {}
+
+    /**
+     * The reason, or null if the table is fit. Asked for each read and write: nothing is allocated
+     * then.
+     *
+     * @param cfs a table in an engine
+     */
+    static @Nullable String reason(ColumnFamilyStore cfs) {
+        TableMetadata table = cfs.metadata();
+        if (table.indexes.isEmpty()
+                && !cfs.viewManager.hasViews()
+                && !table.isView()
+                && !(table.params.cdc && DatabaseDescriptor.isCDCEnabled())) return null;
+        for (IndexMetadata index : table.indexes)
+            return "it is in a storage engine and has the index '"
+                    + index.name
+                    + "', which would not show what is in the engine. DROP INDEX "
+                    + table.keyspace
+                    + "."
+                    + index.name
+                    + MEND;
+        for (View view : cfs.viewManager)
+            return "it is in a storage engine and has the materialized view '"
+                    + view.name
+                    + "', which would not show what is in the engine. DROP MATERIALIZED VIEW "
+                    + table.keyspace
+                    + "."
+                    + view.name
+                    + MEND;
+        if (table.isView())
+            return "it is a materialized view in a storage engine, which is not supported. Drop it"
+                    + MEND;
+        return "it is in a storage engine and has cdc = true, but its writes skip the commit log,"
+                + " which change data capture reads. ALTER TABLE "
+                + table
+                + " WITH cdc = false"
+                + MEND;
+    }
+
+    /**
+     * Fails if rows may be missing in what is read from an index or a view.
+     *
+     * @param table with an index, or a view
+     * @throws UnavailableStoreException if the table, or that which the view is of, is in an engine
+     *     and unfit for it
+     */
+    static void checkRead(TableMetadata table) {
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
+        if (cfs == null) return;
+        if (table.isView()) {
+            TableMetadataRef base = View.findBaseTable(table.keyspace, table.name);
+            ColumnFamilyStore of = base == null ? null : ColumnFamilyStore.getIfExists(base.id);
+            if (of != null && of.getCurrentMemtable() instanceof PetraMemtable) check(of);
+        }
+        if (cfs.getCurrentMemtable() instanceof PetraMemtable) check(cfs);
+    }
+
+    /**
+     * Fails if a table cannot be used in an engine.
+     *
+     * @throws UnavailableStoreException with the reason
+     */
+    static void check(ColumnFamilyStore cfs) {
+        String reason = reason(cfs);
+        if (reason != null)
+            throw new UnavailableStoreException(
+                    cfs.metadata().toString(), new IllegalStateException(reason));
+    }
+}
