@@ -42,7 +42,6 @@ import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.streaming.TableStreamManager;
-import org.apache.cassandra.utils.Clock;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.Pair;
 import org.jspecify.annotations.Nullable;
@@ -117,8 +116,8 @@ public final class Hooks {
                     StartupCheck.tableDirectories(directories),
                     id -> Schema.instance.getTableMetadata(id) != null,
                     schemaDoubt(),
-                    DatabaseDescriptor.isAutoSnapshot(),
-                    Clock.Global.currentTimeMillis());
+                    OrphanStores.ttl(),
+                    FBUtilities.now());
         } catch (IOException e) {
             logger.error("The data directories cannot be searched for stores of dropped tables", e);
         }

@@ -4,20 +4,28 @@ package dev.petra.cassandra;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.DurationSpec;
+import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The stores of tables that no longer exist: what a crash in the middle of DROP leaves. At start
- * the DROP is finished as it would have been, with a snapshot where {@code auto_snapshot} says so.
+ * The stores of tables that the schema does not know: what a crash in the middle of DROP leaves, or
+ * a {@code system_schema} that was lost or is an old one. What DROP had already ended is deleted at
+ * start. All else becomes a snapshot, by one renaming: such as DROP takes where {@code
+ * auto_snapshot} is on, and otherwise one that expires, so that an operator has time to see it.
+ * Cassandra lists snapshots, and deletes those that have expired.
  */
 final class OrphanStores {
     private static final Logger logger = LoggerFactory.getLogger(OrphanStores.class);
@@ -26,24 +34,46 @@ final class OrphanStores {
             Pattern.compile(
                     "(.+)-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})");
 
+    /** The system property that says how long such a store is kept without auto_snapshot. */
+    static final String TTL = "petra.unknown_table_ttl";
+
+    private static final String DEFAULT_TTL = "7d";
+
     private OrphanStores() {}
 
     /**
-     * Finishes interrupted drops. Failures are logged and leave the data where it is.
+     * How long such a store is kept; null for ever.
+     *
+     * @throws ConfigurationException if the property is ill-formed
+     */
+    static DurationSpec.@Nullable IntSecondsBound ttl() {
+        if (DatabaseDescriptor.isAutoSnapshot()) return DatabaseDescriptor.getAutoSnapshotTtl();
+        String value = System.getProperty(TTL, DEFAULT_TTL);
+        try {
+            return new DurationSpec.IntSecondsBound(value);
+        } catch (IllegalArgumentException e) {
+            throw new ConfigurationException(
+                    "-D" + TTL + " is '" + value + "', but must be a time such as 7d or 12h", e);
+        }
+    }
+
+    /**
+     * Deletes what is dead, and moves aside what is not. Failures are logged and leave the data
+     * where it is.
      *
      * @param tableDirectories all directories of tables on the node
      * @param exists whether the schema has a table
      * @param doubt why a table may be missing in the schema and come back, as from the node's
      *     peers; nothing is touched then. Null if what is missing was dropped
-     * @param snapshot whether DROP keeps a snapshot
-     * @param now for the snapshot's name, in milliseconds since 1970
+     * @param ttl how long what is moved aside is kept; null for ever
+     * @param now for the snapshot's name
      */
     static void remove(
             List<Path> tableDirectories,
             Predicate<TableId> exists,
             @Nullable String doubt,
-            boolean snapshot,
-            long now) {
+            DurationSpec.@Nullable IntSecondsBound ttl,
+            Instant now) {
         for (Path table : tableDirectories) {
             Matcher name = TABLE_DIRECTORY.matcher(String.valueOf(table.getFileName()));
             if (!name.matches() || exists.test(id(name))) continue;
@@ -55,7 +85,7 @@ final class OrphanStores {
                             "{} belongs to no table of the schema. It is left alone, because {}",
                             store,
                             doubt != null ? doubt : "the snapshot of the dropped table failed");
-                else finish(store, name.group(1), snapshot, now);
+                else finish(store, name.group(1), new SnapshotManifest(List.of(), ttl, now, false));
             } catch (IOException | RuntimeException | FSError e) {
                 logger.error(
                         "{} belongs to no table of the schema and could not be removed", store, e);
@@ -63,17 +93,27 @@ final class OrphanStores {
         }
     }
 
-    private static void finish(StoreDirectory store, String table, boolean snapshot, long now)
+    private static void finish(StoreDirectory store, String table, SnapshotManifest manifest)
             throws IOException {
-        if (snapshot && store.holdsData()) {
-            // The name that DROP gives to its snapshots.
-            String tag = "dropped-" + now + "-" + table;
-            long live = store.live().orElse(store.generations().last());
-            store.moveToSnapshot(live, tag);
-            logger.info("Moved the data of a dropped table to {}", store.snapshot(tag));
+        if (!store.holdsData()) {
+            store.delete();
+            logger.info("Removed {}, what was left of a dropped table", store);
+            return;
         }
-        store.delete();
-        logger.info("Removed {}, the store of a dropped table", store);
+        // The name that DROP gives to its snapshots.
+        String tag = "dropped-" + manifest.createdAt.toEpochMilli() + "-" + table;
+        StoreDirectory snapshot = store.moveAside(tag, manifest);
+        logger.warn(
+                "{} belongs to no table of the schema. It was moved to {}, where {}. If the table"
+                        + " was not dropped, create it again with its former columns and ID, stop"
+                        + " the node, move the folder back, and start it. 'nodetool listsnapshots'"
+                        + " shows such folders as snapshot {}.",
+                store,
+                snapshot,
+                manifest.expiresAt == null
+                        ? "it stays until its snapshot is cleared"
+                        : "it is deleted after " + manifest.expiresAt,
+                tag);
     }
 
     private static TableId id(Matcher name) {

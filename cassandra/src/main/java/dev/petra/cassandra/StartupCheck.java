@@ -54,6 +54,11 @@ final class StartupCheck {
         String weaving = AgentState.missing();
         if (weaving != null) throw wrongConfig(weaving);
         checkRelease(FBUtilities.getReleaseVersionString());
+        try {
+            OrphanStores.ttl();
+        } catch (ConfigurationException e) {
+            throw wrongConfig(String.valueOf(e.getMessage()));
+        }
         Set<String> configurations = openConfigurations();
         if (configurations.isEmpty()) checkNoStores(dataDirectories());
         else checkFormats(dataDirectories(), Engines.opened());

@@ -8,6 +8,7 @@ import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.SimpleFileVisitor;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.List;
 import java.util.OptionalLong;
@@ -16,6 +17,8 @@ import java.util.TreeSet;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -182,6 +185,25 @@ final class StoreDirectory {
             throw new IOException(e);
         }
         Disk.REAL.syncDirectory(root);
+    }
+
+    /**
+     * Makes a snapshot of all that is here, which no engine has open, by renaming the folder.
+     *
+     * @param manifest that Cassandra shall know of it
+     * @return the snapshot
+     * @throws IOException if that failed; everything is here still
+     */
+    StoreDirectory moveAside(String tag, SnapshotManifest manifest) throws IOException {
+        StoreDirectory target = snapshot(tag);
+        if (Files.exists(target.root))
+            throw new IOException("there is a snapshot already in " + target.root);
+        Files.createDirectories(target.tableDirectory);
+        manifest.serializeToJsonFile(new File(target.tableDirectory.resolve("manifest.json")));
+        Files.move(root, target.root, StandardCopyOption.ATOMIC_MOVE);
+        Disk.REAL.syncDirectory(target.tableDirectory);
+        Disk.REAL.syncDirectory(tableDirectory);
+        return target;
     }
 
     /**

@@ -6,9 +6,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.Set;
+import org.apache.cassandra.config.DurationSpec;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -30,7 +35,11 @@ class OrphanStoresTest {
     private static void remove(
             Path table, Set<TableId> schema, boolean anyTables, boolean snapshot) {
         OrphanStores.remove(
-                List.of(table), schema::contains, anyTables ? null : "of a doubt", snapshot, 5);
+                List.of(table),
+                schema::contains,
+                anyTables ? null : "of a doubt",
+                snapshot ? null : new DurationSpec.IntSecondsBound("7d"),
+                Instant.ofEpochMilli(5));
     }
 
     @Test
@@ -40,12 +49,25 @@ class OrphanStoresTest {
         assertThat(table.resolve("rocksdb/1/data")).exists();
     }
 
+    /** An operator may have restored an old schema: that must not cost the data. */
     @Test
-    void aDroppedTableGoesAndItsSnapshotsStay() throws IOException {
+    void withoutAutoSnapshotTheDataBecomesASnapshotThatExpires() throws IOException {
         Path table = table("t-" + HEX, "1");
         remove(table, Set.of(), true, false);
         assertThat(table.resolve("rocksdb")).doesNotExist();
         assertThat(table.resolve("snapshots/s")).exists();
+        Path moved = table.resolve("snapshots/dropped-5-t");
+        assertThat(moved.resolve("rocksdb/1/data")).exists();
+        assertThat(moved.resolve("rocksdb/LIVE")).hasContent("1\n");
+        assertThat(
+                        SnapshotManifest.deserializeFromJsonFile(
+                                new File(moved.resolve("manifest.json"))))
+                .satisfies(
+                        manifest -> {
+                            assertThat(manifest.createdAt).isEqualTo(Instant.ofEpochMilli(5));
+                            assertThat(manifest.expiresAt)
+                                    .isEqualTo(manifest.createdAt.plus(Duration.ofDays(7)));
+                        });
     }
 
     @Test
@@ -55,6 +77,9 @@ class OrphanStoresTest {
         assertThat(table.resolve("rocksdb")).doesNotExist();
         assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
         assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/LIVE")).hasContent("1\n");
+        assertThat(table.resolve("snapshots/dropped-5-t/manifest.json"))
+                .content()
+                .doesNotContain("\"expires_at\":\"");
     }
 
     @Test

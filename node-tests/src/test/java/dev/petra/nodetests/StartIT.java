@@ -20,6 +20,8 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * A node that would show an empty table, or run without a join point, does not start; one with a
@@ -362,13 +364,16 @@ class StartIT {
         }
     }
 
-    @Test
-    void theRestOfAnInterruptedDropIsRemoved() {
+    /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot(boolean autoSnapshot) throws Exception {
         TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
         Path gone = directory.resolve("data/ks/gone-00112233445566778899aabbccddeeff");
         gone.toFile().mkdirs();
         TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
-        try (TestNode node = start(options -> options);
+        Map<String, Object> extra = Map.of("auto_snapshot", autoSnapshot);
+        try (TestNode node = start(options -> options.yaml(extra));
                 CqlSession session = node.session()) {
             assertThat(gone.resolve("rocksdb")).doesNotExist();
             assertThat(TableFiles.children(gone.resolve("snapshots")))
@@ -379,8 +384,27 @@ class StartIT {
                                 assertThat(tag.resolve("rocksdb/1")).isNotEmptyDirectory();
                             });
             assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
-        } finally {
-            TableFiles.delete(gone);
+            assertThat(node.process().logSinceStart()).contains("belongs to no table of the schema");
+            assertThat(node.process().nodetool("listsnapshots").output()).contains("-gone");
+            node.process().stop();
         }
+        if (!autoSnapshot) {
+            TableFiles.delete(gone);
+            gone.toFile().mkdirs();
+            TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
+            try (TestNode node =
+                    start(
+                            options ->
+                                    options.yaml(extra)
+                                            .jvmOptions(
+                                                    "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1",
+                                                    "-Dpetra.unknown_table_ttl=1s"))) {
+                node.awaitLog("it is deleted after", MOVES);
+                while (!TableFiles.children(gone.resolve("snapshots")).isEmpty())
+                    Thread.sleep(100);
+                assertThat(gone.resolve("rocksdb")).doesNotExist();
+            }
+        }
+        TableFiles.delete(gone);
     }
 }
