@@ -400,7 +400,7 @@ class PurgeTest {
         String slice = read("y");
         String scan = scanned(store.scan(all(), table.all()), () -> {});
         UnfilteredRowIterator rows = store.read(table.key("y"), Slices.ALL, table.all(), false);
-        rows.hasNext();
+        assertThat(rows.hasNext()).isTrue();
         String again =
                 scanned(
                         store.scan(all(), table.all()),
@@ -428,7 +428,7 @@ class PurgeTest {
             for (boolean first = true; scan.hasNext(); first = false) {
                 UnfilteredRowIterator partition = scan.next();
                 if (first) {
-                    partition.hasNext();
+                    assertThat(partition.hasNext()).isTrue();
                     meanwhile.run();
                 }
                 text.append(Tables.text(partition));
