@@ -74,6 +74,7 @@ final class Engines {
             Thread.currentThread().interrupt();
             logger.warn("Interrupted while moves of tables stop; they go on at the next start");
         }
+        Disposals.logLeft();
         closeEngines();
     }
 

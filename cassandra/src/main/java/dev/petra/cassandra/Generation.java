@@ -9,6 +9,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One generation of a table: at most one store, which comes into being with the first write. A
@@ -16,13 +18,16 @@ import org.jspecify.annotations.Nullable;
  * the table is opened. Thread-safe.
  */
 final class Generation {
+    private static final Logger logger = LoggerFactory.getLogger(Generation.class);
+
     private final TableStores stores;
     private final long number;
-    private final CountDownLatch disposed = new CountDownLatch(1);
+    private final CountDownLatch attempted = new CountDownLatch(1);
     private final Estimates estimates = new Estimates(this);
 
     private volatile @Nullable TableStore store;
     private volatile @Nullable Throwable failure;
+    private volatile boolean disposed;
     private boolean discarded;
 
     private Generation(
@@ -142,7 +147,11 @@ final class Generation {
         return estimates;
     }
 
-    /** Ends this generation and deletes its data, or does with it what the table was told to. */
+    /**
+     * Ends this generation and deletes its data, or does with it what the table was told to. While
+     * it is still read that is tried again in the background: whoever calls this has other tables
+     * to see to.
+     */
     void discard() {
         TableStore present;
         synchronized (this) {
@@ -151,10 +160,21 @@ final class Generation {
             present = store;
         }
         try {
-            stores.dispose(this, present);
+            if (!dispose(present)) {
+                logger.warn(
+                        "{} is ended, but is still being read: its files and its memory go with its"
+                                + " last reader, or its files when the node starts again",
+                        this);
+                Disposals.repeat(() -> dispose(present));
+            }
         } finally {
-            disposed.countDown();
+            attempted.countDown();
         }
+    }
+
+    private boolean dispose(@Nullable TableStore present) {
+        if (stores.dispose(this, present)) disposed = true;
+        return disposed;
     }
 
     /** Closes the store and leaves its data, because the table is opened anew. Idempotent. */
@@ -164,9 +184,13 @@ final class Generation {
         if (present != null) present.close();
     }
 
-    /** Waits until {@link #discard} is done. False if it was not within the time. */
+    /**
+     * Waits for {@link #discard}.
+     *
+     * @return false if it has not come within the time, or is left to the last reader
+     */
     boolean awaitDisposed(Duration patience) throws InterruptedException {
-        return disposed.await(patience.toNanos(), TimeUnit.NANOSECONDS);
+        return attempted.await(patience.toNanos(), TimeUnit.NANOSECONDS) && disposed;
     }
 
     @Override

@@ -56,8 +56,8 @@ import org.slf4j.LoggerFactory;
 public final class Hooks {
     private static final Logger logger = LoggerFactory.getLogger(Hooks.class);
 
-    /** How long DROP waits for the last readers of the table before it leaves the rest to them. */
-    private static final Duration DROP_PATIENCE = Duration.ofSeconds(30);
+    /** How long DROP, which holds up the schema, waits for its files to be deleted. */
+    private static final Duration DROP_PATIENCE = Duration.ofSeconds(5);
 
     /** How often Cassandra's metrics are told how large the tables are, besides after each verb. */
     private static final int DISK_SPACE_SECONDS = 10;
@@ -491,8 +491,8 @@ public final class Hooks {
         try {
             if (!stores.awaitDisposed(DROP_PATIENCE))
                 logger.warn(
-                        "Table {} was dropped while it is still being read; its files go with its"
-                                + " last reader",
+                        "The files of {}, which was dropped, are not yet deleted; they go with the"
+                                + " table's last reader",
                         stores.displayName());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

@@ -13,7 +13,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.SortedSet;
 import java.util.concurrent.atomic.AtomicLong;
@@ -51,6 +53,9 @@ import org.slf4j.LoggerFactory;
 final class TableStores {
     private static final Logger logger = LoggerFactory.getLogger(TableStores.class);
 
+    /** Whose a folder of stores is now; guarded by itself. */
+    private static final Map<Path, TableStores> owners = new HashMap<>();
+
     private final String displayName;
     private final String columnFamily;
     private final TableMetadataRef metadata;
@@ -62,6 +67,7 @@ final class TableStores {
 
     private Generation current;
     private boolean dropped;
+    private boolean departed;
     private volatile @Nullable MoveMark moveMark;
     private long moveNumber;
     private long streamDirectories;
@@ -102,6 +108,9 @@ final class TableStores {
             return unusable(columnFamily, metadata, engine, e);
         }
         TableStores stores = new TableStores(columnFamily, metadata, engine, directory);
+        synchronized (owners) {
+            owners.put(directory.root(), stores);
+        }
         try {
             StoreDirectory.deleteTree(directory.streams());
             stores.moveMark = directory.moveMark();
@@ -305,12 +314,27 @@ final class TableStores {
     synchronized Generation drop() {
         dropped = true;
         retired.add(current);
+        if (mayDelete) endOnDisk(current);
         current =
                 Generation.failed(
                         this,
                         current.number() + 1,
                         new IllegalStateException("the table was dropped"));
         return current;
+    }
+
+    /**
+     * It may be read for a while: neither a crash nor a table that is created WITH the same ID must
+     * find it alive then.
+     */
+    private void endOnDisk(Generation generation) {
+        if (directory == null || generation.number() == 0) return;
+        if (!Files.exists(directory.generation(generation.number()))) return;
+        try {
+            directory.makeLive(generation.number() + 1);
+        } catch (FSError e) {
+            logger.error("{} is dropped, but could not be marked so", generation, e);
+        }
     }
 
     /**
@@ -482,9 +506,22 @@ final class TableStores {
         content.unlock();
     }
 
-    /** Deletes the folder of all generations, after {@link #departed}. */
-    void deleteDirectory() {
-        usableDirectory().delete();
+    /**
+     * Deletes the folder of all generations, after {@link #departed}; with the last reader if there
+     * are some.
+     */
+    synchronized void deleteDirectory() {
+        departed = true;
+        if (retired.isEmpty()) deleteRoot(usableDirectory());
+    }
+
+    /** Unless it belongs to another by now, that was created or altered meanwhile. */
+    private void deleteRoot(StoreDirectory place) {
+        synchronized (owners) {
+            if (owners.get(place.root()) != this) return;
+            place.delete();
+            owners.remove(place.root());
+        }
     }
 
     private StoreDirectory usableDirectory() {
@@ -556,8 +593,12 @@ final class TableStores {
         mayDelete = false;
     }
 
-    /** The end of a generation, once, when nobody reads it any more. Does not throw. */
-    void dispose(Generation generation, @Nullable TableStore store) {
+    /**
+     * The end of a generation. Does not throw.
+     *
+     * @return false if it is still read, and this is to be called again
+     */
+    boolean dispose(Generation generation, @Nullable TableStore store) {
         boolean keep;
         synchronized (this) {
             keep = generation == kept;
@@ -566,6 +607,9 @@ final class TableStores {
             if (keep) moveAside(generation, store, keepAs);
             else if (store != null) store.drop();
             else deleteGarbage(generation.number());
+        } catch (IllegalStateException e) {
+            logger.debug("{} is still read", generation, e);
+            return false;
         } catch (RuntimeException | FSError e) {
             logger.error(
                     "The data of {} could not be deleted now. It is dead, and is deleted when the"
@@ -575,8 +619,9 @@ final class TableStores {
         }
         synchronized (this) {
             retired.remove(generation);
-            if (dropped && retired.isEmpty()) deleteDropped();
+            if (retired.isEmpty() && (dropped || departed)) deleteDropped();
         }
+        return true;
     }
 
     private void moveAside(Generation generation, @Nullable TableStore store, String tag) {
@@ -632,7 +677,7 @@ final class TableStores {
         }
         if (!mayDelete) return;
         try {
-            directory.delete();
+            deleteRoot(directory);
         } catch (FSError e) {
             logger.error(
                     "The dropped table {} left files in {} that could not be deleted",
@@ -646,6 +691,11 @@ final class TableStores {
         if (directory == null || generation == 0) return;
         try {
             engine.get().deleteStore(directory.generation(generation));
+        } catch (IllegalStateException e) {
+            logger.info(
+                    "Dead data of {} in {} is still being read, and goes with its last reader",
+                    displayName,
+                    directory.generation(generation));
         } catch (RuntimeException | FSError e) {
             logger.error(
                     "Dead data of {} in {} could not be deleted",

@@ -45,6 +45,10 @@ final class FileEngine implements StorageEngine {
     boolean failCheckpoint;
 
     boolean failDrop;
+
+    /** Whether stores are being read, so that they cannot be ended. */
+    volatile boolean isRead;
+
     boolean failOpen;
 
     @Override
@@ -151,6 +155,7 @@ final class FileEngine implements StorageEngine {
 
         @Override
         public void drop() {
+            if (isRead) throw new IllegalStateException(spec.directory() + " is read");
             if (failDrop) throw new CorruptStoreException("no drop today");
             close();
             delete(spec.directory());

@@ -174,12 +174,12 @@ public interface TableStore extends AutoCloseable {
     void verify();
 
     /**
-     * Ends the store for good and deletes its files. Waits for reads in flight. Idempotent, also
-     * after {@link #close()}. A crash on the way leaves a directory that {@link
+     * Ends the store for good and deletes its files. Waits a moment for reads in flight.
+     * Idempotent, also after {@link #close()}. A crash on the way leaves a directory that {@link
      * StorageEngine#deleteStore} removes.
      *
-     * @throws IllegalStateException if reads do not end within a minute; the files are left then,
-     *     for a later {@code deleteStore}
+     * @throws IllegalStateException if reads do not end: there are no new ones, all is still there,
+     *     and this may be called again
      */
     void drop();
 

@@ -66,6 +66,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     /** So many times as long as reads waited they do not wait again. */
     private static final int READS_TO_PATIENCE = 50;
 
+    /** How long a drop waits for reads before whoever asked for it does otherwise. */
+    private static final long DROP_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
     private static final long LEAST_ROOM = 4 << 20;
     private static final int LARGE_WRITE_STRIPES = 64;
     private static final int RECENT_SECONDS = 64;
@@ -1068,11 +1071,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         closed = true;
         // Closing waits for writers, and these for a sync.
         unsynced.close();
-        try {
-            closeDatabase(Database.CLOSE_PATIENCE_NANOS);
-        } finally {
-            engine.forget(this);
-        }
+        // Until it is closed it is in the way of another store in its directory.
+        closeDatabase(DROP_PATIENCE_NANOS);
+        engine.forget(this);
         RocksEngine.deleteTree(directory());
         dropped = true;
     }

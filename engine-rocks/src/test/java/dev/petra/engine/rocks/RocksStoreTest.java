@@ -254,6 +254,23 @@ class RocksStoreTest {
         assertThatThrownBy(store::figures).isInstanceOf(IllegalStateException.class);
     }
 
+    /** Whoever drops it must not wait: it may hold up the whole node. */
+    @Test
+    void aStoreThatIsReadIsDroppedOnceItsReaderEnds() {
+        RocksStore store = open(engine, store(), TABLE);
+        fill(store, 1);
+        Cursor outlives = new Cursor(store);
+        assertThatThrownBy(store::drop).isInstanceOf(IllegalStateException.class);
+        assertThat(store.spec().directory()).isNotEmptyDirectory();
+        assertThatThrownBy(() -> open(engine, store(), TABLE))
+                .hasMessageContaining("is already open");
+        assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
+        outlives.close();
+        store.drop();
+        assertThat(store.spec().directory()).doesNotExist();
+        assertThat(open(engine, store(), TABLE).isEmpty()).isTrue();
+    }
+
     @Test
     void aReaderThatNeverEndsDoesNotHoldUpClosingForEver() {
         RocksStore store = open(engine, store(), TABLE);
