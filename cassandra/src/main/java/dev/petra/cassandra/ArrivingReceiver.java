@@ -98,13 +98,22 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
         if (hasSSTables) TableRegistry.moveIn(cfs);
     }
 
-    private synchronized void ingest() {
+    /** Without the lock: it can take long, and {@link #abort} ends it by closing the parts. */
+    private void ingest() {
+        List<Arriving> all;
+        synchronized (this) {
+            all = List.copyOf(arriving.values());
+        }
         try {
-            for (Arriving each : arriving.values()) {
+            for (Arriving each : all) {
                 TableStores stores = each.generation().stores();
                 BooleanSupplier stays = () -> StreamPeers.receiver(cfs) != null;
                 stores.verify(each.generation(), stays, each.parts());
-                stores.ingest(each.generation(), stays, each.parts());
+                boolean more = true;
+                while (more) {
+                    each.parts().awaitRoom();
+                    more = stores.ingest(each.generation(), stays, each.parts());
+                }
                 logger.info(
                         "Ingested {} bytes in {} parts into {}.{}",
                         each.manifest().totalBytes(),
@@ -112,11 +121,12 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
                         cfs.getKeyspaceName(),
                         cfs.name);
             }
-            if (!arriving.isEmpty()) invalidateCaches();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
             closeParts();
+            // Of what failed too, some may be live.
+            if (!all.isEmpty()) invalidateCaches();
         }
     }
 
@@ -132,7 +142,7 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
         super.abort();
     }
 
-    private void closeParts() {
+    private synchronized void closeParts() {
         over = true;
         for (Arriving each : arriving.values()) each.parts().close();
         arriving.clear();

@@ -453,17 +453,19 @@ final class TableStores {
     }
 
     /**
-     * Has parts of a stream go into a store, while the table can neither leave it nor be truncated.
+     * Has the next parts of a stream go into a store, while the table can neither leave it nor be
+     * truncated. Between two calls it can.
      *
      * @param generation that they were received for
      * @param stays whether the table is whole in its engine, asked while it cannot begin to leave
      * @throws IOException if the table has changed since they came, or the parts are not what they
-     *     should be; none of them is live then
+     *     should be; none of these is live then
+     * @return whether there are more
      */
-    synchronized void ingest(Generation generation, BooleanSupplier stays, IncomingParts parts)
+    synchronized boolean ingest(Generation generation, BooleanSupplier stays, IncomingParts parts)
             throws IOException {
         requireTaking(generation, stays);
-        parts.ingest();
+        return parts.ingest();
     }
 
     /** Checks what came of a stream, as long as it can go where {@link #ingest} puts it. */

@@ -33,14 +33,29 @@ public interface IncomingParts extends AutoCloseable {
     void verify() throws IOException;
 
     /**
-     * Makes all parts live at once; they survive a crash from here on. Verifies first if nobody
-     * has.
+     * Makes the next parts live, as many as writers need not notice; they survive a crash from here
+     * on. The first call verifies if nobody has, and throws what can be wrong with any part. Parts
+     * come in an order in which nothing that is deleted can be seen in between, and nothing is
+     * purged until the last is there, or this is closed. Blocks on disk.
      *
+     * @return whether there are more: to be called again, after {@link #awaitRoom}
      * @throws IOException as {@link #verify()}, nothing being live then
+     * @throws IllegalStateException if all are live, or this is closed
      */
-    void ingest() throws IOException;
+    boolean ingest() throws IOException;
 
-    /** Deletes what was staged and not ingested. Idempotent. The store is as it was. */
+    /**
+     * Blocks until the store has merged so much of what it has that it can take more parts. To be
+     * called without a lock that others need; ends when this is closed by another thread.
+     *
+     * @throws IllegalStateException if this is closed
+     */
+    void awaitRoom();
+
+    /**
+     * Deletes what was staged and not ingested. Idempotent. If nothing was ingested the store is as
+     * it was; otherwise it has the beginning of what was sent, and the rest can be sent again.
+     */
     @Override
     void close();
 }

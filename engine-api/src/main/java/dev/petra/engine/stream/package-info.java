@@ -8,7 +8,7 @@
  *     -> OutgoingParts.manifest()  ------->    refused before a byte is sent, or
  *     -> transferTo(part, channel) ------->    IncomingParts.receive(part, channel)   staged
  *     ...                                      ...
- *     -> close(): unpin                        verify() and ingest()     all live at once
+ *     -> close(): unpin                        verify(), ingest() until all are live
  *                                              or close(): as if nothing had come
  * </pre>
  */

@@ -106,7 +106,7 @@ public interface StreamTests {
             List<byte[]> parts = bytesOf(out);
             for (int i = parts.size() - 1; i >= 0; i--) in.receive(i, channel(parts.get(i)));
             in.verify();
-            in.ingest();
+            while (in.ingest()) in.awaitRoom();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -252,7 +252,7 @@ public interface StreamTests {
             from.compact(List.of());
             List<byte[]> parts = bytesOf(out);
             for (int i = 0; i < parts.size(); i++) in.receive(i, channel(parts.get(i)));
-            in.ingest();
+            while (in.ingest()) in.awaitRoom();
         }
         assertThat(scan(to, table)).isEqualTo(before);
     }
@@ -311,7 +311,7 @@ public interface StreamTests {
             to.flush();
             in.verify();
             to.write(table.update(key).row(3).liveness().build());
-            in.ingest();
+            while (in.ingest()) in.awaitRoom();
             to.write(table.update(key).row(4).liveness().build());
             assertThat(PartitionContent.of(to.read(key, Slices.ALL, table.all(), false)).rows())
                     .hasSize(4);
@@ -379,7 +379,7 @@ public interface StreamTests {
                 assertThatThrownBy(() -> in.receive(index, channel(part)))
                         .isInstanceOf(IllegalStateException.class);
             }
-            in.ingest();
+            while (in.ingest()) in.awaitRoom();
         }
         assertThat(scan(to, table)).isEqualTo(scan(from, table));
     }
@@ -422,7 +422,7 @@ public interface StreamTests {
                                 List<byte[]> parts = bytesOf(out);
                                 for (int i = 0; i < parts.size(); i++)
                                     in.receive(i, channel(parts.get(i)));
-                                in.ingest();
+                                while (in.ingest()) in.awaitRoom();
                             }
                         });
         assertThat(refusal).isNotNull();

@@ -611,8 +611,13 @@ final class ExamplesFindMutantsTest {
         }
 
         @Override
-        public void ingest() throws IOException {
-            parts.ingest();
+        public boolean ingest() throws IOException {
+            return parts.ingest();
+        }
+
+        @Override
+        public void awaitRoom() {
+            parts.awaitRoom();
         }
 
         @Override

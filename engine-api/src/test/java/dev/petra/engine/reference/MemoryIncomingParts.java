@@ -105,7 +105,7 @@ final class MemoryIncomingParts implements IncomingParts {
     }
 
     @Override
-    public synchronized void ingest() throws IOException {
+    public synchronized boolean ingest() throws IOException {
         checkOpen();
         store.acquire();
         try {
@@ -115,6 +115,12 @@ final class MemoryIncomingParts implements IncomingParts {
         } finally {
             store.release();
         }
+        return false;
+    }
+
+    @Override
+    public synchronized void awaitRoom() {
+        checkOpen();
     }
 
     private void checkOpen() {

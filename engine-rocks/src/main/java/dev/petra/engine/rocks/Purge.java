@@ -144,7 +144,7 @@ final class Purge {
 
     /** Before which local time something may go; 0 if nothing may. */
     private long gcBefore() {
-        if (!store.spec().mayPurge().getAsBoolean()) return 0;
+        if (store.isArriving() || !store.spec().mayPurge().getAsBoolean()) return 0;
         return Math.max(0, FBUtilities.nowInSeconds() - store.table().params.gcGraceSeconds);
     }
 
@@ -282,6 +282,7 @@ final class Purge {
             // What is in no file yet counts too: it is written to one, or lowers the floor.
             int next = 1 - store.reconciler().activeFloor();
             store.reconciler().floor(next, Long.MAX_VALUE);
+            if (store.isArriving()) return true;
             store.writers().awaitThoseBegun();
             RocksStore.flush(database);
             files = dataFiles(database);
@@ -340,6 +341,8 @@ final class Purge {
         Reconciler reconciler = store.reconciler();
         int next = 1 - reconciler.activeFloor();
         reconciler.floor(next, Long.MAX_VALUE);
+        // Asked behind the floor: parts that begin to arrive later lower it.
+        if (store.isArriving()) return;
         store.writers().awaitThoseBegun();
         long oldestBefore = oldest.getAndSet(Long.MAX_VALUE);
         boolean complete = false;
@@ -700,7 +703,9 @@ final class Purge {
             store.room()
                     .write(
                             () -> {
-                                if (isReferred(database, rowKey, in.duplicate())) return;
+                                // Or the row may be among the parts that are still to come.
+                                if (store.isArriving()
+                                        || isReferred(database, rowKey, in.duplicate())) return;
                                 database.db.delete(database.large, database.writeOptions, largeKey);
                                 removed[0] = true;
                             });

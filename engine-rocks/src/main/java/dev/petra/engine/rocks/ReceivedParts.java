@@ -20,7 +20,9 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -45,6 +47,8 @@ final class ReceivedParts implements IncomingParts {
     /** Each takes some hundred bytes of memory; a sender writes none that small. */
     private static final int MOST_PARTS = 1 << 20;
 
+    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
     private enum Stage {
         AWAITED,
         ARRIVING,
@@ -62,7 +66,12 @@ final class ReceivedParts implements IncomingParts {
     /** How many parts have the ids of this store by now, which must not be changed again. */
     private int renumbered;
 
+    private boolean arriving;
     private boolean ingested;
+
+    /** How many are live, in the order of {@link #ingested(int)}. */
+    private int live;
+
     private volatile boolean closed;
 
     /**
@@ -360,16 +369,52 @@ final class ReceivedParts implements IncomingParts {
     }
 
     @Override
-    public synchronized void ingest() throws IOException {
+    public synchronized boolean ingest() throws IOException {
         checkOpen();
+        int count = stages.length();
         if (ingested) throw new IllegalStateException("These parts were ingested.");
-        if (!verified) verify();
-        renumber();
-        List<String> files = new ArrayList<>();
-        for (int i = 0; i < stages.length(); i++) files.add(file(i).toString());
+        if (!arriving) {
+            if (!verified) verify();
+            renumber();
+            store.partsBegin();
+            arriving = true;
+        }
+        List<String> data = new ArrayList<>();
+        List<String> large = new ArrayList<>();
+        int next = Math.min(count, live + RocksStore.PARTS_AT_ONCE);
+        for (int i = live; i < next; i++) {
+            int index = ingested(i);
+            (isData(index) ? data : large).add(file(index).toString());
+        }
+        if (store.ingest(data, large, dictionary.flags())) live = next;
+        ingested = live == count;
+        if (ingested) end();
+        return !ingested;
+    }
+
+    /**
+     * Which part comes after so many others: large cells come before the rows that refer to them,
+     * and rows in the order of their keys, where a deletion comes before what it hides.
+     */
+    private int ingested(int before) {
         int data = dictionary.dataParts();
-        store.ingest(files.subList(0, data), files.subList(data, files.size()), dictionary.flags());
-        ingested = true;
+        int large = stages.length() - data;
+        return before < large ? data + before : before - large;
+    }
+
+    private void end() {
+        if (!arriving) return;
+        arriving = false;
+        store.partsEnd();
+    }
+
+    @Override
+    public void awaitRoom() {
+        checkOpen();
+        while (!store.hasRoomForParts()) {
+            LockSupport.parkNanos(PAUSE_NANOS);
+            checkOpen();
+        }
     }
 
     private void checkOpen() {
@@ -384,6 +429,7 @@ final class ReceivedParts implements IncomingParts {
     }
 
     private synchronized void deleteStaged() {
+        end();
         try (var files = Files.newDirectoryStream(directory)) {
             for (Path file : files) Files.deleteIfExists(file);
             Files.deleteIfExists(directory);

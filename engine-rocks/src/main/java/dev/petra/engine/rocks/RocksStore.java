@@ -15,10 +15,12 @@ import dev.petra.engine.stream.OutgoingParts;
 import dev.petra.engine.stream.StreamManifest;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -26,6 +28,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Function;
@@ -73,6 +76,20 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     private static final int LARGE_WRITE_STRIPES = 64;
     private static final int RECENT_SECONDS = 64;
 
+    /** Parts of a stream that become live together, while writers wait. */
+    static final int PARTS_AT_ONCE = 8;
+
+    /** These included. */
+    private static final int MOST_IN_LEVEL_0 = 12;
+
+    /** RocksDB slows writes down from 64 GiB on. */
+    private static final long MOST_BEHIND = 16L << 30;
+
+    /** A flush of so much takes a few milliseconds. */
+    private static final long MOST_FLUSHED_ALONE = 1 << 20;
+
+    private static final int MOST_ATTEMPTS = 3;
+
     private final RocksEngine engine;
     private final StoreSpec spec;
     private final StoreFile file;
@@ -108,6 +125,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     /** Of the process: parts of a store that was closed must not share a name with later ones. */
     private static final AtomicLong STREAMS = new AtomicLong();
+
+    /** Streams of which parts become live now; held by whoever takes some. */
+    private final AtomicInteger arriving = new AtomicInteger();
 
     private final LongAdder writes = new LongAdder();
     private final LongAdder bytesWritten = new LongAdder();
@@ -609,46 +629,131 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         return largeKey.position();
     }
 
+    /** Parts are about to become live: nothing is purged until {@link #partsEnd}. */
+    void partsBegin() {
+        arriving.incrementAndGet();
+    }
+
+    /** All have, or no more will. */
+    void partsEnd() {
+        arriving.decrementAndGet();
+    }
+
     /**
-     * Takes files that another store has written, whole: merged with what is there.
+     * Whether some parts of a stream may be live and others not yet: what deletes and what is
+     * deleted, or large cells and the rows that refer to them.
+     */
+    boolean isArriving() {
+        return arriving.get() > 0;
+    }
+
+    /**
+     * Whether as many files as {@link #ingest} takes have room in level 0, where they may come to
+     * lie. Each of them counts there until it is merged, and RocksDB slows writes down from 20 on.
+     */
+    boolean hasRoomForParts() {
+        if (full != null) heal();
+        return use(this::hasRoomForParts, this::failed);
+    }
+
+    private boolean hasRoomForParts(Database database) throws RocksDBException {
+        Opened present = opened;
+        // Nothing would be merged, nor are writes slowed down.
+        if (!present.files.automatic()) return true;
+        return (hasWindows() || hasRoom(database, database.data))
+                && hasRoom(database, database.large);
+    }
+
+    private boolean hasRoom(Database database, ColumnFamilyHandle family) throws RocksDBException {
+        RocksDB db = database.db;
+        int files =
+                Integer.parseInt(
+                        Objects.requireNonNull(
+                                db.getProperty(family, "rocksdb.num-files-at-level0")));
+        long behind = db.getLongProperty(family, "rocksdb.estimate-pending-compaction-bytes");
+        if (files + PARTS_AT_ONCE <= MOST_IN_LEVEL_0 && behind <= MOST_BEHIND) return true;
+        // RocksDB thinks that so much is well.
+        return db.getLongProperty(family, "rocksdb.compaction-pending") == 0
+                && db.getLongProperty(family, "rocksdb.num-running-compactions") == 0
+                && db.getLongProperty(family, "rocksdb.num-running-flushes") == 0;
+    }
+
+    /**
+     * Takes a few files that another store has written: merged with what is there.
      *
      * <p>RocksDB gives them a sequence number, which is in no log. If it came between the last of
      * one log and the first of the next, recovery would take the rest of the logs for lost. So the
      * log is one that has nothing in it yet: all that was written is flushed, while no write runs.
+     * Of that there is little, since most was flushed before; and the files are on the disk by
+     * then, so that what writers wait for does not depend on how large they are.
      *
      * @param flags of the catalog that they come from
+     * @return false if there is no room for them; nothing was taken
      */
-    void ingest(List<String> data, List<String> large, int flags) {
+    boolean ingest(List<String> data, List<String> large, int flags) {
         if (full != null) heal();
-        maintain(
+        return use(
                 database -> {
+                    for (String file : data) force(file);
+                    for (String file : large) force(file);
                     unsynced.refuseAfterFailure();
                     for (Catalog.Flag flag : Catalog.Flag.values())
                         if ((flags & flag.bit) != 0) catalog().set(flag);
-                    recordWritesBegun.incrementAndGet();
-                    try (IngestExternalFileOptions options =
-                            new IngestExternalFileOptions().setMoveFiles(true)) {
-                        // Most of it while writes go on.
-                        flush(database);
-                        room.writers.<RocksDBException>alone(
-                                () -> {
-                                    flush(database);
-                                    // As each write does. Their timestamps are not known.
-                                    reconciler.lowerFloors(Long.MIN_VALUE);
-                                    if (catalog().has(Catalog.Flag.TOMBSTONES)) purge.written(0);
-                                    // What rows refer to comes before them.
-                                    if (!large.isEmpty())
-                                        database.db.ingestExternalFile(
-                                                database.large, large, options);
-                                    if (!data.isEmpty())
-                                        database.db.ingestExternalFile(
-                                                database.data, data, options);
-                                });
-                    } finally {
-                        recordWritesEnded.incrementAndGet();
+                    synchronized (arriving) {
+                        if (!hasRoomForParts(database)) return false;
+                        for (int attempt = 1;
+                                !ingest(database, data, large, attempt == MOST_ATTEMPTS);
+                                attempt++) {}
                     }
                     if (!data.isEmpty()) hasData = true;
-                });
+                    return true;
+                },
+                this::failed);
+    }
+
+    private static void force(String file) throws IOException {
+        try (FileChannel channel = FileChannel.open(Path.of(file), StandardOpenOption.WRITE)) {
+            channel.force(true);
+        }
+    }
+
+    /**
+     * @param anyway however much was written since the flush
+     * @return false if that was too much to be flushed while writers wait
+     */
+    private boolean ingest(Database database, List<String> data, List<String> large, boolean anyway)
+            throws RocksDBException {
+        long before = bytesWritten();
+        // Most of it while writes go on.
+        flush(database);
+        boolean[] taken = new boolean[1];
+        recordWritesBegun.incrementAndGet();
+        try (IngestExternalFileOptions options =
+                new IngestExternalFileOptions().setMoveFiles(true)) {
+            room.writers.<RocksDBException>alone(
+                    () -> {
+                        if (!anyway && bytesWritten() - before > MOST_FLUSHED_ALONE) return;
+                        long started = System.nanoTime();
+                        flush(database);
+                        // As each write does. Their timestamps are not known.
+                        reconciler.lowerFloors(Long.MIN_VALUE);
+                        if (catalog().has(Catalog.Flag.TOMBSTONES)) purge.written(0);
+                        // What rows refer to comes before them.
+                        if (!large.isEmpty())
+                            database.db.ingestExternalFile(database.large, large, options);
+                        if (!data.isEmpty())
+                            database.db.ingestExternalFile(database.data, data, options);
+                        taken[0] = true;
+                        logger.debug(
+                                "Writes of {} waited {} us for {} files",
+                                name(),
+                                TimeUnit.NANOSECONDS.toMicros(System.nanoTime() - started),
+                                data.size() + large.size());
+                    });
+        } finally {
+            recordWritesEnded.incrementAndGet();
+        }
+        return taken[0];
     }
 
     // Maintenance

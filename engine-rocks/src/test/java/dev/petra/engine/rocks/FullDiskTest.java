@@ -166,7 +166,7 @@ class FullDiskTest {
                 Files.delete(ballast);
                 try (IncomingParts in = to.streamIn(manifest, ALL)) {
                     receive(out, in);
-                    in.ingest();
+                    while (in.ingest()) in.awaitRoom();
                 }
                 for (int i = 0; i <= rows; i++) check(to, i);
             }
