@@ -133,23 +133,27 @@ record PartHeader(StreamManifest manifest, ByteBuffer encoded, long digest, int 
             int format = in.readInt();
             TableId table = TableId.deserialize(in);
             String columnFamily = in.readUTF();
-            ByteBuffer dictionary = ByteBufferUtil.readWithLength(in);
+            ByteBuffer dictionary = bytes(in);
             int count = in.readInt();
             if (count < 0 || count > in.available() / LEAST_PART)
                 throw new IOException("A stream says that it has " + count + " parts.");
             List<StreamPart> parts = new ArrayList<>(count);
             for (int i = 0; i < count; i++)
-                parts.add(
-                        new StreamPart(
-                                i,
-                                in.readLong(),
-                                in.readLong(),
-                                ByteBufferUtil.readWithLength(in),
-                                ByteBufferUtil.readWithLength(in)));
+                parts.add(new StreamPart(i, in.readLong(), in.readLong(), bytes(in), bytes(in)));
             return new StreamManifest(
                     engine, format, table, columnFamily, List.of(), dictionary, parts);
         } catch (IllegalArgumentException e) {
             throw new IOException("The manifest of a stream is malformed.", e);
         }
+    }
+
+    /** Cassandra's own readers take memory for as many bytes as a peer says that there are. */
+    private static ByteBuffer bytes(DataInputBuffer in) throws IOException {
+        int length = in.readInt();
+        if (length < 0 || length > in.available())
+            throw new IOException("A stream says that a text of it has " + length + " bytes.");
+        byte[] bytes = new byte[length];
+        in.readFully(bytes);
+        return ByteBuffer.wrap(bytes);
     }
 }

@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.UUID;
+import net.jpountz.xxhash.XXHashFactory;
 import org.apache.cassandra.io.util.DataInputBuffer;
 import org.apache.cassandra.io.util.DataOutputBuffer;
 import org.apache.cassandra.schema.TableId;
@@ -61,6 +62,24 @@ class PartHeaderTest {
                 assertThatThrownBy(() -> PartHeader.read(in))
                         .as("byte %d", place)
                         .isInstanceOf(IOException.class);
+            }
+        }
+    }
+
+    /** A peer that lies makes the digest fit. */
+    @Test
+    void lengthsThatLieTakeNoMemory() throws IOException {
+        byte[] bytes = written(PartHeader.of(MANIFEST).get(0));
+        int size = ByteBuffer.wrap(bytes).getInt(4);
+        for (int place = 8; place < 8 + size - 3; place++) {
+            ByteBuffer lies = ByteBuffer.wrap(bytes.clone());
+            lies.putInt(place, Integer.MAX_VALUE - 16);
+            long digest = XXHashFactory.fastestInstance().hash64().hash(lies.array(), 8, size, 0);
+            lies.putLong(8 + size + 4, digest ^ lies.getInt(8 + size));
+            try (DataInputBuffer in = new DataInputBuffer(lies.array())) {
+                PartHeader.read(in);
+            } catch (IOException refused) {
+                assertThat(refused.getMessage()).as("byte %d", place).isNotBlank();
             }
         }
     }

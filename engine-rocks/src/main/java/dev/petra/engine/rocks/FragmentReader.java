@@ -98,6 +98,24 @@ final class FragmentReader {
          * @param path null for a simple column
          */
         void large(int column, byte @Nullable [] path, long timestamp, long hash);
+
+        /** The clustering's own bytes, where the key does not give them back; null for none. */
+        default void clustering(byte[][] written) {}
+
+        /** A complex column, before its cells. */
+        default void complex(int column) {}
+
+        /**
+         * Any cell.
+         *
+         * @param path null for a simple column
+         * @param flags of {@link Fragments}
+         * @param valueBytes how many lie before the buffer's position, and are its value
+         */
+        default void cell(int column, byte @Nullable [] path, int flags, int valueBytes) {}
+
+        /** The row's liveness expires, or a complex column is deleted. */
+        default void purgeable() {}
     }
 
     /** Visits what a row's fragments say, unreconciled. */
@@ -120,16 +138,21 @@ final class FragmentReader {
         if ((head & ROW_EXPIRING) != 0) {
             length();
             localTime();
+            visitor.purgeable();
         }
         if ((head & ROW_DELETION) != 0) visitor.deletion(deletion(base).markedForDeleteAt());
-        if ((head & ROW_CLUSTERING) != 0) prefix();
+        if ((head & ROW_CLUSTERING) != 0) visitor.clustering(prefix());
         while (in.position() < bodyEnd) {
             int number = length();
             if ((number & COLUMN_COMPLEX) == 0) {
                 visitCell(number >>> 1, null, base, visitor);
                 continue;
             }
-            if (hasComplexDeletion()) visitor.timestamp(deletion(base).markedForDeleteAt());
+            visitor.complex(number >>> 1);
+            if (hasComplexDeletion()) {
+                visitor.timestamp(deletion(base).markedForDeleteAt());
+                visitor.purgeable();
+            }
             for (int left = length(); left > 0; left--)
                 visitCell(number >>> 1, bytes(), base, visitor);
         }
@@ -141,8 +164,9 @@ final class FragmentReader {
         int flags = cellFlags();
         long timestamp = (flags & CELL_TIMESTAMP) != 0 ? base + zigzag() : base;
         in.position(start);
-        skipCell();
+        int valueBytes = skipCell();
         visitor.timestamp(timestamp);
+        visitor.cell(column, path, flags, valueBytes);
         if ((flags & CELL_LARGE) != 0)
             visitor.large(column, path, timestamp, in.getLong(in.position() - Long.BYTES));
     }
@@ -392,15 +416,18 @@ final class FragmentReader {
         return flags != 0;
     }
 
-    private void skipCell() {
+    /** Returns the length of its value. */
+    private int skipCell() {
         int flags = cellFlags();
         if ((flags & CELL_TIMESTAMP) != 0) varint();
         if ((flags & CELL_ROW_EXPIRY) == 0) {
             if ((flags & CELL_EXPIRING) != 0) varint();
             if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0) skip(Integer.BYTES);
         }
-        if ((flags & CELL_VALUE) != 0) skip(length());
+        int value = (flags & CELL_VALUE) != 0 ? length() : 0;
+        skip(value);
         if ((flags & CELL_LARGE) != 0) skip(Long.BYTES);
+        return value;
     }
 
     private int cellFlags() {

@@ -11,6 +11,10 @@ final class MalformedFragment extends RuntimeException {
         super(message);
     }
 
+    MalformedFragment(String message, Throwable cause) {
+        super(message, cause);
+    }
+
     MalformedFragment(Throwable cause) {
         super(String.valueOf(cause.getMessage()), cause);
     }

@@ -21,6 +21,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.dht.Range;
@@ -38,8 +39,10 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The parts of a stream on their way into a store: staged in a directory of the store's, checked
- * there, and ingested. Where the sender has given other ids to the columns, the parts are written
- * anew with those of this store. Thread-safe.
+ * there, and ingested. RocksDB never opens a file that a peer made: {@link SstParser} reads its
+ * entries, {@link PartCheck} looks at each, and they are written to a file of this store's own.
+ * Where the sender has given other ids to the columns, the parts are written anew with those of
+ * this store. Thread-safe.
  */
 final class ReceivedParts implements IncomingParts {
     private static final Logger logger = LoggerFactory.getLogger(ReceivedParts.class);
@@ -48,6 +51,9 @@ final class ReceivedParts implements IncomingParts {
     private static final int MOST_PARTS = 1 << 20;
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
+    /** Of a stream: further than any disk goes, and no sum of it overflows. */
+    private static final long MOST_BYTES = 1L << 62;
 
     private enum Stage {
         AWAITED,
@@ -61,6 +67,7 @@ final class ReceivedParts implements IncomingParts {
     private final Path directory;
     private final List<TokenRanges.KeyRange> notOwned;
     private final AtomicReferenceArray<Stage> stages;
+    private final AtomicInteger flags = new AtomicInteger();
     private boolean verified;
 
     /** How many parts have the ids of this store by now, which must not be changed again. */
@@ -94,6 +101,9 @@ final class ReceivedParts implements IncomingParts {
         int count = manifest.parts().size();
         refuseUnless(count <= MOST_PARTS, "its number of parts");
         this.dictionary = PartsDictionary.decode(manifest.dictionary(), count);
+        refuseUnless(
+                manifest.parts().stream().mapToDouble(StreamPart::bytes).sum() <= MOST_BYTES,
+                "its length");
         this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());
         for (StreamPart part : manifest.parts()) checkBounds(part);
         this.stages = new AtomicReferenceArray<>(count);
@@ -102,7 +112,8 @@ final class ReceivedParts implements IncomingParts {
         long room = Files.getFileStore(directory).getUsableSpace();
         if (room < manifest.totalBytes()) {
             Files.delete(directory);
-            throw new IOException(
+            // Not as an error of the disk, at which a node may stop: the peer may have lied.
+            throw new IllegalArgumentException(
                     "%s: a stream of %d bytes has no room, %d bytes are free in %s"
                             .formatted(store.name(), manifest.totalBytes(), room, directory));
         }
@@ -173,6 +184,7 @@ final class ReceivedParts implements IncomingParts {
         try (FileChannel file = create(index)) {
             if (PartFile.transfer(channel, file, part.bytes()) != part.checksum())
                 throw wrong(index, "its checksum is not that of the manifest");
+            write(part, file);
             complete = true;
         } catch (EOFException e) {
             throw wrong(index, String.valueOf(e.getMessage()));
@@ -183,19 +195,47 @@ final class ReceivedParts implements IncomingParts {
         }
     }
 
-    /** Not while the store deletes its directory. */
+    /** Where what a peer sends lies until it was looked at. Not while the store deletes its directory. */
     private FileChannel create(int index) throws IOException {
         Database database = store.acquire();
         int use = Database.stripe();
         try {
             return FileChannel.open(
-                    file(index),
+                    directory.resolve(index + ".received"),
                     StandardOpenOption.CREATE,
                     StandardOpenOption.TRUNCATE_EXISTING,
+                    StandardOpenOption.DELETE_ON_CLOSE,
+                    StandardOpenOption.READ,
                     StandardOpenOption.WRITE);
         } finally {
             database.release(use);
         }
+    }
+
+    /** Writes what a peer's file says to one of this store's. */
+    private void write(StreamPart part, FileChannel received) throws IOException {
+        int index = part.index();
+        PartCheck check =
+                new PartCheck(store.table(), store.partitionKeys(), dictionary, part, notOwned);
+        try (TableOptions.ForParts options = store.partOptions();
+                PartFile file =
+                        new PartFile(
+                                isData(index) ? options.data() : options.large(),
+                                file(index).toString(),
+                                isData(index))) {
+            int type = isData(index) ? SstParser.MERGE : SstParser.PUT;
+            SstParser.read(received, type, (key, value) -> check.add(key, value, file));
+            check.end();
+            file.finish();
+        } catch (RocksDBException | MalformedFragment e) {
+            throw wrong(index, e);
+        }
+        flags.accumulateAndGet(check.flags(), (a, b) -> a | b);
+    }
+
+    private IOException wrong(int index, Exception e) {
+        return new IOException(
+                "Part %d for %s: %s".formatted(index, store.name(), e.getMessage()), e);
     }
 
     private IOException wrong(int index, String what) {
@@ -237,8 +277,7 @@ final class ReceivedParts implements IncomingParts {
                 }
             }
         } catch (RocksDBException | MalformedFragment e) {
-            throw new IOException(
-                    "Part %d for %s: %s".formatted(index, store.name(), e.getMessage()), e);
+            throw wrong(index, e);
         }
     }
 
@@ -386,7 +425,7 @@ final class ReceivedParts implements IncomingParts {
             int index = ingested(i);
             (isData(index) ? data : large).add(file(index).toString());
         }
-        if (store.ingest(data, large, dictionary.flags())) live = next;
+        if (store.ingest(data, large, dictionary.flags() | flags.get())) live = next;
         ingested = live == count;
         if (ingested) end();
         return !ingested;

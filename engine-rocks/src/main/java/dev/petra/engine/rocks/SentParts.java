@@ -47,7 +47,7 @@ final class SentParts implements OutgoingParts {
             throws RocksDBException, IOException {
         this.directory = directory;
         boolean complete = false;
-        try (TableOptions.ForParts options = store.partOptions();
+        try (TableOptions.ForParts options = store.partOptions().toSend();
                 ReadOptions reading = Database.newReadOptions().setFillCache(false)) {
             List<TokenRanges.KeyRange> keys = TokenRanges.of(ranges, store.partitionKeys());
             List<RocksIterator> both = database.newIterators(reading);

@@ -200,6 +200,21 @@ final class TableOptions {
                     use);
         }
 
+        /**
+         * For files that are sent: with a checksum that Java computes as fast, and without filters,
+         * since whoever takes them writes them anew.
+         */
+        ForParts toSend() {
+            for (Options options : List.of(data, large)) {
+                BlockBasedTableConfig table =
+                        (BlockBasedTableConfig)
+                                all.columnFamilies.get(0).getOptions().tableFormatConfig();
+                options.setTableFormatConfig(
+                        table.setChecksumType(ChecksumType.kCRC32c).setFilterPolicy(null));
+            }
+            return this;
+        }
+
         @Override
         public void close() {
             data.close();

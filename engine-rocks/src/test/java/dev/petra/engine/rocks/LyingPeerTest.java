@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.rocks.PeerParts.Entry;
+import dev.petra.engine.stream.StreamPart;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Issue 19, D: a peer whose parts are well-formed files with checksums that fit, and whose entries
+ * are none that a store writes. Each is refused by name before anything is live.
+ */
+class LyingPeerTest {
+    private static final String LARGE = "l".repeat(2_000);
+
+    private final TestTable table = PeerParts.table("");
+
+    @TempDir Path directory;
+    private RocksEngine engine;
+    private PeerParts peer;
+    private RocksStore to;
+
+    @BeforeEach
+    void open() throws Exception {
+        engine = Tables.engine(Map.of("memory", "32MiB", "large_cell", "1KiB"));
+        peer = new PeerParts(engine, table, directory.resolve("from"));
+        peer.fill(20);
+        to = (RocksStore) engine.openStore(table.spec(directory.resolve("to")));
+        to.write(table.update(7).at(1).row(7).set("w", "there").build());
+        Files.createDirectories(directory.resolve("to").resolve(StoreFile.STREAMS));
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private static byte[] changed(byte[] key, int at, int by) {
+        byte[] other = key.clone();
+        other[at < 0 ? other.length + at : at] ^= (byte) by;
+        return other;
+    }
+
+    private static byte[] joined(byte[] bytes, int... more) {
+        ByteBuffer all = ByteBuffer.allocate(bytes.length + more.length).put(bytes);
+        for (int b : more) all.put((byte) b);
+        return all.array();
+    }
+
+    private void refuses(String why, byte[] key, byte[] value) throws Exception {
+        refuses(why, List.of(new Entry(key, value)), List.of());
+    }
+
+    private void refuses(String why, List<Entry> rows, List<Entry> large) throws Exception {
+        List<String> before = PeerParts.content(to, table);
+        PeerParts.Parts parts = peer.parts(rows, large);
+        assertThatThrownBy(() -> parts.send(to)).hasMessageContaining(why);
+        assertThat(PeerParts.content(to, table)).isEqualTo(before);
+        assertThat(directory.resolve("to").resolve(StoreFile.STREAMS)).isEmptyDirectory();
+    }
+
+    /** What follows changes one thing of what is taken here. */
+    @Test
+    void whatAStoreWroteIsTaken() throws Exception {
+        PeerParts.Parts parts = peer.parts(peer.rows(), peer.large());
+        RocksStore empty = (RocksStore) engine.openStore(table.spec(directory.resolve("empty")));
+        parts.send(empty);
+        assertThat(PeerParts.content(empty, table))
+                .hasSize(20)
+                .isEqualTo(PeerParts.content(peer.store(), table));
+    }
+
+    @Test
+    void aKeyIsReadToItsLastByte() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        refuses("bytes behind the key", joined(row.key(), 0x40), row.value());
+        refuses(
+                "malformed entry",
+                java.util.Arrays.copyOf(row.key(), row.key().length - 1),
+                row.value());
+        Entry record = peer.first(KeyKind.PARTITION);
+        refuses("bytes behind the key", joined(record.key(), 0x38), record.value());
+        refuses("kind 80", changed(record.key(), -1, 0x40), record.value());
+        Entry range = peer.first(KeyKind.RANGE);
+        refuses("bytes behind the key", joined(range.key(), 0), range.value());
+    }
+
+    @Test
+    void aPartitionLiesUnderItsToken() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        refuses("token", changed(row.key(), 5, 1), row.value());
+    }
+
+    @Test
+    void aValueLiesUnderAKeyOfItsKind() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        Entry statics = peer.first(KeyKind.STATIC);
+        Entry record = peer.first(KeyKind.PARTITION);
+        Entry range = peer.first(KeyKind.RANGE);
+        for (Entry key : List.of(row, statics, record, range))
+            for (Entry value : List.of(row, record, range))
+                if (key.kind() != value.kind())
+                    refuses("malformed entry", key.key(), value.value());
+        refuses("no value", row.key(), new byte[0]);
+    }
+
+    @Test
+    void aRangeDoesNotEndBeforeItBegins() throws Exception {
+        Entry range = peer.first(KeyKind.RANGE);
+        byte[] key = range.key();
+        // Both bounds are a separator, an int and the end: turned round.
+        byte[] turned = key.clone();
+        System.arraycopy(key, key.length - 6, turned, key.length - 12, 5);
+        System.arraycopy(key, key.length - 12, turned, key.length - 6, 5);
+        refuses("ends before it begins", turned, range.value());
+    }
+
+    @Test
+    void theClusteringOfAValueIsThatOfItsKey() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        // Row, clustering: one value of 4 bytes.
+        byte[] other = {0x40, 0x0e, 0, 0, 0, 0, 0, 0, 0, 9, 1, 5, 0, 0, 0, 99};
+        refuses("a clustering that is not that of the key", row.key(), other);
+        byte[] two = {0x40, 0x0b, 0, 0, 0, 0, 0, 0, 0, 9, 2, 0, 0};
+        refuses("a clustering of another size", row.key(), two);
+    }
+
+    @Test
+    void cellsAreOfTheirColumns() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        int number = peer.id("n") << 1;
+        byte[] shorter = {0, 0x0e, 0, 0, 0, 0, 0, 0, 0, 9, (byte) number, 1, 3, 1, 2, 3};
+        refuses("a value of 3 bytes", row.key(), shorter);
+        byte[] counter = {0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 9, (byte) number, 0x20};
+        refuses("a cell of n", row.key(), counter);
+        Entry statics = peer.first(KeyKind.STATIC);
+        refuses("a cell of s", row.key(), statics.value());
+        refuses("malformed entry", statics.key(), row.value());
+        int map = peer.id("m") << 1 | 1;
+        byte[] path = {0, 0x0e, 0, 0, 0, 0, 0, 0, 0, 9, (byte) map, 0, 1, 1, 7, 0};
+        refuses("malformed entry", row.key(), path);
+        byte[] unknown = {0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 9, 0x7e, 0};
+        refuses("a column that the dictionary does not have", row.key(), unknown);
+    }
+
+    /** A put, unlike a merge, takes the place of what is there. */
+    @Test
+    void aLargeCellIsWhatItsKeySays() throws Exception {
+        Entry cell = peer.large().get(0);
+        byte[] other = changed(cell.value(), 0, 1);
+        refuses("a large cell's value", List.of(), List.of(new Entry(cell.key(), other)));
+        refuses("bytes behind the key", cell.key(), peer.first(KeyKind.ROW).value());
+        refuses(
+                "malformed entry",
+                List.of(),
+                List.of(new Entry(peer.first(KeyKind.ROW).key(), cell.value())));
+        byte[] longer = joined(cell.key(), 1, 2);
+        refuses("bytes behind the key", List.of(), List.of(new Entry(longer, cell.value())));
+        byte[] column = cell.key().clone();
+        ByteBuffer.wrap(column).putInt(column.length - LargeCells.SUFFIX, 77);
+        refuses("a column that the dict", List.of(), List.of(new Entry(column, cell.value())));
+    }
+
+    /** Of which the manifest says nothing that would let a reader look for them. */
+    @Test
+    void deletionsThatAreNotAnnouncedHold() throws Exception {
+        PeerParts.Parts parts = peer.parts(peer.rows(), peer.large(), 0);
+        RocksStore empty = (RocksStore) engine.openStore(table.spec(directory.resolve("empty")));
+        parts.send(empty);
+        assertThat(PeerParts.content(empty, table))
+                .isEqualTo(PeerParts.content(peer.store(), table));
+    }
+
+    @Test
+    void onlyEntriesOfTheOneKindAreTaken() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        for (int type : new int[] {0, 1, 7, 0x0f, 0x11, 0x16})
+            refusesFile("another kind", (content, at) -> content[at] = (byte) type, row);
+        // A sequence number.
+        refusesFile("another kind", (content, at) -> content[at + 1] = 1, row);
+    }
+
+    private interface Change {
+        void apply(byte[] content, int kindAt);
+    }
+
+    /** Its properties still say that all are merges. */
+    private void refusesFile(String why, Change change, Entry only) throws Exception {
+        PeerParts.Parts parts = peer.parts(List.of(only), List.of());
+        byte[] honest = parts.files().get(0);
+        byte[] file = honest.clone();
+        int key = PeerParts.indexOf(file, only.key());
+        change.apply(file, key + only.key().length);
+        PeerParts.fixChecksums(file, PeerParts.blocks(honest));
+        List<String> before = PeerParts.content(to, table);
+        assertThatThrownBy(() -> parts.with(0, file).send(to)).hasMessageContaining(why);
+        assertThat(PeerParts.content(to, table)).isEqualTo(before);
+    }
+
+    /** Each of what a table can be compressed by, in blocks of one entry and of many. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "LZ4Compressor",
+                "ZstdCompressor",
+                "SnappyCompressor",
+                "DeflateCompressor",
+                "NoopCompressor"
+            })
+    void filesOfEveryCompressionAreRead(String compressor) throws Exception {
+        TestTable compressed =
+                PeerParts.table(" WITH compression = {'class': '" + compressor + "'}");
+        PeerParts from = new PeerParts(engine, compressed, directory.resolve("compressed"));
+        from.fill(300);
+        from.store().write(compressed.update(1).at(5).row(9).set("w", LARGE.repeat(1_000)).build());
+        PeerParts.Parts parts = from.sent();
+        List<Entry> read = new ArrayList<>();
+        for (int i = 0; i < parts.files().size(); i++) read.addAll(parts.entries(i));
+        List<Entry> expected = new ArrayList<>(from.rows());
+        expected.addAll(from.large());
+        assertThat(read).hasSameSizeAs(expected);
+        for (int i = 0; i < read.size(); i++) {
+            assertThat(read.get(i).key()).isEqualTo(expected.get(i).key());
+            assertThat(read.get(i).value()).isEqualTo(expected.get(i).value());
+        }
+        RocksStore empty =
+                (RocksStore) engine.openStore(compressed.spec(directory.resolve("taken")));
+        parts.send(empty);
+        assertThat(PeerParts.content(empty, compressed))
+                .isEqualTo(PeerParts.content(from.store(), compressed));
+    }
+
+    /** An error of the disk stops a node whose {@code disk_failure_policy} is {@code stop}. */
+    @Test
+    void aLengthThatLiesIsNoErrorOfTheDisk() throws Exception {
+        PeerParts.Parts parts = peer.parts(List.of(peer.first(KeyKind.ROW)), List.of());
+        StreamPart part = parts.manifest().parts().get(0);
+        for (long bytes : new long[] {1L << 60, Long.MAX_VALUE}) {
+            StreamPart huge =
+                    new StreamPart(0, bytes, part.checksum(), part.firstKey(), part.lastKey());
+            assertThatThrownBy(() -> parts.with(List.of(huge)).send(to))
+                    .isInstanceOf(IllegalArgumentException.class);
+        }
+        assertThat(directory.resolve("to").resolve(StoreFile.STREAMS)).isEmptyDirectory();
+    }
+}
