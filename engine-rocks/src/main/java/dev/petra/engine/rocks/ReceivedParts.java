@@ -195,7 +195,10 @@ final class ReceivedParts implements IncomingParts {
         }
     }
 
-    /** Where what a peer sends lies until it was looked at. Not while the store deletes its directory. */
+    /**
+     * Where what a peer sends lies until it was looked at. Not while the store deletes its
+     * directory.
+     */
     private FileChannel create(int index) throws IOException {
         Database database = store.acquire();
         int use = Database.stripe();

@@ -57,11 +57,7 @@ class TimeWindowsTest {
                 (RocksStore)
                         engine.openStore(
                                 new StoreSpec(
-                                        directory.resolve("1"),
-                                        "t",
-                                        1,
-                                        table.ref(),
-                                        mayPurgeNow));
+                                        directory.resolve("1"), "t", 1, table.ref(), mayPurgeNow));
     }
 
     @AfterEach
