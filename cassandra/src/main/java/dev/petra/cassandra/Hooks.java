@@ -38,6 +38,7 @@ import org.apache.cassandra.net.MessagingService;
 import org.apache.cassandra.repair.TableRepairManager;
 import org.apache.cassandra.schema.Keyspaces;
 import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
@@ -238,12 +239,15 @@ public final class Hooks {
     }
 
     /**
-     * When a memtable is to be flushed to SSTables, and no write goes to it any more.
+     * When a memtable is to be flushed to SSTables, and no write goes to it any more. One of a
+     * system table may say of writes to an engine that they are done: these are synced first.
      *
      * @return whether that is done otherwise: what is in an engine goes by {@link MoveOut}, which
      *     neither keeps the flushes of other tables waiting nor begins anew after a crash
      */
     public static boolean flushMemtable(ColumnFamilyStore cfs, Memtable memtable) {
+        if (cfs.metadata.keyspace.equals(SchemaConstants.SYSTEM_KEYSPACE_NAME))
+            CommitLogOrder.beforeFlush(Engines.opened());
         if (!(memtable instanceof PetraMemtable table) || table.departure() == 0) return false;
         Moves.begin(new MoveOut(cfs, table.generation().stores(), table.departure(), table));
         return true;
@@ -282,12 +286,22 @@ public final class Hooks {
     }
 
     /**
+     * When the records of a section of the commit log are complete, and before they are made valid.
+     *
+     * @throws org.apache.cassandra.io.FSError if an engine cannot sync what they rely on
+     */
+    public static void beforeCommitLogMarker() {
+        CommitLogOrder.beforeMarker(Engines::opened);
+    }
+
+    /**
      * Before a mutation is applied. Checks what the commit log would have checked, if it skips it.
      *
      * @throws org.apache.cassandra.exceptions.MutationExceededMaxSizeException if it is too large
      */
     public static void beforeWrite(Mutation mutation, boolean durable) {
         if (!durable) return;
+        CommitLogOrder.note(mutation);
         for (PartitionUpdate update : mutation.getPartitionUpdates()) {
             if (!owns(update)) continue;
             // Computed once per mutation; the coordinator and the verb handler ask for it as well.

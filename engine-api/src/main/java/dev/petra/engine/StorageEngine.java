@@ -5,6 +5,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableParams;
 
 /**
@@ -73,6 +75,16 @@ public interface StorageEngine extends AutoCloseable {
      *     WalSync#BATCH}
      */
     void walSync(WalSync mode, Duration interval);
+
+    /**
+     * Makes durable what was acknowledged before the call: of {@link WalSync#PERIODIC} only, since
+     * in the other modes it is. Whoever is about to make something durable that refers to it calls
+     * this first.
+     *
+     * @param tables of which tables
+     * @throws org.apache.cassandra.io.FSWriteError if a log cannot be synced
+     */
+    default void syncAcknowledged(Predicate<TableId> tables) {}
 
     /**
      * Limits the bytes that compaction and flush write in a second, over all stores.

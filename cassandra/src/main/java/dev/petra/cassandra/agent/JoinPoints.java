@@ -138,6 +138,11 @@ final class JoinPoints {
                             "executeLocally",
                             NODE_ADVICE + "BeforeRead",
                             CASSANDRA + "db.ReadExecutionController"),
+                    // last line: Hooks.beforeCommitLogMarker();
+                    at(
+                            CASSANDRA + "db.commitlog.CommitLogSegment",
+                            "waitForModifications",
+                            NODE_ADVICE + "BeforeCommitLogMarker"),
 
                     // A table's life
 

@@ -167,6 +167,15 @@ final class NodeAdvice {
         }
     }
 
+    static final class BeforeCommitLogMarker {
+        private BeforeCommitLogMarker() {}
+
+        @Advice.OnMethodExit
+        static void exit() {
+            Hooks.beforeCommitLogMarker();
+        }
+    }
+
     static final class AddToCommitLog {
         private AddToCommitLog() {}
 

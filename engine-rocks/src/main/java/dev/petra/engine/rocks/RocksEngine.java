@@ -22,7 +22,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.LongSupplier;
+import java.util.function.Predicate;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Cache;
@@ -181,6 +183,11 @@ final class RocksEngine implements StorageEngine {
     @Override
     public void walSync(WalSync mode, Duration interval) {
         syncer.set(mode, interval);
+    }
+
+    @Override
+    public void syncAcknowledged(Predicate<TableId> tables) {
+        syncer.syncAcknowledged(store -> tables.test(store.spec().metadata().id));
     }
 
     @Override
