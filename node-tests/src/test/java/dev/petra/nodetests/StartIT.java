@@ -364,6 +364,73 @@ class StartIT {
         }
     }
 
+    /**
+     * Issue 19, A6 and A2: a transaction is synced before the commit log can say that it was
+     * committed; and what was synced is there, or the table says that it is not.
+     */
+    @Test
+    void damageInASyncedLogIsNotTakenForItsEnd(@TempDir Path other) throws Exception {
+        UnaryOperator<NodeConfig.Builder> rarelySynced =
+                options ->
+                        options.yaml(
+                                Map.of(
+                                        "commitlog_sync",
+                                        "periodic",
+                                        "commitlog_sync_period",
+                                        "3600000ms"));
+        try (TestNode node = TestNode.start(other, rarelySynced);
+                CqlSession session = node.session()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            for (String table : new String[] {"a", "b"})
+                session.execute(
+                        "CREATE TABLE ks."
+                                + table
+                                + " (p int PRIMARY KEY, v text) WITH memtable = 'rocks'");
+            for (int p = 0; p < 100; p++)
+                for (String table : new String[] {"a", "b"})
+                    session.execute(
+                            "INSERT INTO ks." + table + " (p, v) VALUES (?, ?)",
+                            p,
+                            "x".repeat(200));
+            session.execute("INSERT INTO ks.a (p, v) VALUES (100, 'x') IF NOT EXISTS");
+            Path mark = TableFiles.of(node, "ks", "a").stores().resolve("1/SYNCED");
+            for (long end = System.nanoTime() + MOVES.toNanos(); !Files.exists(mark); ) {
+                assertThat(System.nanoTime()).as("the log was not synced").isLessThan(end);
+                Thread.sleep(20);
+            }
+            node.process().kill();
+        }
+        Path store = new TableFiles(other.resolve("data"), "ks", "a").stores().resolve("1");
+        Path log =
+                TableFiles.children(store).stream()
+                        .filter(file -> file.toString().endsWith(".log"))
+                        .max((a, b) -> Long.compare(a.toFile().length(), b.toFile().length()))
+                        .orElseThrow();
+        byte[] whole = Files.readAllBytes(log);
+        byte[] damaged = whole.clone();
+        damaged[5_000] ^= 4;
+        Files.write(log, damaged);
+        try (TestNode node = start(other, rarelySynced);
+                CqlSession session = node.session()) {
+            assertThatThrownBy(() -> session.execute("SELECT * FROM ks.a"))
+                    .isInstanceOf(ReadFailureException.class);
+            assertThatThrownBy(() -> session.execute("INSERT INTO ks.a (p) VALUES (1000)"))
+                    .isInstanceOf(WriteFailureException.class);
+            assertThat(node.process().logSinceStart())
+                    .contains("Table ks.a is not available on this node")
+                    .contains(log + " cannot be read from byte ")
+                    .contains("Restore it from a snapshot");
+            assertThat(session.execute("SELECT * FROM ks.b").all()).hasSize(100);
+            node.process().kill();
+        }
+        assertThat(Files.readAllBytes(log)).isEqualTo(damaged);
+        Files.write(log, whole);
+        try (TestNode node = start(other, rarelySynced);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(101);
+        }
+    }
+
     /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
