@@ -30,6 +30,7 @@ final class Maintenance implements AutoCloseable {
     private final ScheduledExecutorService flusher =
             Executors.newSingleThreadScheduledExecutor(named("petra-flush"));
 
+    private final Set<RocksStore> rangesQueued = ConcurrentHashMap.newKeySet();
     private final Set<RocksStore> windowsQueued = ConcurrentHashMap.newKeySet();
     private final ExecutorService windows;
 
@@ -77,6 +78,13 @@ final class Maintenance implements AutoCloseable {
             try {
                 if (store.tick())
                     queue(store, purger, purgesQueued, "Purging", store::purgeInBackground);
+                if (store.isSupersededDue())
+                    queue(
+                            store,
+                            purger,
+                            rangesQueued,
+                            "Removing range tombstones of",
+                            store::removeSupersededRanges);
                 if (store.isWindowsDue())
                     queue(store, windows, windowsQueued, "Compacting", store::compactWindows);
             } catch (RuntimeException | Error e) {

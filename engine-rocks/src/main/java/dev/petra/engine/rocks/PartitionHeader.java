@@ -42,6 +42,7 @@ record PartitionHeader(DeletionInfo deletions, Row staticRow) {
         MutableDeletionInfo deletions = null;
         Row staticRow = Rows.EMPTY_STATIC_ROW;
         boolean skipRanges = false;
+        int ranges = 0;
         int kindAt = prefix.remaining();
         for (; cursor.isValid(); cursor.next()) {
             ByteBuffer key = cursor.key();
@@ -63,12 +64,14 @@ record PartitionHeader(DeletionInfo deletions, Row staticRow) {
                         skipRanges = true;
                         continue;
                     }
+                    ranges++;
                     if (deletions == null) deletions = MutableDeletionInfo.live();
                     deletions.add(range, context.table().comparator);
                 }
                 default -> throw context.unknownKind(cursor, kind);
             }
         }
+        if (deletions != null) context.metRanges(ranges, deletions.rangeCount(), prefix);
         if (deletions == null && staticRow.isEmpty()) return EMPTY;
         return new PartitionHeader(deletions == null ? DeletionInfo.LIVE : deletions, staticRow);
     }

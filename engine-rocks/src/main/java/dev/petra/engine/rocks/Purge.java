@@ -307,6 +307,17 @@ final class Purge {
         }
     }
 
+    /** Removes range tombstones that others hide, while nothing removes these. */
+    void removeSuperseded(Database database) throws RocksDBException {
+        // It is asked again every second.
+        if (!running.tryLock()) return;
+        try {
+            store.supersededRanges().run(database);
+        } finally {
+            running.unlock();
+        }
+    }
+
     /** Not if it may not go any more since it was found. */
     private boolean drop(
             Database database,

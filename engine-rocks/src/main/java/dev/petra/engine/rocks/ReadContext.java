@@ -157,6 +157,11 @@ final class ReadContext {
         return row.filter(filter, deletion, false, table);
     }
 
+    /** A read has met range tombstones of the partition at this position; so many were left. */
+    void metRanges(int count, int left, ByteBuffer prefix) {
+        store.supersededRanges().met(count, left, prefix);
+    }
+
     Row filteredStatic(PartitionHeader header) {
         if (header.staticRow().isEmpty()) return Rows.EMPTY_STATIC_ROW;
         Row row = header.staticRow().filter(filter, header.deletion(), false, table);

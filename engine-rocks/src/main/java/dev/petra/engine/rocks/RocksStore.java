@@ -99,6 +99,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     private final WriteRoom room;
     private final Purge purge;
     private final TimeWindows windows;
+    private final SupersededRanges supersededRanges = new SupersededRanges(this);
 
     /** Held by writers of large cells, and by whoever removes those no row refers to. */
     private final Object[] largeWrites = new Object[LARGE_WRITE_STRIPES];
@@ -1082,6 +1083,31 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             database.db.flush(options, List.of(database.data, database.large, database.catalog));
         } catch (RocksDBException e) {
             logger.error("The periodic flush of {} failed", name(), e);
+        }
+    }
+
+    SupersededRanges supersededRanges() {
+        return supersededRanges;
+    }
+
+    /** Whether RocksDB merges whole sorted runs only, or nothing by itself. */
+    boolean isCompactedBySize() {
+        return opened.universal;
+    }
+
+    /** Whether {@link #removeSupersededRanges} has something to do. */
+    boolean isSupersededDue() {
+        return !closed && full == null && !hasWindows() && supersededRanges.isDue();
+    }
+
+    /** Removes range tombstones that others hide. */
+    void removeSupersededRanges() {
+        if (closed || full != null) return;
+        try {
+            maintain(purge::removeSuperseded);
+        } catch (RuntimeException | Error e) {
+            if (!closed) throw e;
+            logger.debug("The store of {} was closed meanwhile", name(), e);
         }
     }
 

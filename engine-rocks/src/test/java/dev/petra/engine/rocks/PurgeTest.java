@@ -20,8 +20,12 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.AfterEach;
@@ -437,9 +441,120 @@ class PurgeTest {
         return text.toString();
     }
 
+    private long rangeTombstones(String key) {
+        ByteSink position = new ByteSink();
+        store.partitionKeys().put(position, table.key(key));
+        position.put(KeyKind.RANGE);
+        ByteBuffer prefix = position.flipped();
+        long count = 0;
+        try (Cursor cursor = new Cursor(store)) {
+            for (cursor.seek(prefix.duplicate());
+                    cursor.isValid() && Keys.startsWith(cursor.key(), prefix);
+                    cursor.next()) count++;
+        }
+        return count;
+    }
+
+    private byte[] position(String key) {
+        ByteSink position = new ByteSink();
+        store.partitionKeys().put(position, table.key(key));
+        return position.copy(0, position.position());
+    }
+
+    /** Issue 19, B17: as of a queue; within their grace, and though the host forbids any purge. */
+    @Test
+    void rangeTombstonesThatNewerOnesHideGoOnceTheyAreMany() throws Exception {
+        mayPurge.set(false);
+        open();
+        int many = 3_000;
+        for (int i = 1; i <= many; i++) {
+            store.write(update("q").at(i).row(i).set("v", "v" + i).build());
+            store.write(
+                    update("q").at(i).deleteRange(ClusteringBound.BOTTOM, table.before(i)).build());
+        }
+        assertThat(rangeTombstones("q")).isEqualTo(many);
+        String before = read("q");
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                rangeTombstones("q") > 1 && System.nanoTime() < end;
+                TimeUnit.MILLISECONDS.sleep(50)) assertThat(read("q")).isEqualTo(before);
+        assertThat(rangeTombstones("q")).isEqualTo(1);
+        assertThat(read("q")).isEqualTo(before);
+        store.write(update("q").at(many - 1).row(7).set("v", "hidden").build());
+        assertThat(read("q")).doesNotContain("hidden");
+        reopen();
+        assertThat(read("q")).doesNotContain("hidden").contains("v" + many);
+        assertThat(rangeTombstones("q")).isEqualTo(1);
+    }
+
+    /** It has the same key. */
+    @Test
+    void oneThatIsWrittenAgainMeanwhileStays() throws Exception {
+        open();
+        store.write(update("q").at(1).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        store.write(update("q").at(2).deleteRange(ClusteringBound.BOTTOM, table.before(9)).build());
+        var found = store.supersededRanges().find(position("q"));
+        assertThat(found).hasSize(1);
+        store.write(update("q").at(3).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        assertThat(store.supersededRanges().remove(store.database(), found)).isZero();
+        assertThat(rangeTombstones("q")).isEqualTo(2);
+    }
+
+    @Test
+    void whatRandomRangeTombstonesHideStaysHidden() throws Exception {
+        open();
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        long removed = 0;
+        for (int history = 0; history < 100; history++) {
+            String key = "k" + history;
+            for (int i = 0; i < 12; i++) {
+                int from = random.nextInt(12);
+                UpdateBuilder update = update(key).at(1 + random.nextInt(9));
+                switch (random.nextInt(3)) {
+                    case 0 -> update.deleteRange(ClusteringBound.BOTTOM, table.before(from));
+                    case 1 ->
+                            update.deleteRange(
+                                    table.from(from), table.to(from + random.nextInt(6)));
+                    default ->
+                            update.deleteRange(
+                                    table.from(from), table.before(from + 1 + random.nextInt(6)));
+                }
+                store.write(update.build());
+            }
+            List<Long> before = hidden(key);
+            removed +=
+                    store.supersededRanges()
+                            .remove(store.database(), store.supersededRanges().find(position(key)));
+            assertThat(hidden(key)).as("seed " + seed + ", " + history).isEqualTo(before);
+        }
+        assertThat(removed).isGreaterThan(100);
+    }
+
+    /** Up to which timestamp each row is hidden. */
+    private List<Long> hidden(String key) throws Exception {
+        ReadContext context = new ReadContext(store, table.all());
+        List<Long> hidden = new ArrayList<>();
+        try (Cursor cursor = new Cursor(store)) {
+            ByteBuffer prefix = ByteBuffer.wrap(position(key));
+            ByteBuffer direct = ByteBuffer.allocateDirect(prefix.remaining()).put(prefix).flip();
+            cursor.seek(direct.duplicate());
+            PartitionHeader header =
+                    PartitionHeader.read(cursor, direct, context, Slices.ALL, false);
+            for (int row = -1; row < 25; row++) {
+                RangeTombstone over =
+                        header.deletions()
+                                .rangeCovering(Clustering.make(Int32Type.instance.decompose(row)));
+                hidden.add(over == null ? 0 : over.deletionTime().markedForDeleteAt());
+            }
+        }
+        return hidden;
+    }
+
     /** Nobody could stop it, or wait for it. */
     @Test
     void aCompactionThatRocksDbBeginsRemovesNoDeletion() throws Exception {
+        engine.close();
+        engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
         open();
         rows("x", 0, 3, 1);
         compact();
