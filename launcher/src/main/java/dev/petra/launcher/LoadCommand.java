@@ -12,7 +12,9 @@ import picocli.CommandLine.Parameters;
         name = "load",
         description = {
             "Loads what a StoreWriter wrote, or a snapshot of a table in the engine, into the nodes"
-                + " that own it. Takes the options of Cassandra's sstableloader and a directory:",
+                    + " that own it.",
+            "",
+            "Takes the options of Cassandra's sstableloader and a directory:",
             "petra load --nodes 127.0.0.1 <table dir>/snapshots/<tag>"
         })
 final class LoadCommand implements Callable<Integer> {

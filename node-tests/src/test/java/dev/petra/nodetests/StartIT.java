@@ -451,7 +451,8 @@ class StartIT {
                                 assertThat(tag.resolve("rocksdb/1")).isNotEmptyDirectory();
                             });
             assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
-            assertThat(node.process().logSinceStart()).contains("belongs to no table of the schema");
+            assertThat(node.process().logSinceStart())
+                    .contains("belongs to no table of the schema");
             assertThat(node.process().nodetool("listsnapshots").output()).contains("-gone");
             node.process().stop();
         }
@@ -467,8 +468,7 @@ class StartIT {
                                                     "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1",
                                                     "-Dpetra.unknown_table_ttl=1s"))) {
                 node.awaitLog("it is deleted after", MOVES);
-                while (!TableFiles.children(gone.resolve("snapshots")).isEmpty())
-                    Thread.sleep(100);
+                while (!TableFiles.children(gone.resolve("snapshots")).isEmpty()) Thread.sleep(100);
                 assertThat(gone.resolve("rocksdb")).doesNotExist();
             }
         }

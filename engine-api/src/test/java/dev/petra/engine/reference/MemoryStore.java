@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Iterator;
 import java.util.List;
+import java.util.NoSuchElementException;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
@@ -174,7 +175,8 @@ final class MemoryStore implements TableStore {
 
         @Override
         public Unfiltered next() {
-            return open().next();
+            if (!hasNext()) throw new NoSuchElementException();
+            return rows.next();
         }
 
         @Override

@@ -17,6 +17,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -286,7 +287,8 @@ public final class LegacyStore implements TableStore {
 
         @Override
         public Unfiltered next() {
-            return open().next();
+            if (!hasNext()) throw new NoSuchElementException();
+            return rows.next();
         }
 
         @Override

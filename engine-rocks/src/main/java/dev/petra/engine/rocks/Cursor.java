@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
@@ -37,6 +38,9 @@ final class Cursor implements AutoCloseable {
     /** Values that lie apart from their rows; null where there are none. */
     private final @Nullable RocksIterator large;
 
+    /** Null where the cursor goes from partition to partition. */
+    private final @Nullable PartitionBounds bounds;
+
     private boolean keyLoaded;
     private boolean closed;
 
@@ -53,9 +57,25 @@ final class Cursor implements AutoCloseable {
 
     private int nextBatch;
 
+    /** Over all keys. */
     Cursor(RocksStore store) {
+        this(store, null);
+    }
+
+    /**
+     * Within one partition.
+     *
+     * @param bounds which this closes
+     */
+    Cursor(RocksStore store, @Nullable PartitionBounds bounds) {
         this.store = store;
-        this.database = store.acquire();
+        this.bounds = bounds;
+        try {
+            this.database = store.acquire();
+        } catch (Throwable t) {
+            if (bounds != null) bounds.close();
+            throw t;
+        }
         this.use = Database.stripe();
         try {
             Buffers spare = Buffers.SPARE.get();
@@ -63,7 +83,8 @@ final class Cursor implements AutoCloseable {
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
-            RocksIterator plain = database.db.newIterator(database.data, database.readOptions);
+            ReadOptions options = bounds == null ? database.readOptions : bounds.options();
+            RocksIterator plain = database.db.newIterator(database.data, options);
             // Asked behind the opening: if there are none now, the iterator sees none.
             if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) {
                 this.iterator = plain;
@@ -71,13 +92,16 @@ final class Cursor implements AutoCloseable {
                 return;
             }
             plain.close();
+            // The bounds are those of rows. As of one moment, and from files that stay.
             List<RocksIterator> both = database.newIterators(database.readOptions);
             this.iterator = both.get(0);
             this.large = both.get(1);
         } catch (RocksDBException e) {
+            releaseBounds();
             database.release(use);
             throw RocksErrors.onRead(e, store.name(), store.directory());
         } catch (Throwable t) {
+            releaseBounds();
             database.release(use);
             throw t;
         }
@@ -85,6 +109,10 @@ final class Cursor implements AutoCloseable {
 
     private void checkOpen() {
         if (closed) throw new IllegalStateException("The iterator is closed.");
+    }
+
+    private void releaseBounds() {
+        if (bounds != null) bounds.close();
     }
 
     /** Not to be used after this is closed. */
@@ -264,6 +292,7 @@ final class Cursor implements AutoCloseable {
         closed = true;
         iterator.close();
         if (large != null) large.close();
+        releaseBounds();
         database.release(use);
         buffers.release();
         Buffers.SPARE.set(buffers);

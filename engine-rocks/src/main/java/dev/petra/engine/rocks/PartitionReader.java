@@ -194,11 +194,12 @@ final class PartitionReader {
 
     private @Nullable UnfilteredRowIterator iterate(
             DecoratedKey key, Slices slices, ReadContext context, boolean reversed) {
-        Cursor cursor = new Cursor(store);
+        PartitionBounds bounds =
+                PartitionBounds.of(store.partitionKeys(), key, context.clusterings(), slices);
+        Cursor cursor = new Cursor(store, bounds);
         boolean handedOut = false;
         try {
-            store.partitionKeys().put(cursor.partitionSink(), key);
-            ByteBuffer position = cursor.partitionSink().flipped();
+            ByteBuffer position = bounds.position();
             context.fixed();
             // Asked after the cursor was opened: what the cursor sees, this knows.
             boolean mayHaveRecord = store.catalog().has(Catalog.Flag.PARTITION_RECORDS);

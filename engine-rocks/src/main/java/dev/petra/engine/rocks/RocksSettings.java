@@ -47,6 +47,9 @@ record RocksSettings(
     private static final String UNIVERSAL = "universal";
     private static final long LEAST_MEMORY = 16 * MIB;
 
+    /** What {@link PartitionBounds} relies on. */
+    private static final String PREFIX_EXTRACTOR = "prefix_extractor";
+
     static RocksSettings of(EngineSettings settings) {
         long memory = settings.bytes("memory", defaultMemory());
         long writeBuffers = settings.bytes("write_buffers", memory / 4);
@@ -122,7 +125,14 @@ record RocksSettings(
                         "Setting 'rocksdb_options' has '"
                                 + option.trim()
                                 + "', but must be name=value; name=value.");
-            options.put(option.substring(0, equals).trim(), option.substring(equals + 1).trim());
+            String name = option.substring(0, equals).trim();
+            if (name.equals(PREFIX_EXTRACTOR))
+                throw new ConfigurationException(
+                        "Setting 'rocksdb_options' has "
+                                + name
+                                + ", which the engine sets itself: with another one, reads would"
+                                + " miss rows.");
+            options.put(name, option.substring(equals + 1).trim());
         }
         return options;
     }

@@ -187,7 +187,13 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         TableParams table = spec.metadata().get().params;
         FileOptions files = FileOptions.of(table, table.compaction.isEnabled(), engine.settings());
         TableOptions options =
-                new TableOptions(spec.displayName(), engine, reconciler, files, create);
+                new TableOptions(
+                        spec.displayName(),
+                        engine,
+                        reconciler,
+                        files,
+                        isClustered(spec.metadata().get()),
+                        create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
             if (!create) LogCheck.run(spec.directory());
@@ -226,6 +232,10 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             options.close();
             throw RocksErrors.corrupt(e, spec.displayName(), spec.directory());
         }
+    }
+
+    private static boolean isClustered(TableMetadata table) {
+        return table.comparator.size() > 0;
     }
 
     private RocksStore(
@@ -548,12 +558,10 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     @Override
     public boolean mayContain(DecoratedKey key) {
         if (!hasData) return false;
-        try (Cursor cursor = new Cursor(this)) {
-            ByteSink sink = cursor.partitionSink();
-            partitionKeys.put(sink, key);
-            ByteBuffer position = sink.flipped();
-            cursor.seek(position.duplicate());
-            return cursor.isValid() && Keys.startsWith(cursor.key(), position);
+        PartitionBounds bounds = PartitionBounds.of(partitionKeys, key);
+        try (Cursor cursor = new Cursor(this, bounds)) {
+            cursor.seek(bounds.position().duplicate());
+            return cursor.isValid();
         }
     }
 
@@ -604,7 +612,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         int use = Database.stripe();
         try {
             return TableOptions.ForParts.of(
-                    new TableOptions(name(), engine, reconciler, opened.files, false),
+                    new TableOptions(
+                            name(), engine, reconciler, opened.files, isClustered(table()), false),
                     database,
                     use);
         } catch (Throwable t) {

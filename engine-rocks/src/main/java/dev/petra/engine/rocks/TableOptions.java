@@ -69,6 +69,7 @@ final class TableOptions {
 
     /**
      * @param name of the table, for its log
+     * @param clustered whether a partition may have several rows: filters know partitions then
      * @param create whether there must be no database yet; otherwise there must be one
      */
     TableOptions(
@@ -76,6 +77,7 @@ final class TableOptions {
             RocksEngine engine,
             Reconciler reconciler,
             FileOptions files,
+            boolean clustered,
             boolean create) {
         RocksSettings settings = engine.settings();
         this.database =
@@ -115,7 +117,7 @@ final class TableOptions {
         database.setLogger(own(new StoreLog(name)));
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
-                        RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler, files)));
+                        RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler, files, clustered)));
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
                         CATALOG,
@@ -125,7 +127,8 @@ final class TableOptions {
         columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(engine, files)));
     }
 
-    private ColumnFamilyOptions data(RocksEngine engine, Reconciler reconciler, FileOptions files) {
+    private ColumnFamilyOptions data(
+            RocksEngine engine, Reconciler reconciler, FileOptions files, boolean clustered) {
         try (Options options = new Options()) {
             // Only through such options can the native part be reached.
             reconciler.install(options, true);
@@ -133,6 +136,7 @@ final class TableOptions {
                     common(own(new ColumnFamilyOptions(options)), engine, files)
                             .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
             files.compaction().applyTo(family, own(new CompactionOptionsUniversal()));
+            if (clustered) PartitionBounds.addPrefixes(family);
             return family;
         }
     }

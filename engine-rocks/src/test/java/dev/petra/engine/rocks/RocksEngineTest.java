@@ -169,6 +169,7 @@ class RocksEngineTest {
         "nosuch=1, nosuch=1",
         "level0_file_num_compaction_trigger=many, level0_file_num_compaction_trigger=many",
         "comparator=x, comparator=x",
+        "prefix_extractor=rocksdb.CappedPrefix.40, reads would miss rows",
         "level0_file_num_compaction_trigger, must be name=value",
     })
     void optionsThatRocksDbDoesNotTakeAreNamed(String options, String named) {
