@@ -134,10 +134,14 @@ class RocksStoreTest {
         Token middle = new Murmur3Partitioner.LongToken(0);
         for (boolean flushed : new boolean[] {false, true}) {
             if (flushed) store.compact(List.of());
+            // RocksDB sizes a part of a write buffer by heights that it draws at random.
+            double most = flushed ? 1.5 : 2.5;
             for (Range<Token> half :
                     List.of(new Range<>(least, middle), new Range<>(middle, least)))
-                assertThat(store.estimate(half).partitions()).isBetween(1_500L, 4_000L);
-            assertThat(store.estimate(all).partitions()).isBetween(3_500L, 7_000L);
+                assertThat((double) store.estimate(half).partitions())
+                        .isBetween(2_500 / most, 2_500 * most);
+            assertThat((double) store.estimate(all).partitions())
+                    .isBetween(5_000 / most, 5_000 * most);
         }
         assertThat(store.estimate(all).meanPartitionBytes()).isBetween(20L, 600L);
         // So few that all of them are counted.
