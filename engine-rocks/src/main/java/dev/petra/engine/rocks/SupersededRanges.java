@@ -147,8 +147,7 @@ final class SupersededRanges {
             List<Entry> some = found.subList(from, Math.min(found.size(), from + BATCH));
             try {
                 // A newer one with the same bounds has the same key.
-                store.writers()
-                        .<RocksDBException>alone(() -> removed[0] += removeAlone(database, some));
+                store.room().writeAlone(() -> removed[0] += removeAlone(database, some));
             } catch (RocksDBException e) {
                 if (!RocksErrors.isStall(e)) throw e;
                 logger.debug("Compaction of {} is behind; another time", store.name(), e);

@@ -61,6 +61,16 @@ final class WriteRoom {
         }
     }
 
+    /** The same while no other write runs. It is tried once. */
+    void writeAlone(Attempt attempt) throws RocksDBException {
+        asideBegun.incrementAndGet();
+        try {
+            writers.<RocksDBException>alone(attempt::run);
+        } finally {
+            asideEnded.incrementAndGet();
+        }
+    }
+
     /** Of the writes aside, how many a sync that begins now will make durable. */
     long asideEnded() {
         long ended = asideEnded.get();

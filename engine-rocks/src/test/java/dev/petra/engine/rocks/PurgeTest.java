@@ -486,6 +486,24 @@ class PurgeTest {
         assertThat(rangeTombstones("q")).isEqualTo(1);
     }
 
+    /**
+     * Or a write that synced itself just before would say of the removal too that it is durable,
+     * and after a power loss the log would be taken for damaged.
+     */
+    @Test
+    void theirRemovalIsNotTakenForSynced() throws Exception {
+        open();
+        store.write(update("q").at(1).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        store.write(update("q").at(2).deleteRange(ClusteringBound.BOTTOM, table.before(9)).build());
+        store.syncLog();
+        assertThat(store.room().isAsideSynced()).isTrue();
+        var found = store.supersededRanges().find(position("q"));
+        assertThat(store.supersededRanges().remove(store.database(), found)).isEqualTo(1);
+        assertThat(store.room().isAsideSynced()).isFalse();
+        store.syncLog();
+        assertThat(store.room().isAsideSynced()).isTrue();
+    }
+
     /** It has the same key. */
     @Test
     void oneThatIsWrittenAgainMeanwhileStays() throws Exception {
