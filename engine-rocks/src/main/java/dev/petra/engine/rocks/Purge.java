@@ -65,8 +65,11 @@ final class Purge {
     private static final int BOTTOM_LEVEL = 6;
     private static final long LEAST_GARBAGE = 8 << 20;
 
-    /** Overwriting may begin again after a time in which there was only new data. */
-    private static final double LEAST_SHARE = 0.1;
+    /**
+     * Overwriting may begin again after a time in which there was only new data: so it is looked
+     * again when there is twice as much. With a quarter or less that would never be.
+     */
+    private static final double LEAST_SHARE = 0.5;
 
     private static final long REST_NANOS = TimeUnit.MINUTES.toNanos(10);
 
@@ -197,7 +200,8 @@ final class Purge {
      * what is looked through stays in proportion to what goes.
      */
     private boolean isSweepDue(Database database) throws RocksDBException {
-        if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return false;
+        // None would go while parts arrive.
+        if (store.isArriving() || !store.catalog().has(Catalog.Flag.LARGE_CELLS)) return false;
         long bytes = largeBytes(database);
         return (bytes - swept) * garbageShare >= Math.max(LEAST_GARBAGE, bytes / 4);
     }
@@ -668,7 +672,7 @@ final class Purge {
     // Sweeping
 
     private void sweep(Database database, boolean background) throws RocksDBException {
-        if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return;
+        if (store.isArriving() || !store.catalog().has(Catalog.Flag.LARGE_CELLS)) return;
         phase = Phase.SWEEPING;
         Pace pace = new Pace(background);
         long bytes = largeBytes(database);
@@ -687,6 +691,8 @@ final class Purge {
         }
         if (garbage > 0)
             database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+        // How much is garbage is not known: none of it went since they arrive.
+        if (store.isArriving()) return;
         double part = (double) garbage / Math.max(1, cells);
         garbageShare =
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));

@@ -561,7 +561,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         PartitionBounds bounds = PartitionBounds.of(partitionKeys, key);
         try (Cursor cursor = new Cursor(this, bounds)) {
             cursor.seek(bounds.position().duplicate());
-            return cursor.isValid();
+            // Where there are large cells the cursor is not kept within the bounds.
+            return cursor.isValid() && Keys.startsWith(cursor.key(), bounds.position());
         }
     }
 

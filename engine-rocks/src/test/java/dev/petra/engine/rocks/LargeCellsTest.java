@@ -140,6 +140,56 @@ class LargeCellsTest {
         for (int row = 0; row < rows; row++) assertThat(valueOf(row, "a")).isNotNull();
     }
 
+    private void overwrite(int rows, int from, int to) {
+        byte[] noise = new byte[20_000];
+        Random random = new Random(from);
+        for (int time = from; time < to; time++)
+            for (int row = 0; row < rows; row++) {
+                random.nextBytes(noise);
+                store.write(update(row, live("a", time, ByteBuffer.wrap(noise.clone()))));
+            }
+        store.flush();
+    }
+
+    private void awaitFewerLargeCellsThan(int most) throws InterruptedException {
+        long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
+        while (stored(true).size() >= most && System.nanoTime() < end) Thread.sleep(100);
+        assertThat(stored(true).size()).isLessThan(most);
+    }
+
+    /** What was found to be no garbage said that nothing ever would be. */
+    @Test
+    void whatIsOverwrittenGoesByItselfThoughItWasOnlyAddedAtFirst() throws Exception {
+        int rows = 600;
+        overwrite(rows, 1, 2);
+        long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
+        while (store.tick() && System.nanoTime() < end) Thread.sleep(100);
+        assertThat(stored(true).size()).isEqualTo(rows);
+        overwrite(rows, 2, 7);
+        awaitFewerLargeCellsThan(3 * rows);
+        for (int row = 0; row < rows; row++) assertThat(valueOf(row, "a")).isNotNull();
+    }
+
+    /** Every large cell would be looked at in vain, and all be taken for no garbage. */
+    @Test
+    void nothingIsSweptWhilePartsArriveAndThenItIs() throws Exception {
+        store.partsBegin();
+        overwrite(20, 1, 61);
+        assertThat(store.tick()).isFalse();
+        store.compact(List.of());
+        assertThat(stored(true).size()).isEqualTo(20 * 60);
+        store.partsEnd();
+        awaitFewerLargeCellsThan(20 * 10);
+    }
+
+    @Test
+    void aPartitionThatIsNotThereIsNotSaidToBe() {
+        store.write(update(1, live("a", 1, value(LARGE, 1))));
+        for (String key : List.of("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"))
+            assertThat(store.mayContain(Tables.key(TABLE, key))).isFalse();
+        assertThat(store.mayContain(Tables.key(TABLE, "x"))).isTrue();
+    }
+
     private long blobBytes() throws RocksDBException {
         Database database = store.database();
         return database.db.getLongProperty(database.large, "rocksdb.total-blob-file-size");
