@@ -197,6 +197,7 @@ public final class Hooks {
                 || table.isIndex()
                 || PetraMemtableFactory.owns(table)
                 || table.params.memtable.factory() instanceof AgentMissing) return;
+        bringBack(cfs);
         for (Path directory : TableRegistry.directories(cfs)) {
             StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
             MoveMark mark = store.moveMark();
@@ -204,6 +205,16 @@ public final class Hooks {
             PetraMemtableFactory reader = readerOf(table, mark);
             if (reader != null) TableRegistry.resumeDeparture(cfs, reader);
             else cannotBeRead(table, store);
+        }
+    }
+
+    private static void bringBack(ColumnFamilyStore cfs) {
+        try {
+            OrphanStores.bringBack(TableRegistry.directories(cfs));
+        } catch (RuntimeException | FSError e) {
+            // As in cannotBeRead.
+            if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
+            logger.error("Table {} may have data in a storage engine that it lacks", cfs, e);
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,6 +15,7 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.config.DurationSpec;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.jspecify.annotations.Nullable;
@@ -105,15 +107,32 @@ final class OrphanStores {
         StoreDirectory snapshot = store.moveAside(tag, manifest);
         logger.warn(
                 "{} belongs to no table of the schema. It was moved to {}, where {}. If the table"
-                        + " was not dropped, create it again with its former columns and ID, stop"
-                        + " the node, move the folder back, and start it. 'nodetool listsnapshots'"
-                        + " shows such folders as snapshot {}.",
+                        + " was not dropped, create it again with its former columns and ID: the"
+                        + " folder is then moved back. 'nodetool listsnapshots' shows such folders"
+                        + " as snapshot {}.",
                 store,
                 snapshot,
                 manifest.expiresAt == null
                         ? "it stays until its snapshot is cleared"
                         : "it is deleted after " + manifest.expiresAt,
                 tag);
+    }
+
+    /**
+     * Puts the store of a table that the schema knows after all, by its peers or a statement, where
+     * it was: else the table would be empty, and in the end its data deleted.
+     *
+     * @param tableDirectories the table's directories, one per data directory of the node
+     * @throws CorruptStoreException if it is not clear which store that is
+     * @throws FSWriteError if it could not be moved
+     */
+    static void bringBack(List<Path> tableDirectories) {
+        Path snapshot = StoreDirectory.bringBack(tableDirectories);
+        if (snapshot != null)
+            logger.warn(
+                    "The store in {}, which belonged to no table when the node started, is that of"
+                            + " a table of the schema now, and was moved back to it",
+                    snapshot);
     }
 
     private static TableId id(Matcher name) {

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.SimpleFileVisitor;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.SortedSet;
@@ -44,6 +45,14 @@ final class StoreDirectory {
      * could not be taken. An operator removes it together with the data.
      */
     static final String KEEP = "KEEP";
+
+    /**
+     * A file in a snapshot that says that it is no copy: the schema did not know the table, as it
+     * may do again.
+     */
+    static final String ASIDE = "PETRA_ASIDE";
+
+    private static final String MANIFEST = "manifest.json";
 
     private final Path tableDirectory;
     private final Path root;
@@ -199,11 +208,67 @@ final class StoreDirectory {
         if (Files.exists(target.root))
             throw new IOException("there is a snapshot already in " + target.root);
         Files.createDirectories(target.tableDirectory);
-        manifest.serializeToJsonFile(new File(target.tableDirectory.resolve("manifest.json")));
+        manifest.serializeToJsonFile(new File(target.tableDirectory.resolve(MANIFEST)));
+        Files.createFile(target.tableDirectory.resolve(ASIDE));
         Files.move(root, target.root, StandardCopyOption.ATOMIC_MOVE);
         Disk.REAL.syncDirectory(target.tableDirectory);
         Disk.REAL.syncDirectory(tableDirectory);
         return target;
+    }
+
+    /**
+     * Undoes {@link #moveAside} for a table that the schema knows after all, as one that an old
+     * schema lacked and the node's peers told it of.
+     *
+     * @param tableDirectories the table's directories, one per data directory of the node
+     * @return the snapshot that it was; null if there is none
+     * @throws CorruptStoreException if there are several
+     * @throws FSWriteError if it could not be moved
+     */
+    static @Nullable Path bringBack(List<Path> tableDirectories) {
+        List<Path> aside = new ArrayList<>();
+        try {
+            for (Path table : tableDirectories) {
+                if (Files.exists(table.resolve(NAME))) return null;
+                aside.addAll(aside(table));
+            }
+            if (aside.size() > 1)
+                throw new CorruptStoreException(
+                        "Several stores of one table were moved aside: "
+                                + aside
+                                + ". Stop the node, move the folder "
+                                + NAME
+                                + " of the one that holds the table's data to the table's"
+                                + " directory, and clear the snapshots.");
+            if (aside.isEmpty()) return null;
+            Path snapshot = aside.get(0);
+            for (Path table : tableDirectories)
+                if (snapshot.startsWith(table)) {
+                    Files.move(
+                            snapshot.resolve(NAME),
+                            table.resolve(NAME),
+                            StandardCopyOption.ATOMIC_MOVE);
+                    Disk.REAL.syncDirectory(table);
+                }
+            Files.deleteIfExists(snapshot.resolve(ASIDE));
+            Files.deleteIfExists(snapshot.resolve(MANIFEST));
+            Files.deleteIfExists(snapshot);
+            return snapshot;
+        } catch (IOException e) {
+            throw new FSWriteError(e, tableDirectories.toString());
+        }
+    }
+
+    private static List<Path> aside(Path table) throws IOException {
+        Path snapshots = table.resolve(Directories.SNAPSHOT_SUBDIR);
+        if (!Files.isDirectory(snapshots)) return List.of();
+        List<Path> aside = new ArrayList<>();
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(snapshots)) {
+            for (Path snapshot : all)
+                if (Files.exists(snapshot.resolve(ASIDE)) && Files.exists(snapshot.resolve(NAME)))
+                    aside.add(snapshot);
+        }
+        return aside;
     }
 
     /**

@@ -103,6 +103,7 @@ final class TableStores {
             Disk disk) {
         StoreDirectory directory;
         try {
+            OrphanStores.bringBack(tableDirectories);
             directory = StoreDirectory.locate(tableDirectories, disk);
         } catch (RuntimeException | FSError e) {
             return unusable(columnFamily, metadata, engine, e);

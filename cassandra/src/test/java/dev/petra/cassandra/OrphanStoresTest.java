@@ -2,7 +2,9 @@
 package dev.petra.cassandra;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -110,5 +112,44 @@ class OrphanStoresTest {
         Path table = table("t", "1");
         remove(table, Set.of(), true, false);
         assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    /** An old schema may have lacked it; the node's peers tell of it, seconds after the start. */
+    @Test
+    void aTableThatTheSchemaKnowsAgainGetsItsStoreBack() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Path other = Files.createDirectory(temp.resolve("other"));
+        OrphanStores.bringBack(List.of(other, table));
+        remove(table, Set.of(), true, false);
+        OrphanStores.bringBack(List.of(other, table));
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+        assertThat(table.resolve("rocksdb/LIVE")).hasContent("1\n");
+        assertThat(table.resolve("snapshots/dropped-5-t")).doesNotExist();
+        OrphanStores.bringBack(List.of(other, table));
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void aSnapshotThatDropTookIsNoStoreToBringBack() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Files.move(table.resolve("rocksdb"), table.resolve("snapshots/s/rocksdb"));
+        OrphanStores.bringBack(List.of(table));
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/s/rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void ofTwoStoresNoneIsBroughtBack() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), true, false);
+        Path second = temp.resolve("second");
+        Files.move(table, second);
+        table("t-" + HEX, "1");
+        remove(table, Set.of(), true, false);
+        assertThatThrownBy(() -> OrphanStores.bringBack(List.of(table, second)))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("Several stores");
+        assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
+        assertThat(second.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
     }
 }
