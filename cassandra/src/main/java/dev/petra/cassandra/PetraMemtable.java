@@ -99,13 +99,18 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
 
     // Data
 
+    /** On its way out it is read: by what builds an index of the SSTables, too. */
+    private void checkFit() {
+        if (departure == 0) Unfit.check(owner);
+    }
+
     /**
      * Index entries come before the row that they point to: an entry without a row is dropped by
      * whoever reads it, a row without an entry would be missed.
      */
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
-        Unfit.check(owner);
+        checkFit();
         TableStore store = generation.writable();
         trace("Writing {} operation(s) to storage engine {}", update.operationCount());
         indexer.start();
@@ -135,7 +140,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
             ColumnFilter columns,
             boolean reversed,
             SSTableReadsListener listener) {
-        Unfit.check(owner);
+        checkFit();
         TableStore store = generation.existing();
         trace("Reading {} slice(s) of a partition from storage engine {}", slices.size());
         return store == null ? null : store.read(key, slices, columns, reversed);
@@ -147,7 +152,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public @Nullable UnfilteredRowIterator rowIterator(DecoratedKey key) {
-        Unfit.check(owner);
+        checkFit();
         TableStore store = generation.existing();
         return store == null || !store.mayContain(key) ? null : new LazyPartition(key, store);
     }
@@ -173,7 +178,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public UnfilteredPartitionIterator partitionIterator(
             ColumnFilter columns, DataRange range, SSTableReadsListener listener) {
-        Unfit.check(owner);
+        checkFit();
         TableStore store = generation.existing();
         trace("Scanning {} of storage engine {}", range.keyRange());
         return store == null
@@ -200,7 +205,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
 
     @Override
     public boolean isClean() {
-        return generation.isEmpty();
+        // That of an index holds nothing, and must not be in the way of its table's.
+        return metadata().isIndex() || generation.isEmpty();
     }
 
     /** At least 1 where there is data, also from before the node started. */
@@ -276,6 +282,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         return departure;
     }
 
+    /** It stands for what is left of a table in its engine, which leaves by that move. */
+    void departBy(long move) {
+        departure = move;
+    }
+
     /**
      * The engine reads the table's metadata at each call. A move to an engine with other settings
      * is refused as a statement; this is for one that came from a node which does not refuse it.
@@ -321,7 +332,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
         // The store is dead, unless its data only goes elsewhere.
-        if (Truncation.isRunning()) generation.stores().retire(generation);
+        if (Truncation.isRunning() && !metadata().isIndex()) generation.stores().retire(generation);
         super.switchOut(writeBarrier, upperBound);
     }
 

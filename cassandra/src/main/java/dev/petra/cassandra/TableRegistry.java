@@ -65,6 +65,8 @@ final class TableRegistry {
             put(key, new Entry(cfs, stores, new DiskSpace(cfs)));
             return stores.current();
         }
+        // It can be used neither before nor afterwards, and is switched together with its table's.
+        if (cfs.metadata.get().isIndex()) return entry.stores().current();
         if (!Truncation.isRunning())
             throw new IllegalStateException(
                     entry.stores().displayName()
@@ -211,11 +213,12 @@ final class TableRegistry {
             return;
         }
         put(key(cfs), new Entry(cfs, stores, new DiskSpace(cfs)));
-        PetraMemtable memtable = factory.memtable(cfs, stores.current());
-        cfs.getTracker().switchMemtable(false, memtable);
-        cfs.getTracker().markFlushing(memtable);
         long move =
                 stores.isMoving() ? stores.resumeMove() : stores.beginMove(factory.configuration());
+        PetraMemtable memtable = factory.memtable(cfs, stores.current());
+        memtable.departBy(move);
+        cfs.getTracker().switchMemtable(false, memtable);
+        cfs.getTracker().markFlushing(memtable);
         Moves.begin(new MoveOut(cfs, stores, move, memtable));
     }
 
