@@ -15,17 +15,31 @@ final class LogCheck {
     /** Sequence number and count of entries, at the beginning of each record. */
     private static final int BATCH_HEADER = 8 + 4;
 
+    /** What is there is not what was written; any other error says nothing of it. */
+    static final class Damage extends IOException {
+        @java.io.Serial private static final long serialVersionUID = 1;
+
+        Damage(String message) {
+            super(message);
+        }
+
+        Damage(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
     private LogCheck() {}
 
     /**
-     * @throws IOException naming the file that is damaged, and where
+     * @throws Damage naming the file that is damaged, and where
+     * @throws IOException if it cannot be looked at
      */
     static void run(Path directory) throws IOException {
         SyncMark.Known known = SyncMark.read(directory);
         if (known == null) return;
         Manifest manifest = Manifest.read(directory);
         if (manifest.firstLog() < known.firstLog())
-            throw new IOException(
+            throw new Damage(
                     manifest.file()
                             + " has lost its end: it asks for logs from "
                             + manifest.firstLog()
@@ -44,7 +58,7 @@ final class LogCheck {
     private static void check(Path directory, SyncMark.Log log, long last) throws IOException {
         Path file = log.in(directory);
         if (!Files.exists(file))
-            throw new IOException(
+            throw new Damage(
                     file
                             + " is missing, with the writes "
                             + log.first()
@@ -57,7 +71,7 @@ final class LogCheck {
                 boolean whole = records.next();
                 ByteBuffer batch = records.record();
                 if (!whole || batch.remaining() < BATCH_HEADER || batch.getLong(0) > reached + 1)
-                    throw new IOException(
+                    throw new Damage(
                             file
                                     + " cannot be read from byte "
                                     + records.offset()

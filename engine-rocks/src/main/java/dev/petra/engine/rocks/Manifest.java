@@ -4,8 +4,9 @@ package dev.petra.engine.rocks;
 import java.io.IOException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
@@ -46,18 +47,21 @@ record Manifest(Path file, long firstLog) {
      * Reads the one that CURRENT names, as far as it can be read: what comes behind is torn off,
      * for RocksDB too.
      *
-     * @throws IOException if it cannot be read, or has what this does not know
+     * @throws LogCheck.Damage if it is missing, or has what this does not know
+     * @throws IOException if it cannot be read
      */
     static Manifest read(Path directory) throws IOException {
         Path current = directory.resolve("CURRENT");
         requireThere(current);
-        Path file = directory.resolve(Files.readString(current).strip());
+        Path file = named(current);
         requireThere(file);
         Reading reading = new Reading();
         try (LogRecords records = new LogRecords(file, 0, Integer.MAX_VALUE)) {
             while (records.next()) reading.edit(records.record());
-        } catch (BufferUnderflowException | IllegalArgumentException e) {
-            throw new IOException(file + " is not understood: " + e.getMessage(), e);
+        } catch (BufferUnderflowException
+                | IndexOutOfBoundsException
+                | IllegalArgumentException e) {
+            throw new LogCheck.Damage(file + " is not understood: " + e.getMessage(), e);
         }
         long unflushed =
                 reading.families.values().stream().mapToLong(Long::longValue).min().orElse(0);
@@ -65,7 +69,15 @@ record Manifest(Path file, long firstLog) {
     }
 
     private static void requireThere(Path file) throws IOException {
-        if (!Files.exists(file)) throw new NoSuchFileException(file + " is missing");
+        if (!Files.exists(file)) throw new LogCheck.Damage(file + " is missing");
+    }
+
+    private static Path named(Path current) throws IOException {
+        try {
+            return current.resolveSibling(Files.readString(current).strip());
+        } catch (CharacterCodingException | InvalidPathException e) {
+            throw new LogCheck.Damage(current + " names no file", e);
+        }
     }
 
     private static final class Reading {

@@ -41,6 +41,7 @@ import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
@@ -228,9 +229,13 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             if (create || RocksErrors.isFull(e))
                 throw RocksErrors.onWrite(e, spec.displayName(), spec.directory());
             throw RocksErrors.onRead(e, spec.displayName(), spec.directory());
-        } catch (IOException e) {
+        } catch (LogCheck.Damage e) {
             options.close();
             throw RocksErrors.corrupt(e, spec.displayName(), spec.directory());
+        } catch (IOException e) {
+            // Too many open files, an interrupt: nothing is known of the data.
+            options.close();
+            throw new FSReadError(e, spec.directory());
         }
     }
 
@@ -447,8 +452,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         if (mark.covers(sequence)) return true;
         // Only then is nothing before it that was not synced.
         if (!room.isAsideSynced()) return false;
-        mark.set(database, sequence, false);
-        return true;
+        return mark.set(database, sequence, false);
     }
 
     private void write(UpdateWriter writer, Database database, boolean synced)

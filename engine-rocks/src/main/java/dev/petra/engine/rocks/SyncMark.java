@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
@@ -34,6 +36,8 @@ final class SyncMark implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(SyncMark.class);
 
     static final String NAME = "SYNCED";
+
+    private static final Pattern LOG_NAME = Pattern.compile("[0-9]{6,18}\\.log");
 
     private static final int PLACE = 4 << 10;
     private static final int MAGIC = 0x53594e31;
@@ -97,9 +101,10 @@ final class SyncMark implements AutoCloseable {
      * Says that everything up to a sequence number is durable.
      *
      * @param thorough not only for this write: which logs are needed is looked up as well
+     * @return false if it could not be written
      */
-    synchronized void set(Database database, long sequence, boolean thorough) {
-        if (covers(sequence)) return;
+    synchronized boolean set(Database database, long sequence, boolean thorough) {
+        if (covers(sequence)) return true;
         try {
             if (thorough)
                 firstLog =
@@ -109,6 +114,7 @@ final class SyncMark implements AutoCloseable {
             write(new Known(++count, sequence, firstLog, logs(sequence)));
             marked = sequence;
             failing = false;
+            return true;
         } catch (IOException | RocksDBException e) {
             // The log is synced; only that this could be proved later is at stake.
             if (!failing)
@@ -118,6 +124,20 @@ final class SyncMark implements AutoCloseable {
                         directory.resolve(NAME),
                         e);
             failing = true;
+            // An interrupt of a thread that writes has closed it for all that come later.
+            reopen();
+            return false;
+        }
+    }
+
+    private void reopen() {
+        FileChannel file = channel;
+        channel = null;
+        if (file == null) return;
+        try {
+            file.close();
+        } catch (IOException e) {
+            logger.debug("{} cannot be closed", directory.resolve(NAME), e);
         }
     }
 
@@ -139,16 +159,32 @@ final class SyncMark implements AutoCloseable {
             return;
         listedAtMillis = System.currentTimeMillis();
         TreeMap<Long, Long> found = new TreeMap<>();
-        try (var files = Files.newDirectoryStream(directory, "*.log")) {
-            for (Path file : files) {
-                String name = String.valueOf(file.getFileName());
-                long number = Long.parseLong(name.substring(0, name.length() - ".log".length()));
-                if (number >= firstLog) found.put(number, logs.getOrDefault(number, 0L));
-            }
-        }
+        for (long number : numbers(directory))
+            if (number >= firstLog) found.put(number, logs.getOrDefault(number, 0L));
         logs.clear();
         logs.putAll(found);
         listed = changed;
+    }
+
+    /** Of the logs in a directory. */
+    private static List<Long> numbers(Path directory) throws IOException {
+        List<Long> numbers = new ArrayList<>();
+        try (var files = Files.newDirectoryStream(directory, "*.log")) {
+            for (Path file : files) {
+                String name = String.valueOf(file.getFileName());
+                // What somebody else put there is none of RocksDB's either.
+                if (LOG_NAME.matcher(name).matches())
+                    numbers.add(Long.parseLong(name.substring(0, name.length() - ".log".length())));
+            }
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return numbers;
+    }
+
+    /** How many logs there are from this number on. */
+    static long logsFrom(Path directory, long number) throws IOException {
+        return numbers(directory).stream().filter(each -> each >= number).count();
     }
 
     private List<Log> begun(long sequence) throws IOException {

@@ -23,6 +23,7 @@ import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
@@ -372,5 +373,42 @@ class LogDamageTest {
             }
             assertThat(isRefused(crashed(), synced)).as("seed " + seed).isFalse();
         }
+    }
+
+    /** An interrupt closes a file that is being written, for all who write later as well. */
+    @Test
+    void anInterruptedWriterDoesNotEndTheMark() throws Exception {
+        engine.walSync(WalSync.BATCH, Duration.ofHours(1));
+        write(1, 10);
+        Thread.currentThread().interrupt();
+        try {
+            write(1, 10);
+        } finally {
+            assertThat(Thread.interrupted()).isTrue();
+        }
+        write(1, 10);
+        SyncMark.Known known = SyncMark.read(directory.resolve("1"));
+        assertThat(known).isNotNull();
+        assertThat(known.sequence()).isEqualTo(store.database().db.getLatestSequenceNumber());
+    }
+
+    @Test
+    void aFileOfSomebodyElsesIsInNobodysWay() throws Exception {
+        Files.writeString(directory.resolve("1").resolve("cassandra.log"), "what was done here");
+        write(10, 10);
+        store.syncLog();
+        assertThat(isRefused(crashed(), written)).isFalse();
+    }
+
+    /** Whoever cannot look must not say that data is damaged, and have it removed. */
+    @Test
+    void whatCannotBeLookedAtIsNotCalledDamage() throws Exception {
+        write(10, 10);
+        store.syncLog();
+        Path crashed = crashed();
+        Path synced = crashed.resolve(SyncMark.NAME);
+        Files.delete(synced);
+        Files.createDirectory(synced);
+        assertThatThrownBy(() -> numbers(crashed)).isInstanceOf(FSReadError.class);
     }
 }
