@@ -750,6 +750,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                         if (!anyway && bytesWritten() - before > MOST_FLUSHED_ALONE) return;
                         long started = System.nanoTime();
                         flush(database);
+                        if (!isLogAlone(database)) beginLog(database);
                         // As each write does. Their timestamps are not known.
                         reconciler.lowerFloors(Long.MIN_VALUE);
                         if (catalog().has(Catalog.Flag.TOMBSTONES)) purge.written(0);
@@ -769,6 +770,29 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             recordWritesEnded.incrementAndGet();
         }
         return taken[0];
+    }
+
+    /** Whether all logs but the last are done with. */
+    private boolean isLogAlone(Database database) throws RocksDBException {
+        long needed = database.db.getLongProperty(database.data, "rocksdb.min-log-number-to-keep");
+        try {
+            return SyncMark.logsFrom(directory(), needed) <= 1;
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory());
+        }
+    }
+
+    /**
+     * Has RocksDB begin a log, and with it let go those before. A column family that was being
+     * flushed when the last log began asks for the one before although nothing of it is needed;
+     * that changes only with the next log, and none begins as long as there is nothing in the last.
+     */
+    private void beginLog(Database database) throws RocksDBException {
+        room.await(() -> Catalog.touch(database));
+        try (FlushOptions options =
+                new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
+            database.db.flush(options, database.catalog);
+        }
     }
 
     // Maintenance
