@@ -91,7 +91,17 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         while (awaitInterval())
             for (L log : logs.get())
                 // One whose sync takes longer than the interval is synced again after the next.
-                if (log.isPending() && underWay.add(log)) syncs.execute(() -> sync(log));
+                if (log.isPending() && underWay.add(log)) begin(log);
+    }
+
+    private void begin(L log) {
+        try {
+            syncs.execute(() -> sync(log));
+        } catch (RuntimeException | Error e) {
+            // No thread may be had now; this one must go on, or nothing is synced ever again.
+            underWay.remove(log);
+            logger.error("Syncing the log of {} could not begin; it is tried again", log.name(), e);
+        }
     }
 
     private void sync(L log) {

@@ -1316,18 +1316,25 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     /** {@link #close()}, with how long it waits for reads. */
-    synchronized void close(long patienceNanos) {
+    void close(long patienceNanos) {
         if (closed) return;
         try {
-            if (full == null) unsynced.sync(this::syncLog);
+            // Not while this is held: a sync under way may wait for it, where the database is
+            // opened anew after a full disk.
+            sync();
         } finally {
-            closed = true;
-            unsynced.close();
-            try {
-                closeDatabase(patienceNanos);
-            } finally {
-                engine.forget(this);
-            }
+            closeSynced(patienceNanos);
+        }
+    }
+
+    private synchronized void closeSynced(long patienceNanos) {
+        if (closed) return;
+        closed = true;
+        unsynced.close();
+        try {
+            closeDatabase(patienceNanos);
+        } finally {
+            engine.forget(this);
         }
     }
 
