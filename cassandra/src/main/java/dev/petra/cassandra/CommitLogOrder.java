@@ -62,7 +62,8 @@ final class CommitLogOrder {
      * @throws FSError if an engine cannot sync, so that {@code commit_failure_policy} decides; with
      *     {@code ignore} it is only logged
      */
-    static void beforeMarker(Supplier<List<StorageEngine>> engines) {
+    static synchronized void beforeMarker(Supplier<List<StorageEngine>> engines) {
+        // One at a time: what another segment's marker is having synced is not synced yet.
         if (!any && named.isEmpty()) return;
         boolean all = any;
         Set<TableId> tables = Set.copyOf(named);
@@ -73,7 +74,10 @@ final class CommitLogOrder {
         try {
             sync(engines.get(), all, tables);
             complete = true;
-        } catch (RuntimeException | FSError e) {
+        } catch (RuntimeException | Error e) {
+            // The place of the marker is taken: if Cassandra came to this section again it would
+            // leave a hole of zeros there, at which replay ends. It does not, where the policy ends
+            // the thread.
             if (DatabaseDescriptor.getCommitFailurePolicy() != Config.CommitFailurePolicy.ignore)
                 throw e;
             logger.error("A storage engine cannot sync what the commit log relies on", e);

@@ -4,6 +4,7 @@ package dev.petra.cassandra;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.EngineStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -16,7 +17,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
 import java.util.function.Predicate;
+import org.apache.cassandra.config.Config;
 import org.apache.cassandra.config.DataStorageSpec;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
@@ -38,11 +41,13 @@ class CommitLogOrderTest {
     /** Which of the two it was asked to sync. */
     private static final class AskedEngine implements StorageEngine {
         final List<String> asked = new ArrayList<>();
+        volatile Runnable meanwhile = () -> {};
         boolean failing;
 
         @Override
         public void syncAcknowledged(Predicate<TableId> tables) {
             asked.add((tables.test(A) ? "A" : "") + (tables.test(B) ? "B" : ""));
+            meanwhile.run();
             if (failing) throw new FSWriteError(new IOException("gone"), Path.of("log"));
         }
 
@@ -150,6 +155,50 @@ class CommitLogOrderTest {
         marker();
         marker();
         assertThat(engine.asked).containsExactly("A", "A");
+    }
+
+    /** Another segment's marker may make the same record valid. */
+    @Test
+    void aMarkerWaitsForTheSyncThatAnotherBegan() throws Exception {
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch answered = new CountDownLatch(1);
+        engine.meanwhile =
+                () -> {
+                    begun.countDown();
+                    Uninterruptibles.awaitUninterruptibly(answered);
+                };
+        CommitLogOrder.note(row("system", "paxos", A));
+        Thread first = new Thread(this::marker);
+        first.start();
+        begun.await();
+        Thread second = new Thread(this::marker);
+        second.start();
+        second.join(200);
+        assertThat(second.isAlive()).isTrue();
+        answered.countDown();
+        first.join();
+        second.join();
+        assertThat(engine.asked).containsExactly("A");
+    }
+
+    /** The thread would come again, with a hole in the section where this marker's place is. */
+    @Test
+    void nothingEscapesWhereTheCommitLogGoesOn() {
+        Config.CommitFailurePolicy before = DatabaseDescriptor.getCommitFailurePolicy();
+        DatabaseDescriptor.setCommitFailurePolicy(Config.CommitFailurePolicy.ignore);
+        try {
+            CommitLogOrder.note(row("system", "paxos", A));
+            engine.meanwhile =
+                    () -> {
+                        throw new AssertionError("no such engine");
+                    };
+            marker();
+            engine.meanwhile = () -> {};
+            marker();
+            assertThat(engine.asked).containsExactly("A", "A");
+        } finally {
+            DatabaseDescriptor.setCommitFailurePolicy(before);
+        }
     }
 
     @Test
