@@ -4,8 +4,12 @@ package dev.petra.engine.rocks;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import org.apache.cassandra.utils.NoSpamLogger;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Flushes the table with the largest write buffer when those of all tables nearly fill what they
@@ -17,6 +21,7 @@ final class Flusher implements Runnable {
     /** As often; more often than this nothing is measured unless so much was written. */
     static final int EVERY_MILLIS = 50;
 
+    private static final Logger logger = LoggerFactory.getLogger(Flusher.class);
     private static final int MEASURED_EVERY = 20;
     private static final int MEASURED_PART = 64;
 
@@ -45,7 +50,19 @@ final class Flusher implements Runnable {
         Set<RocksStore> flushed = Collections.newSetFromMap(new IdentityHashMap<>());
         for (RocksStore next = next(flushed); next != null; next = next(flushed)) {
             flushed.add(next);
-            next.flush();
+            try {
+                next.flush();
+            } catch (RuntimeException | Error e) {
+                // The others still take memory.
+                NoSpamLogger.log(
+                        logger,
+                        NoSpamLogger.Level.ERROR,
+                        1,
+                        TimeUnit.MINUTES,
+                        "The write buffers of {} could not be flushed",
+                        next.name(),
+                        e);
+            }
         }
     }
 

@@ -270,6 +270,8 @@ final class ReceivedParts implements IncomingParts {
      * for one part and not for all.
      */
     private void read(int index, Reading reading) throws IOException {
+        // Whoever closes them does not wait for all.
+        checkOpen();
         try (TableOptions.ForParts of = store.partOptions()) {
             Options options = isData(index) ? of.data() : of.large();
             try (SstFileReader reader = new SstFileReader(options);
