@@ -91,10 +91,16 @@ class IngestLogsTest {
                 for (int key = 2_000; key < 2_010; key++) write(to, key);
                 to.syncLog();
                 Path crashed = Files.createDirectory(directory.resolve("crashed" + i));
-                try (var files = Files.newDirectoryStream(directory.resolve("to"))) {
-                    for (Path file : files)
-                        if (Files.isRegularFile(file))
-                            Files.copy(file, crashed.resolve(file.getFileName()));
+                // Or a compaction removes a file between the copy of the MANIFEST and its own.
+                to.database().db.pauseBackgroundWork();
+                try {
+                    try (var files = Files.newDirectoryStream(directory.resolve("to"))) {
+                        for (Path file : files)
+                            if (Files.isRegularFile(file))
+                                Files.copy(file, crashed.resolve(file.getFileName()));
+                    }
+                } finally {
+                    to.database().db.continueBackgroundWork();
                 }
                 try (RocksStore opened = Tables.open(engine, crashed, TABLE)) {
                     for (int key = 2_000; key < 2_010; key++) assertThat(has(opened, key)).isTrue();
