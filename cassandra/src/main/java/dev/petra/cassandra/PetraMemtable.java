@@ -99,18 +99,13 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
 
     // Data
 
-    /** On its way out it is read: by what builds an index of the SSTables, too. */
-    private void checkFit() {
-        if (departure == 0) Unfit.check(owner);
-    }
-
     /**
      * Index entries come before the row that they point to: an entry without a row is dropped by
      * whoever reads it, a row without an entry would be missed.
      */
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
-        checkFit();
+        Unfit.check(owner);
         TableStore store = generation.writable();
         trace("Writing {} operation(s) to storage engine {}", update.operationCount());
         indexer.start();
@@ -140,7 +135,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
             ColumnFilter columns,
             boolean reversed,
             SSTableReadsListener listener) {
-        checkFit();
+        Unfit.check(owner);
         TableStore store = generation.existing();
         trace("Reading {} slice(s) of a partition from storage engine {}", slices.size());
         return store == null ? null : store.read(key, slices, columns, reversed);
@@ -152,7 +147,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public @Nullable UnfilteredRowIterator rowIterator(DecoratedKey key) {
-        checkFit();
+        Unfit.check(owner);
         TableStore store = generation.existing();
         return store == null || !store.mayContain(key) ? null : new LazyPartition(key, store);
     }
@@ -178,7 +173,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public UnfilteredPartitionIterator partitionIterator(
             ColumnFilter columns, DataRange range, SSTableReadsListener listener) {
-        checkFit();
+        Unfit.check(owner);
         TableStore store = generation.existing();
         trace("Scanning {} of storage engine {}", range.keyRange());
         return store == null
@@ -205,8 +200,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
 
     @Override
     public boolean isClean() {
-        // That of an index holds nothing, and must not be in the way of its table's.
-        return metadata().isIndex() || generation.isEmpty();
+        return generation.isEmpty();
     }
 
     /** At least 1 where there is data, also from before the node started. */
@@ -282,11 +276,6 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         return departure;
     }
 
-    /** It stands for what is left of a table in its engine, which leaves by that move. */
-    void departBy(long move) {
-        departure = move;
-    }
-
     /**
      * The engine reads the table's metadata at each call. A move to an engine with other settings
      * is refused as a statement; this is for one that came from a node which does not refuse it.
@@ -332,7 +321,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
         // The store is dead, unless its data only goes elsewhere.
-        if (Truncation.isRunning() && !metadata().isIndex()) generation.stores().retire(generation);
+        if (Truncation.isRunning()) generation.stores().retire(generation);
         super.switchOut(writeBarrier, upperBound);
     }
 

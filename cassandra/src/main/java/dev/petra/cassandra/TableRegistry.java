@@ -65,8 +65,6 @@ final class TableRegistry {
             put(key, new Entry(cfs, stores, new DiskSpace(cfs)));
             return stores.current();
         }
-        // It can be used neither before nor afterwards, and is switched together with its table's.
-        if (cfs.metadata.get().isIndex()) return entry.stores().current();
         if (!Truncation.isRunning())
             throw new IllegalStateException(
                     entry.stores().displayName()
@@ -213,12 +211,11 @@ final class TableRegistry {
             return;
         }
         put(key(cfs), new Entry(cfs, stores, new DiskSpace(cfs)));
-        long move =
-                stores.isMoving() ? stores.resumeMove() : stores.beginMove(factory.configuration());
         PetraMemtable memtable = factory.memtable(cfs, stores.current());
-        memtable.departBy(move);
         cfs.getTracker().switchMemtable(false, memtable);
         cfs.getTracker().markFlushing(memtable);
+        long move =
+                stores.isMoving() ? stores.resumeMove() : stores.beginMove(factory.configuration());
         Moves.begin(new MoveOut(cfs, stores, move, memtable));
     }
 

@@ -21,11 +21,6 @@ final class Unfit {
     private static final String MEND =
             ", or give the table a memtable configuration of Cassandra's on this node";
 
-    /** Other than an index, a view is not fed by SSTables that are added to its table. */
-    private static final String MEND_OF_VIEW =
-            ". Give the table a memtable configuration of Cassandra's on this node only if the view"
-                    + " was complete before: it stays without what the engine has";
-
     private Unfit() {}
 
     /**
@@ -55,7 +50,7 @@ final class Unfit {
                     + table.keyspace
                     + "."
                     + view.name
-                    + MEND_OF_VIEW;
+                    + MEND;
         if (table.isView())
             return "it is a materialized view in a storage engine, which is not supported. Drop it"
                     + MEND;
@@ -67,28 +62,21 @@ final class Unfit {
     }
 
     /**
-     * Fails if rows may be missing in what is read from an index or a view. What is on its way out
-     * of an engine is not in them yet; read by itself the table is whole all the while, as it must
-     * be for whoever builds its index.
+     * Fails if rows may be missing in what is read from an index or a view.
      *
      * @param table with an index, or a view
-     * @param byIndex whether the rows are looked for in an index
      * @throws UnavailableStoreException if the table, or that which the view is of, is in an engine
      *     and unfit for it
      */
-    static void checkRead(TableMetadata table, boolean byIndex) {
+    static void checkRead(TableMetadata table) {
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
         if (cfs == null) return;
         if (table.isView()) {
             TableMetadataRef base = View.findBaseTable(table.keyspace, table.name);
             ColumnFamilyStore of = base == null ? null : ColumnFamilyStore.getIfExists(base.id);
-            if (of != null && (isCurrent(of) || Moves.departing(of) != null)) check(of);
+            if (of != null && of.getCurrentMemtable() instanceof PetraMemtable) check(of);
         }
-        if (isCurrent(cfs) || (byIndex && Moves.departing(cfs) != null)) check(cfs);
-    }
-
-    private static boolean isCurrent(ColumnFamilyStore cfs) {
-        return cfs.getCurrentMemtable() instanceof PetraMemtable;
+        if (cfs.getCurrentMemtable() instanceof PetraMemtable) check(cfs);
     }
 
     /**
