@@ -356,7 +356,7 @@ class OperationsIT {
                                 + "' AND compression = {'enabled': false} AND compaction ="
                                 + " {'class': 'LeveledCompactionStrategy', 'enabled': false}");
             for (int half = 0; half < 2; half++) {
-                fill(there, "stalled", 500);
+                fill(there, "stalled", 1_500);
                 slow.nodetool("flush", "ks", "stalled");
             }
             there.close();
