@@ -151,6 +151,7 @@ class ClusterIT {
             for (int w = 0; w < 4; w++) writers.add(new Writer(session, "ks.load", 0, w));
             writers.forEach(Thread::start);
             try (TestNode newcomer = other(newcomerHasTheEngine)) {
+                seed.awaitRing(2);
                 assertThat(content(session)).isEqualTo(expected);
                 String[] verify = {"verify", "--force", "-e", "--check-tokens", "ks", "t"};
                 assertThat(seed.process().nodetool(verify).output()).contains("does not own");
@@ -463,12 +464,13 @@ class ClusterIT {
     }
 
     @Test
-    void schemasStayWhole() {
+    void schemasStayWhole() throws InterruptedException {
         try (TestNode seed = seed();
                 CqlSession session = seed.session(ConsistencyLevel.ALL)) {
             createKeyspace(session, 2);
             try (TestNode other = other(true);
                     CqlSession there = other.session(ConsistencyLevel.ALL)) {
+                seed.awaitRing(2);
                 write(there, 0, 10);
                 assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(10);
                 session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'mixed'");
