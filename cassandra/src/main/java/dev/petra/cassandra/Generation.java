@@ -113,7 +113,7 @@ final class Generation {
         return present;
     }
 
-    /** Whether nothing was ever written. False if that is not known. */
+    /** Whether there is nothing in it. False if that is not known. */
     boolean isEmpty() {
         TableStore present = store;
         if (present == null) return failure == null;

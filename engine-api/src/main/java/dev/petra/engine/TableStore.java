@@ -77,8 +77,8 @@ public interface TableStore extends AutoCloseable {
     boolean mayContain(DecoratedKey key);
 
     /**
-     * True only if nothing was ever written, before a restart included; may be false wrongly. Never
-     * blocks.
+     * True only if the store holds nothing, nothing from before a restart either; may be false
+     * wrongly. Never blocks.
      */
     boolean isEmpty();
 

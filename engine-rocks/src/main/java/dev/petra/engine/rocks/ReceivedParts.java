@@ -250,8 +250,10 @@ final class ReceivedParts implements IncomingParts {
         checkOpen();
         for (int i = 0; i < stages.length(); i++)
             if (stages.get(i) != Stage.THERE) throw wrong(i, "it has not come");
-        for (int i = 0; i < stages.length(); i++) read(i, this::check);
+        if (!verified) for (int i = 0; i < stages.length(); i++) read(i, this::check);
         verified = true;
+        // Here, and not where they become live: whoever calls that holds the table meanwhile.
+        renumber();
     }
 
     private interface Reading {
@@ -298,10 +300,11 @@ final class ReceivedParts implements IncomingParts {
 
     /** Before the parts become live: from here on the ids are for good. */
     private void renumber() throws IOException {
+        if (renumbered == stages.length()) return;
         int[] ids = store.adopt(dictionary);
         boolean same = true;
         for (int id = 0; id < ids.length; id++) same &= ids[id] == id;
-        if (same) return;
+        if (same) renumbered = stages.length();
         for (; renumbered < stages.length(); renumbered++)
             read(
                     renumbered,
@@ -418,8 +421,7 @@ final class ReceivedParts implements IncomingParts {
         int count = stages.length();
         if (ingested) throw new IllegalStateException("These parts were ingested.");
         if (!arriving) {
-            if (!verified) verify();
-            renumber();
+            verify();
             store.partsBegin();
             arriving = true;
         }

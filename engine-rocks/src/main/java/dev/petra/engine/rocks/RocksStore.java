@@ -91,6 +91,13 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     private static final int MOST_ATTEMPTS = 3;
 
+    /** 0 only where nothing is. */
+    private static final List<String> FIGURES_OF_DATA =
+            List.of(
+                    "rocksdb.total-sst-files-size",
+                    "rocksdb.num-entries-active-mem-table",
+                    "rocksdb.num-entries-imm-mem-tables");
+
     private final RocksEngine engine;
     private final StoreSpec spec;
     private final StoreFile file;
@@ -258,11 +265,26 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         this.opened = opened;
         this.mark = new SyncMark(spec.directory());
         this.partitionKeys = new PartitionKeys(spec.metadata().get().partitioner);
-        // No block is read for it, so that a damaged one does not keep the store from opening.
-        this.hasData = opened.database.db.getLatestSequenceNumber() > 0;
+        try {
+            this.hasData = hasData(opened.database);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, name(), directory());
+        }
         Arrays.setAll(largeWrites, i -> new Object());
         this.purge = new Purge(this);
         this.windows = new TimeWindows(this, purge);
+    }
+
+    /**
+     * Whether there is anything but the catalog, which is written also for what never comes: the
+     * ids of columns of a stream that fails, a flag before a write that does. No block is read for
+     * it, so that a damaged one does not keep the store from opening.
+     */
+    private static boolean hasData(Database database) throws RocksDBException {
+        for (ColumnFamilyHandle family : List.of(database.data, database.large))
+            for (String figure : FIGURES_OF_DATA)
+                if (database.db.getLongProperty(family, figure) > 0) return true;
+        return false;
     }
 
     // For the readers and writers of this package
