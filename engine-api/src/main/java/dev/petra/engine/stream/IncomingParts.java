@@ -35,8 +35,9 @@ public interface IncomingParts extends AutoCloseable {
     /**
      * Makes the next parts live, as many as writers need not notice; they survive a crash from here
      * on. The first call verifies if nobody has, and throws what can be wrong with any part. Parts
-     * come in an order in which nothing that is deleted can be seen in between, and nothing is
-     * purged until the last is there, or this is closed. Blocks on disk.
+     * come in an order in which nothing that is deleted can be seen in between, nor half of a
+     * partition unless it is very large; and nothing is purged until the last is there, or this is
+     * closed. Blocks on disk.
      *
      * @return whether there are more: to be called again, after {@link #awaitRoom}
      * @throws IOException as {@link #verify()}, nothing being live then

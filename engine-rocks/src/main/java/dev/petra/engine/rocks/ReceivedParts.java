@@ -427,7 +427,7 @@ final class ReceivedParts implements IncomingParts {
         }
         List<String> data = new ArrayList<>();
         List<String> large = new ArrayList<>();
-        int next = Math.min(count, live + RocksStore.PARTS_AT_ONCE);
+        int next = next();
         for (int i = live; i < next; i++) {
             int index = ingested(i);
             (isData(index) ? data : large).add(file(index).toString());
@@ -436,6 +436,28 @@ final class ReceivedParts implements IncomingParts {
         ingested = live == count;
         if (ingested) end();
         return !ingested;
+    }
+
+    /**
+     * How many are live after the next step. One does not end within a partition, of which a reader
+     * would see a part, for good if the rest never comes; unless it is larger than all of a step.
+     */
+    private int next() {
+        int most = Math.min(stages.length(), live + RocksStore.PARTS_AT_ONCE);
+        for (int next = most; next > live; next--) if (!isWithinPartition(next)) return next;
+        return most;
+    }
+
+    /** Whether the rows of a partition are both before that place and behind it. */
+    private boolean isWithinPartition(int before) {
+        if (before == stages.length()) return false;
+        int index = ingested(before);
+        // Large cells are not seen before their rows are.
+        if (!isData(index) || index == 0) return false;
+        byte[] last = bytes(manifest.parts().get(index - 1).lastKey());
+        byte[] first = bytes(manifest.parts().get(index).firstKey());
+        int length = store.positionBytes(last);
+        return first.length >= length && Arrays.equals(last, 0, length, first, 0, length);
     }
 
     /**

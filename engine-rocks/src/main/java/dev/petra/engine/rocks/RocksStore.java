@@ -654,6 +654,19 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         return engine.settings().streamPart();
     }
 
+    /** How many bytes of a key are its partition's position. */
+    int positionBytes(byte[] key) {
+        ByteBuffer in = ByteBuffer.wrap(key);
+        try {
+            partitionKeys.get(in);
+            return in.position();
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | java.nio.BufferUnderflowException e) {
+            throw malformed(e, in.rewind());
+        }
+    }
+
     /**
      * How many bytes of a large cell's key are its row's.
      *

@@ -100,6 +100,7 @@ final class SentParts implements OutgoingParts {
                     }
                     last = part.addAll(it, range.to(), store.partBytes(), null);
                     if (part.bytes() < store.partBytes()) continue;
+                    if (merges) last = completePartition(store, part, it, last);
                     finish(part, first, last);
                     part = null;
                 }
@@ -109,6 +110,23 @@ final class SentParts implements OutgoingParts {
         } finally {
             if (part != null) part.close();
         }
+    }
+
+    /**
+     * Goes on to the end of the partition: the receiver does not show half of one where a part ends
+     * with it. Up to twice the size.
+     *
+     * @return the last key
+     */
+    private static byte[] completePartition(
+            RocksStore store, PartFile part, RocksIterator it, byte @Nullable [] last)
+            throws RocksDBException {
+        byte[] key = Objects.requireNonNull(last);
+        int position = store.positionBytes(key);
+        byte[] end = Arrays.copyOf(key, position + 1);
+        end[position] = (byte) KeyKind.END;
+        byte[] more = part.addAll(it, end, 2 * store.partBytes(), null);
+        return more == null ? key : more;
     }
 
     private void finish(PartFile part, byte @Nullable [] first, byte @Nullable [] last)

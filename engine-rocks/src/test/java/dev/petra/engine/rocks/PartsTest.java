@@ -80,12 +80,17 @@ class PartsTest {
     }
 
     private List<String> content(RocksStore store) {
+        return content(store, table);
+    }
+
+    private static List<String> content(RocksStore store, TestTable table) {
         List<String> partitions = new ArrayList<>();
         try (UnfilteredPartitionIterator all =
                 store.scan(DataRange.allData(table.metadata().partitioner), table.all())) {
             while (all.hasNext())
                 try (UnfilteredRowIterator partition = all.next()) {
                     StringBuilder text = new StringBuilder(partition.partitionKey().toString());
+                    text.append(partition.staticRow().toString(table.metadata(), true));
                     while (partition.hasNext())
                         text.append(partition.next().toString(table.metadata(), true));
                     partitions.add(text.toString());
@@ -154,26 +159,28 @@ class PartsTest {
         }
         List<String> expected = content(to);
         assertThat(expected).hasSize(300).anyMatch(partition -> partition.contains("there"));
+        Path crashed = crashed(directory.resolve("to"));
+        try (RocksStore opened = (RocksStore) engine.openStore(table.spec(crashed))) {
+            assertThat(content(opened)).isEqualTo(expected);
+        }
+    }
+
+    /** What a crash would leave of a store but for its logs, which have nothing in them. */
+    private Path crashed(Path store) throws IOException {
         Path crashed = directory.resolve("crashed");
         // Again, if a file came or went meanwhile.
         Set<String> before;
         do {
             if (Files.exists(crashed)) RocksEngine.deleteTree(crashed);
             Files.createDirectory(crashed);
-            before = names(files());
-            for (Path file : files())
+            before = names(files(store));
+            for (Path file : files(store))
                 if (Files.exists(file)) Files.copy(file, crashed.resolve(file.getFileName()));
-        } while (!before.equals(names(files())) || !before.equals(names(files(crashed))));
-        try (RocksStore opened = (RocksStore) engine.openStore(table.spec(crashed))) {
-            assertThat(content(opened)).isEqualTo(expected);
-        }
+        } while (!before.equals(names(files(store))) || !before.equals(names(files(crashed))));
+        return crashed;
     }
 
     /** All but the logs. */
-    private List<Path> files() throws IOException {
-        return files(directory.resolve("to"));
-    }
-
     private static List<Path> files(Path of) throws IOException {
         try (var files = Files.list(of)) {
             return files.filter(Files::isRegularFile)
@@ -344,6 +351,76 @@ class PartsTest {
         assertThat(content(to)).isEqualTo(expected);
         to.compact(List.of());
         assertThat(content(to)).isEqualTo(expected);
+    }
+
+    /**
+     * A stream of many parts that fails, is killed, or is read meanwhile: what was written together
+     * to a partition (static row, deletion, rows) is seen together. A purge in between brings
+     * nothing back, neither then nor when the stream comes again.
+     */
+    @Test
+    void eachPartitionIsAsItWasOrAsItWillBeBetweenTheStepsAndAfterAFailure() throws Exception {
+        TestTable rows =
+                TestTable.of(
+                        "CREATE TABLE p (k int, c int, s text static, v text, PRIMARY KEY (k, c))"
+                                + " WITH compression = {'enabled': 'false'}");
+        RocksStore source = (RocksStore) engine.openStore(rows.spec(directory.resolve("source")));
+        RocksStore target = (RocksStore) engine.openStore(rows.spec(directory.resolve("target")));
+        for (int k = 0; k < 140; k++) {
+            // Some are as large as some parts, some have nothing but rows.
+            int count = k % 7 == 3 ? 500 : 20;
+            for (int c = 0; c < count; c++) {
+                target.write(rows.update(k).at(1).row(c).set("v", "old".repeat(130)).build());
+                // Hidden by what comes with it.
+                if (k % 4 == 0)
+                    source.write(rows.update(k).at(1).row(c + 9).set("v", "hidden").build());
+            }
+            // Past its grace.
+            if (k % 2 == 0) source.write(rows.update(k).at(2).now(1_000).deletePartition().build());
+            for (int c = 0; c < count; c += 1 + k % 2)
+                source.write(rows.update(k).at(3).row(c).set("v", "new".repeat(130)).build());
+            if (k % 3 > 0) {
+                target.write(rows.update(k).at(1).staticRow().set("s", "old").build());
+                source.write(rows.update(k).at(3).staticRow().set("s", "new").build());
+            }
+        }
+        List<String> before = content(target, rows);
+        RocksStore whole = (RocksStore) engine.openStore(rows.spec(directory.resolve("whole")));
+        List<String> after;
+        try (OutgoingParts out = target.streamOut(ALL)) {
+            send(out.manifest(), bytes(out), whole, ALL);
+        }
+        try (OutgoingParts out = source.streamOut(ALL)) {
+            List<byte[]> parts = bytes(out);
+            send(out.manifest(), parts, whole, ALL);
+            after = content(whole, rows);
+            for (int steps = 1; steps <= 3; steps++) {
+                try (IncomingParts in = target.streamIn(out.manifest(), ALL)) {
+                    for (int i = 0; i < parts.size(); i++)
+                        in.receive(i, Channels.newChannel(new ByteArrayInputStream(parts.get(i))));
+                    for (int i = 0; i < steps; i++) {
+                        assertThat(in.ingest()).isTrue();
+                        expectEachOf(content(target, rows), before, after);
+                        if (steps == 3) target.compact(List.of());
+                    }
+                    Path crashed = crashed(target.directory());
+                    try (RocksStore opened = (RocksStore) engine.openStore(rows.spec(crashed))) {
+                        expectEachOf(content(opened, rows), before, after);
+                    }
+                }
+                expectEachOf(content(target, rows), before, after);
+                target.compact(List.of());
+                expectEachOf(content(target, rows), before, after);
+            }
+            send(out.manifest(), parts, target, ALL);
+        }
+        assertThat(content(target, rows)).isEqualTo(after);
+    }
+
+    private static void expectEachOf(List<String> found, List<String> before, List<String> after) {
+        assertThat(found).hasSameSizeAs(before);
+        for (int i = 0; i < found.size(); i++)
+            assertThat(found.get(i)).isIn(before.get(i), after.get(i));
     }
 
     @Test
