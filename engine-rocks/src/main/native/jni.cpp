@@ -187,3 +187,25 @@ extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_PartFile_copy(
         env->SetObjectArrayElement(last, 0, bytes(env, key.begin(), key.size()));
     return nullptr;
 }
+
+extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_PartFile_add(
+        JNIEnv* env, jclass, jlong writer, jboolean merge, jobject entries, jint bytes,
+        jintArray ids) {
+    Array<uint32_t> numbers;
+    size_t count = 0;
+    if (ids != nullptr) {
+        count = static_cast<size_t>(env->GetArrayLength(ids));
+        numbers.resize(count + 1);  // never null
+        env->GetIntArrayRegion(
+                ids, 0, static_cast<jsize>(count), reinterpret_cast<jint*>(numbers.begin()));
+    }
+    const uint8_t* begin = static_cast<const uint8_t*>(env->GetDirectBufferAddress(entries));
+    char* error = addPacked(
+            reinterpret_cast<void*>(writer), merge != 0,
+            Slice{begin, static_cast<size_t>(bytes)}, ids == nullptr ? nullptr : numbers.begin(),
+            count);
+    if (error == nullptr) return nullptr;
+    jstring result = env->NewStringUTF(error);
+    free(error);
+    return result;
+}

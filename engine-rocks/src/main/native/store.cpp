@@ -498,4 +498,33 @@ char* copySorted(const Copy& copy, Buffer* last) {
     return nullptr;
 }
 
+char* addPacked(void* rep, bool merge, Slice entries, const uint32_t* ids, size_t idCount) {
+    SstWriter writer{rep};
+    Scratch& s = scratch();
+    const uint8_t* at = entries.data;
+    size_t left = entries.size;
+    while (left > 0) {
+        uint32_t lengths[2];
+        if (left < sizeof(lengths)) return strdup("packed entries end early");
+        memcpy(lengths, at, sizeof(lengths));
+        size_t keySize = __builtin_bswap32(lengths[0]);
+        size_t valueSize = __builtin_bswap32(lengths[1]);
+        at += sizeof(lengths);
+        left -= sizeof(lengths);
+        if (keySize > left || valueSize > left - keySize)
+            return strdup("packed entries end early");
+        Slice key{at, keySize};
+        Slice value{at + keySize, valueSize};
+        if (ids != nullptr && !renumber(value, ids, idCount, s)) return malformedEntry(key);
+        char* error = nullptr;
+        (merge ? api.sstMerge : api.sstPut)(
+                &writer, reinterpret_cast<const char*>(key.data), keySize,
+                reinterpret_cast<const char*>(value.data), valueSize, &error);
+        if (error != nullptr) return error;
+        at += keySize + valueSize;
+        left -= keySize + valueSize;
+    }
+    return nullptr;
+}
+
 }  // namespace petra

@@ -114,4 +114,13 @@ struct Copy {
  */
 char* copySorted(const Copy& copy, Buffer* last);
 
+/**
+ * Adds entries to an SstFileWriter: of each the length of key and value, four bytes each, key and
+ * value.
+ *
+ * @param ids as renumber() takes them, for values to be looked at and left; null: not even that
+ * @return an error that the caller frees, or null
+ */
+char* addPacked(void* writer, bool merge, Slice entries, const uint32_t* ids, size_t idCount);
+
 }  // namespace petra

@@ -85,6 +85,10 @@ final class ByteSink extends GrowingBuffer {
         room(bytes.length).put(bytes);
     }
 
+    void put(byte[] from, int at, int length) {
+        room(length).put(from, at, length);
+    }
+
     void put(ByteBuffer bytes) {
         int length = bytes.remaining();
         ByteBuffer b = room(length);

@@ -10,6 +10,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
@@ -17,6 +18,7 @@ import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.db.marshal.CollectionType;
 import org.apache.cassandra.db.marshal.ShortType;
 import org.apache.cassandra.db.marshal.UserType;
@@ -44,6 +46,9 @@ final class PartCheck {
 
     private static final int COUNTER_SHARD = 32;
 
+    /** So many are passed on at a time, and one entry more. */
+    private static final int PACKED_BYTES = 64 << 10;
+
     private final StreamPart part;
     private final boolean isData;
     private final int columns;
@@ -53,9 +58,25 @@ final class PartCheck {
     private final IPartitioner partitioner;
     private final List<TokenRanges.KeyRange> notOwned;
     private final ByteSink rebuilt = new ByteSink();
+    private final ByteSink wanted = new ByteSink();
+
+    /** What was looked at and is not in the file yet. */
+    private final ByteSink packed = new ByteSink();
+
+    private final int @Nullable [] ids;
+    private final RowCheck row = new RowCheck();
+
+    // Of the entry that is looked at
+    private ByteBuffer keyBuffer = ByteBuffer.allocate(0);
+    private ByteBuffer keyPart = ByteBuffer.allocate(0);
+    private ByteBuffer valueBuffer = ByteBuffer.allocate(0);
 
     private int gap;
-    private byte @Nullable [] last;
+
+    /** The last key; nothing before the first. */
+    private byte[] last = {};
+
+    private int lastLength;
 
     /** Of the last key, its partition's. */
     private int position;
@@ -75,9 +96,10 @@ final class PartCheck {
         this.isData = part.index() < dictionary.dataParts();
         this.columns = dictionary.names().size();
         this.table = table;
-        Map<String, Integer> ids = new HashMap<>();
-        for (int id = 0; id < columns; id++) ids.put(dictionary.names().get(id), id);
-        this.form = new TableForm(table, ids);
+        Map<String, Integer> idsByName = new HashMap<>();
+        for (int id = 0; id < columns; id++) idsByName.put(dictionary.names().get(id), id);
+        this.form = new TableForm(table, idsByName);
+        this.ids = isData ? IntStream.range(0, columns).toArray() : null;
         this.partitions = partitions;
         this.partitioner = table.partitioner;
         this.notOwned = notOwned;
@@ -91,23 +113,43 @@ final class PartCheck {
     /**
      * Looks at the next entry, and passes it on.
      *
+     * @param in where the value lies
      * @throws MalformedFragment if it is not what this table has there
      */
-    void add(byte[] key, byte[] value, PartFile to) throws RocksDBException {
-        look(key, value);
-        to.add(key, value);
+    void add(byte[] key, int keyLength, byte[] in, int valueAt, int valueLength, PartFile to)
+            throws RocksDBException {
+        if (keyBuffer.array() != key) {
+            keyBuffer = ByteBuffer.wrap(key);
+            keyPart = ByteBuffer.wrap(key);
+        }
+        if (valueBuffer.array() != in) valueBuffer = ByteBuffer.wrap(in);
+        look(
+                key,
+                keyBuffer.clear().limit(keyLength),
+                valueBuffer.clear().limit(valueAt + valueLength).position(valueAt));
+        packed.putFixed32(keyLength);
+        packed.putFixed32(valueLength);
+        packed.put(key, 0, keyLength);
+        packed.put(in, valueAt, valueLength);
+        if (packed.position() >= PACKED_BYTES) pass(to);
     }
 
-    private void look(byte[] key, byte[] value) {
+    /** Each value is read once more, by the native parser that will merge it. */
+    private void pass(PartFile to) throws RocksDBException {
+        to.addAll(packed.flipped(), ids);
+        packed.clear();
+    }
+
+    private void look(byte[] key, ByteBuffer rest, ByteBuffer value) {
+        int length = rest.limit();
         try {
-            order(key);
-            ByteBuffer rest = ByteBuffer.wrap(key);
+            order(key, length);
             partition(key, rest);
             int kind = rest.get() & 0xFF;
-            if (isData) row(kind, rest, ByteBuffer.wrap(value));
+            if (isData) row(kind, rest, value);
             else large(kind, rest, value);
         } catch (MalformedFragment e) {
-            throw at(key, e);
+            throw at(key, length, e);
         } catch (IllegalArgumentException
                 | IndexOutOfBoundsException
                 | NegativeArraySizeException
@@ -119,56 +161,66 @@ final class PartCheck {
                 | ClassCastException
                 | NullPointerException
                 | AssertionError e) {
-            throw at(key, e);
+            throw at(key, length, e);
         }
-        last = key;
+        if (last.length < length) last = new byte[2 * length];
+        System.arraycopy(key, 0, last, 0, length);
+        lastLength = length;
     }
 
-    private static MalformedFragment at(byte[] key, Throwable e) {
-        String shown =
-                ByteBufferUtil.bytesToHex(ByteBuffer.wrap(key, 0, Math.min(key.length, 512)));
+    private static MalformedFragment at(byte[] key, int length, Throwable e) {
+        String shown = ByteBufferUtil.bytesToHex(ByteBuffer.wrap(key, 0, Math.min(length, 512)));
         return new MalformedFragment(
                 "malformed entry under key " + shown + ": " + e.getMessage(), e);
     }
 
     /** To be called behind the last entry. */
-    void end() {
+    void end(PartFile to) throws RocksDBException {
         refuseUnless(
-                last != null && Arrays.equals(last, ByteBufferUtil.getArray(part.lastKey())),
+                isEqual(last, lastLength, part.lastKey()),
                 "its first or last key is not that of the manifest");
+        pass(to);
+    }
+
+    private static boolean isEqual(byte[] key, int length, ByteBuffer wanted) {
+        return ByteBuffer.wrap(key, 0, length).equals(wanted);
     }
 
     private static void refuseUnless(boolean holds, String what) {
         if (!holds) throw new MalformedFragment(what);
     }
 
-    private void order(byte[] key) {
-        if (last == null)
+    private void order(byte[] key, int length) {
+        if (lastLength == 0)
             refuseUnless(
-                    Arrays.equals(key, ByteBufferUtil.getArray(part.firstKey())),
+                    isEqual(key, length, part.firstKey()),
                     "its first or last key is not that of the manifest");
-        else refuseUnless(Arrays.compareUnsigned(last, key) < 0, "it is not behind the one before");
-        while (gap < notOwned.size() && Arrays.compareUnsigned(notOwned.get(gap).to(), key) <= 0)
-            gap++;
+        else
+            refuseUnless(
+                    Arrays.compareUnsigned(last, 0, lastLength, key, 0, length) < 0,
+                    "it is not behind the one before");
+        while (gap < notOwned.size() && compare(notOwned.get(gap).to(), key, length) <= 0) gap++;
         refuseUnless(
-                gap == notOwned.size() || Arrays.compareUnsigned(key, notOwned.get(gap).from()) < 0,
+                gap == notOwned.size() || compare(notOwned.get(gap).from(), key, length) > 0,
                 "it has keys that this node does not own");
+    }
+
+    private static int compare(byte[] bound, byte[] key, int length) {
+        return Arrays.compareUnsigned(bound, 0, bound.length, key, 0, length);
     }
 
     /** Leaves the buffer behind the partition's position. */
     private void partition(byte[] key, ByteBuffer rest) {
-        byte[] before = last;
         // No position is a prefix of another.
-        if (before != null
-                && key.length > position
-                && Arrays.equals(before, 0, position, key, 0, position)) {
+        if (lastLength > 0
+                && rest.limit() > position
+                && Arrays.equals(last, 0, position, key, 0, position)) {
             rest.position(position);
             return;
         }
         ByteBuffer bytes = partitions.get(rest).getKey();
-        refuseUnless(
-                bytes.hasRemaining() && bytes.remaining() <= FBUtilities.MAX_UNSIGNED_SHORT,
-                "a partition key of " + bytes.remaining() + " bytes");
+        if (!bytes.hasRemaining() || bytes.remaining() > FBUtilities.MAX_UNSIGNED_SHORT)
+            throw new MalformedFragment("a partition key of " + bytes.remaining() + " bytes");
         // With the token that such a key has, and in the one form that it is written in.
         DecoratedKey decorated = partitioner.decorateKey(bytes);
         rebuilt.clear();
@@ -179,7 +231,7 @@ final class PartCheck {
 
     /** Whether what lies between a place and the buffer's position was rebuilt to the byte. */
     private boolean isRebuilt(ByteBuffer rest, int from) {
-        return rebuilt.flipped().equals(rest.slice(from, rest.position() - from));
+        return rebuilt.flipped().equals(keyPart.clear().limit(rest.position()).position(from));
     }
 
     private void row(int kind, ByteBuffer rest, ByteBuffer value) {
@@ -190,7 +242,7 @@ final class PartCheck {
                 flags |= Catalog.Flag.PARTITION_RECORDS.bit | Catalog.Flag.TOMBSTONES.bit;
             }
             case KeyKind.STATIC ->
-                    FragmentReader.visit(value, new RowCheck(Clustering.STATIC_CLUSTERING, value));
+                    FragmentReader.visit(value, row.of(Clustering.STATIC_CLUSTERING, value));
             case KeyKind.RANGE -> {
                 int from = rest.position();
                 ClusteringBound<?> start = bounded(form.clusterings.getBound(rest, false));
@@ -205,7 +257,7 @@ final class PartCheck {
                 ranges(rest, from, value, Slice.make(start, end));
                 flags |= Catalog.Flag.PARTITION_RECORDS.bit | Catalog.Flag.TOMBSTONES.bit;
             }
-            case KeyKind.ROW -> FragmentReader.visit(value, new RowCheck(clustering(rest), value));
+            case KeyKind.ROW -> FragmentReader.visit(value, row.of(clustering(rest), value));
             default -> throw new MalformedFragment("kind " + kind);
         }
         refuseUnless(!rest.hasRemaining(), "bytes behind the key");
@@ -248,12 +300,13 @@ final class PartCheck {
 
     /** A row's fragments, against its key and the table's columns. */
     private final class RowCheck implements FragmentReader.Visitor {
-        private final Clustering<?> clustering;
-        private final ByteBuffer value;
+        private Clustering<?> clustering = Clustering.STATIC_CLUSTERING;
+        private ByteBuffer value = valueBuffer;
 
-        RowCheck(Clustering<?> clustering, ByteBuffer value) {
-            this.clustering = clustering;
-            this.value = value;
+        RowCheck of(Clustering<?> keys, ByteBuffer of) {
+            this.clustering = keys;
+            this.value = of;
+            return this;
         }
 
         @Override
@@ -276,13 +329,12 @@ final class PartCheck {
                             && written.length == table.comparator.size(),
                     "a clustering of another size");
             Clustering<byte[]> whole = bounded(ByteArrayAccessor.factory.clustering(written));
-            rebuilt.clear();
-            form.clusterings.put(rebuilt, clustering);
-            byte[] wanted = rebuilt.copy(0, rebuilt.position());
+            wanted.clear();
+            form.clusterings.put(wanted, clustering);
             rebuilt.clear();
             form.clusterings.put(rebuilt, whole);
             refuseUnless(
-                    Arrays.equals(wanted, rebuilt.copy(0, rebuilt.position())),
+                    wanted.flipped().equals(rebuilt.flipped()),
                     "a clustering that is not that of the key");
         }
 
@@ -303,11 +355,11 @@ final class PartCheck {
             ColumnMetadata column = form.column(id);
             // As a read does: what the table does not have in this form is passed over.
             if (column == null || column.isComplex() != (path != null)) return;
-            refuseUnless(
-                    column.isStatic() == (clustering == Clustering.STATIC_CLUSTERING),
-                    "a cell of " + column);
+            if (column.isStatic() != (clustering == Clustering.STATIC_CLUSTERING))
+                throw new MalformedFragment("a cell of " + column);
             boolean counter = column.isCounterColumn() && (cell & CELL_TOMBSTONE) == 0;
-            refuseUnless(counter == ((cell & CELL_COUNTER) != 0), "a cell of " + column);
+            if (counter != ((cell & CELL_COUNTER) != 0))
+                throw new MalformedFragment("a cell of " + column);
             if (path != null) path(column, path);
             if ((cell & (CELL_TOMBSTONE | CELL_LARGE)) != 0 || valueBytes == 0) return;
             if (counter) {
@@ -317,9 +369,8 @@ final class PartCheck {
             // A field's type is known by the path; Cassandra asserts that it is not asked for here.
             if (path != null && column.type instanceof UserType) return;
             int fixed = column.cellValueType().valueLengthIfFixed();
-            refuseUnless(
-                    fixed < 0 || fixed == valueBytes,
-                    "a value of " + valueBytes + " bytes in " + column);
+            if (fixed >= 0 && fixed != valueBytes)
+                throw new MalformedFragment("a value of " + valueBytes + " bytes in " + column);
         }
 
         private void counter(int bytes) {
@@ -330,7 +381,8 @@ final class PartCheck {
     }
 
     private void known(int column) {
-        refuseUnless(column < columns, "a column that the dictionary does not have: " + column);
+        if (column >= columns)
+            throw new MalformedFragment("a column that the dictionary does not have: " + column);
     }
 
     /** Paths of a column are compared when its cells are merged. */
@@ -343,16 +395,16 @@ final class PartCheck {
         type.validate(ByteBuffer.wrap(path));
     }
 
-    private void large(int kind, ByteBuffer rest, byte[] value) {
+    private void large(int kind, ByteBuffer rest, ByteBuffer value) {
         if (kind == KeyKind.ROW) clustering(rest);
-        else refuseUnless(kind == KeyKind.STATIC, "kind " + kind);
+        else if (kind != KeyKind.STATIC) throw new MalformedFragment("kind " + kind);
         int id = rest.getInt();
-        refuseUnless(id >= 0, "column " + id);
+        if (id < 0) throw new MalformedFragment("column " + id);
         known(id);
         rest.getLong();
         // Put in the place of what is there: it must be the very same.
         refuseUnless(
-                rest.getLong() == LargeCells.hash(value, ByteArrayAccessor.instance),
+                rest.getLong() == LargeCells.hash(value, ByteBufferAccessor.instance),
                 "a large cell's value is not that of its key");
         ColumnMetadata column = form.column(id);
         if (column != null && column.isComplex()) path(column, ByteBufferUtil.getArray(rest));

@@ -47,6 +47,25 @@ final class PartFile implements AutoCloseable {
     }
 
     /**
+     * Adds entries one behind the other, behind those that are there: of each the length of key and
+     * value, four bytes each, key and value.
+     *
+     * @param ids those that a value may have; null where values are no fragments
+     * @throws MalformedFragment if a value is malformed
+     */
+    void addAll(ByteBuffer entries, int @Nullable [] ids) throws RocksDBException {
+        throwIf(add(writer.getNativeHandle(), merges, entries, entries.remaining(), ids));
+    }
+
+    private static native @Nullable String add(
+            long writer, boolean merges, ByteBuffer entries, int bytes, int @Nullable [] ids);
+
+    private static void throwIf(@Nullable String error) throws RocksDBException {
+        if (error != null && error.startsWith("malformed")) throw new MalformedFragment(error);
+        if (error != null) throw new RocksDBException(error);
+    }
+
+    /**
      * Adds what an iterator comes to, and leaves it on the first entry that was not added.
      *
      * @param until key before which to end
@@ -61,31 +80,18 @@ final class PartFile implements AutoCloseable {
             long mostBytes,
             int @Nullable [] ids)
             throws RocksDBException {
-        return copy(from, writer.getNativeHandle(), merges, until, mostBytes, ids);
-    }
-
-    /**
-     * Looks whether each value an iterator comes to is well-formed.
-     *
-     * @throws MalformedFragment if one is not
-     */
-    static void check(AbstractRocksIterator<?> from, int[] ids) throws RocksDBException {
-        copy(from, 0, false, null, Long.MAX_VALUE, ids);
-    }
-
-    private static byte @Nullable [] copy(
-            AbstractRocksIterator<?> from,
-            long writer,
-            boolean merges,
-            byte @Nullable [] until,
-            long mostBytes,
-            int @Nullable [] ids)
-            throws RocksDBException {
         byte[][] last = new byte[1][];
-        String error = copy(from.getNativeHandle(), writer, merges, until, mostBytes, ids, last);
+        String error =
+                copy(
+                        from.getNativeHandle(),
+                        writer.getNativeHandle(),
+                        merges,
+                        until,
+                        mostBytes,
+                        ids,
+                        last);
         from.status();
-        if (error != null && error.startsWith("malformed")) throw new MalformedFragment(error);
-        if (error != null) throw new RocksDBException(error);
+        throwIf(error);
         return last[0];
     }
 

@@ -227,8 +227,11 @@ final class ReceivedParts implements IncomingParts {
                                 file(index).toString(),
                                 isData(index))) {
             int type = isData(index) ? SstParser.MERGE : SstParser.PUT;
-            SstParser.read(received, type, (key, value) -> check.add(key, value, file));
-            check.end();
+            SstParser.read(
+                    received,
+                    type,
+                    (key, length, in, at, bytes) -> check.add(key, length, in, at, bytes, file));
+            check.end(file);
             file.finish();
         } catch (RocksDBException | MalformedFragment e) {
             throw wrong(index, e);
@@ -250,7 +253,9 @@ final class ReceivedParts implements IncomingParts {
         checkOpen();
         for (int i = 0; i < stages.length(); i++)
             if (stages.get(i) != Stage.THERE) throw wrong(i, "it has not come");
-        if (!verified) for (int i = 0; i < stages.length(); i++) read(i, this::check);
+        if (!verified)
+            for (int i = 0; i < stages.length(); i++)
+                read(i, (part, of, it) -> checkKeys(part, it));
         verified = true;
         // Here, and not where they become live: whoever calls that holds the table meanwhile.
         renumber();
@@ -286,16 +291,6 @@ final class ReceivedParts implements IncomingParts {
         } catch (RocksDBException | MalformedFragment e) {
             throw wrong(index, e);
         }
-    }
-
-    private void check(int index, Options options, SstFileReaderIterator it)
-            throws RocksDBException, IOException {
-        checkKeys(index, it);
-        int[] same = new int[dictionary.names().size()];
-        for (int id = 0; id < same.length; id++) same[id] = id;
-        it.seekToFirst();
-        if (isData(index)) PartFile.check(it, same);
-        else for (; it.isValid(); it.next()) renumbered(index, it.key(), same);
     }
 
     /** Before the parts become live: from here on the ids are for good. */

@@ -5,6 +5,8 @@ import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdException;
 import java.io.EOFException;
 import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
@@ -63,16 +65,21 @@ final class SstParser {
 
     private static final int MOST_RESTARTS = (1 << 28) - 1;
 
+    private static final VarHandle LONG =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
     private static final LZ4SafeDecompressor LZ4 = LZ4Factory.safeInstance().safeDecompressor();
 
     /** Takes the entries in the order in which they lie. */
     interface Entries {
         /**
-         * Takes one.
+         * Takes one. The arrays are written over afterwards.
          *
-         * @param key without what RocksDB adds to it; this method's to keep
+         * @param key without what RocksDB adds to it, as many bytes of it as are said
+         * @param in where the value lies
          */
-        void add(byte[] key, byte[] value) throws RocksDBException;
+        void add(byte[] key, int keyLength, byte[] in, int valueAt, int valueLength)
+                throws RocksDBException;
     }
 
     private final FileChannel file;
@@ -354,16 +361,12 @@ final class SstParser {
                 int length = entry.keyLength - Long.BYTES;
                 if (length < 0) throw malformed("an entry's key");
                 // Number and kind of entry; in files that are to be ingested the number is 0.
-                long kind =
-                        ByteBuffer.wrap(entry.key).order(ByteOrder.LITTLE_ENDIAN).getLong(length);
+                long kind = (long) LONG.get(entry.key, length);
                 if (kind != entryType)
                     throw malformed(
                             "it has entries of another kind than a stream has: "
                                     + Long.toHexString(kind));
-                to.add(
-                        Arrays.copyOf(entry.key, length),
-                        Arrays.copyOfRange(
-                                content, entry.valueAt, entry.valueAt + entry.valueLength));
+                to.add(entry.key, length, content, entry.valueAt, entry.valueLength);
             }
             return entry;
         }

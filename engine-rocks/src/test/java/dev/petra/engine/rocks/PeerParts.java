@@ -242,7 +242,14 @@ final class PeerParts {
             try {
                 Files.write(file, files.get(index));
                 try (FileChannel channel = FileChannel.open(file)) {
-                    SstParser.read(channel, type, (k, v) -> entries.add(new Entry(k, v)));
+                    SstParser.read(
+                            channel,
+                            type,
+                            (key, length, in, at, bytes) ->
+                                    entries.add(
+                                            new Entry(
+                                                    Arrays.copyOf(key, length),
+                                                    Arrays.copyOfRange(in, at, at + bytes))));
                 }
             } finally {
                 Files.delete(file);
