@@ -159,6 +159,16 @@ final class Generation {
             discarded = true;
             present = store;
         }
+        if (stores.isKept(this)) {
+            // To be moved it is closed first, which waits long for its readers.
+            Disposals.repeat(
+                    () -> {
+                        dispose(present);
+                        attempted.countDown();
+                        return true;
+                    });
+            return;
+        }
         try {
             if (!dispose(present)) {
                 logger.warn(
