@@ -22,6 +22,7 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
@@ -328,8 +329,10 @@ public final class Hooks {
      *
      * @throws RuntimeException for an index of an engine table, or a view of one
      */
-    public static void beforeRead(TableMetadata table) {
-        if (!table.indexes.isEmpty() || table.isView()) Unfit.checkRead(table);
+    public static void beforeRead(ReadCommand command) {
+        TableMetadata table = command.metadata();
+        if (!table.indexes.isEmpty() || table.isView())
+            Unfit.checkRead(table, command.indexQueryPlan() != null);
     }
 
     /** Instead of Cassandra's streams. */

@@ -246,7 +246,7 @@ final class TableStores {
     @Nullable Throwable failure() {
         Throwable failure = current().failure();
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(metadata.id);
-        String unfit = failure != null || cfs == null ? null : Unfit.reason(cfs);
+        String unfit = failure != null || cfs == null ? null : Unfit.failure(cfs);
         return unfit == null ? failure : new IllegalStateException(unfit);
     }
 
