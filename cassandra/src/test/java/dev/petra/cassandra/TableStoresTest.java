@@ -310,7 +310,7 @@ class TableStoresTest {
         write(old, "a");
         stores.drop();
         engine.isRead = true;
-        old.discard();
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
         assertThat(stores.awaitDisposed(Duration.ofDays(1))).isFalse();
         assertThat(stores().resolve("1")).exists();
 
@@ -330,7 +330,7 @@ class TableStoresTest {
         write(old, "a");
         stores.drop();
         engine.isRead = true;
-        old.discard();
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
         assertThat(new StoreDirectory(table, Disk.REAL).holdsData()).isFalse();
         assertThat(read(reopen())).isEmpty();
         assertThat(stores().resolve("1")).doesNotExist();
