@@ -113,6 +113,11 @@ final class Generation {
         return present;
     }
 
+    /** Whether there is an open store, if only without rows. */
+    boolean hasStore() {
+        return store != null;
+    }
+
     /** Whether nothing was ever written. False if that is not known. */
     boolean isEmpty() {
         TableStore present = store;

@@ -447,7 +447,9 @@ public final class Hooks {
         if (table == null) return;
         table.generation().stores().countTruncation();
         // With auto_snapshot off Cassandra has already dropped it, before it came here.
-        if (!table.isClean()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        // One without rows may have parts that are about to come into it.
+        if (!table.isClean() || table.generation().hasStore())
+            FBUtilities.waitOnFuture(cfs.dumpMemtable());
     }
 
     /**
