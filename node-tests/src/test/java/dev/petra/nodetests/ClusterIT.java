@@ -379,7 +379,7 @@ class ClusterIT {
     /** Until the replicas agree about how their only session has ended. */
     private static void awaitSessions(TestNode seed, TestNode other, String state)
             throws InterruptedException {
-        long end = System.nanoTime() + MOVES.toNanos();
+        long end = System.nanoTime() + AUTOMATIC.toNanos();
         for (TestNode node : List.of(seed, other)) {
             String listed;
             do {
