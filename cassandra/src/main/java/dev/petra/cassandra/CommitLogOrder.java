@@ -89,9 +89,22 @@ final class CommitLogOrder {
         }
     }
 
-    /** Before a memtable of a system table becomes an SSTable, which is durable at once. */
+    /**
+     * Before a memtable of a system table becomes an SSTable, which is durable at once.
+     *
+     * @throws FSError if an engine cannot sync, so that the flush fails and {@code
+     *     disk_failure_policy} decides; where the commit log or the disk is to be ignored it is
+     *     only logged
+     */
     static void beforeFlush(List<StorageEngine> engines) {
-        sync(engines, true, Set.of());
+        try {
+            sync(engines, true, Set.of());
+        } catch (RuntimeException | Error e) {
+            if (DatabaseDescriptor.getCommitFailurePolicy() != Config.CommitFailurePolicy.ignore
+                    && DatabaseDescriptor.getDiskFailurePolicy() != Config.DiskFailurePolicy.ignore)
+                throw e;
+            logger.error("A storage engine cannot sync what a system table relies on", e);
+        }
     }
 
     private static void sync(List<StorageEngine> engines, boolean all, Set<TableId> tables) {

@@ -113,6 +113,11 @@ final class Generation {
         return present;
     }
 
+    /** Whether there is an open store, if only without rows. */
+    boolean hasStore() {
+        return store != null;
+    }
+
     /** Whether there is nothing in it. False if that is not known. */
     boolean isEmpty() {
         TableStore present = store;
@@ -158,6 +163,16 @@ final class Generation {
             if (discarded) return;
             discarded = true;
             present = store;
+        }
+        if (stores.isKept(this)) {
+            // To be moved it is closed first, which waits long for its readers.
+            Disposals.repeat(
+                    () -> {
+                        dispose(present);
+                        attempted.countDown();
+                        return true;
+                    });
+            return;
         }
         try {
             if (!dispose(present)) {

@@ -22,6 +22,7 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
@@ -328,8 +329,10 @@ public final class Hooks {
      *
      * @throws RuntimeException for an index of an engine table, or a view of one
      */
-    public static void beforeRead(TableMetadata table) {
-        if (!table.indexes.isEmpty() || table.isView()) Unfit.checkRead(table);
+    public static void beforeRead(ReadCommand command) {
+        TableMetadata table = command.metadata();
+        if (!table.indexes.isEmpty() || table.isView())
+            Unfit.checkRead(table, command.indexQueryPlan() != null);
     }
 
     /** Instead of Cassandra's streams. */
@@ -444,7 +447,9 @@ public final class Hooks {
         if (table == null) return;
         table.generation().stores().countTruncation();
         // With auto_snapshot off Cassandra has already dropped it, before it came here.
-        if (!table.isClean()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        // One without rows may have parts that are about to come into it.
+        if (!table.isClean() || table.generation().hasStore())
+            FBUtilities.waitOnFuture(cfs.dumpMemtable());
     }
 
     /**

@@ -5,15 +5,21 @@ import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 
@@ -24,6 +30,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class MoveOut extends Move {
     private final PetraMemtable memtable;
+    private boolean built;
 
     MoveOut(ColumnFamilyStore cfs, TableStores stores, long number, PetraMemtable memtable) {
         super(cfs, stores, number);
@@ -52,7 +59,35 @@ final class MoveOut extends Move {
         stores.stopPurging();
         TableStore store = memtable.generation().existing();
         if (store != null && !write(store)) return isHalted() ? SOON : Duration.ZERO;
+        if (!isFound()) return SOON;
         return finish() ? null : Duration.ZERO;
+    }
+
+    /**
+     * Whether indexes and views have all of the table. Those that it had while it was in its engine
+     * were built without what was there, and those that it got since then without what was left. A
+     * read by them fails until the move is over, also after a crash: all of this is done again.
+     */
+    private boolean isFound() {
+        Set<String> indexes = new HashSet<>();
+        for (Index index : cfs.indexManager.listIndexes())
+            indexes.add(index.getIndexMetadata().name);
+        if (!built && (!indexes.isEmpty() || cfs.viewManager.hasViews())) {
+            state("building indexes and views");
+            // Cassandra builds it at first, or does not know yet which part of a view is its own.
+            if (indexes.stream().anyMatch(cfs.indexManager::isIndexBuilding)
+                    || !StorageService.instance.isJoined()) return false;
+            if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
+            cfs.viewManager.stopBuild();
+            for (View view : cfs.viewManager) {
+                SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
+                view.build();
+            }
+        }
+        built = true;
+        for (View view : cfs.viewManager)
+            if (!SystemKeyspace.isViewBuilt(cfs.getKeyspaceName(), view.name)) return false;
+        return true;
     }
 
     /** Writes the next SSTable. True if there is nothing left. */

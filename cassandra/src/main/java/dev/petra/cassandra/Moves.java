@@ -126,8 +126,11 @@ final class Moves {
 
     /** The memtable of ours that is moved out of its engine, or null. */
     static @Nullable PetraMemtable departing(ColumnFamilyStore cfs) {
-        if (cfs.getTracker() == null) return null;
-        View view = cfs.getTracker().getView();
+        return cfs.getTracker() == null ? null : departing(cfs.getTracker().getView());
+    }
+
+    /** As {@link #departing(ColumnFamilyStore)}, as of a moment. */
+    static @Nullable PetraMemtable departing(View view) {
         for (Memtable flushing : view.flushingMemtables)
             if (flushing instanceof PetraMemtable ours) return ours;
         for (Memtable live : view.liveMemtables)

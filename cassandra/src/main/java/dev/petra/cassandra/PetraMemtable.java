@@ -99,6 +99,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
 
     // Data
 
+    /** On its way out it is whole, and is read by what builds its indexes and views. */
+    private void checkReadable() {
+        if (departure == 0) Unfit.check(owner);
+    }
+
     /**
      * Index entries come before the row that they point to: an entry without a row is dropped by
      * whoever reads it, a row without an entry would be missed.
@@ -135,7 +140,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
             ColumnFilter columns,
             boolean reversed,
             SSTableReadsListener listener) {
-        Unfit.check(owner);
+        checkReadable();
         TableStore store = generation.existing();
         trace("Reading {} slice(s) of a partition from storage engine {}", slices.size());
         return store == null ? null : store.read(key, slices, columns, reversed);
@@ -147,7 +152,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public @Nullable UnfilteredRowIterator rowIterator(DecoratedKey key) {
-        Unfit.check(owner);
+        checkReadable();
         TableStore store = generation.existing();
         return store == null || !store.mayContain(key) ? null : new LazyPartition(key, store);
     }
@@ -173,7 +178,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public UnfilteredPartitionIterator partitionIterator(
             ColumnFilter columns, DataRange range, SSTableReadsListener listener) {
-        Unfit.check(owner);
+        checkReadable();
         TableStore store = generation.existing();
         trace("Scanning {} of storage engine {}", range.keyRange());
         return store == null
@@ -274,6 +279,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     /** The number of the move by which this memtable's data leaves the engine; 0 for none. */
     long departure() {
         return departure;
+    }
+
+    /** It stands for what is left of a table in its engine, which leaves by that move. */
+    void departBy(long move) {
+        departure = move;
     }
 
     /**

@@ -10,6 +10,7 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.db.memtable.SkipListMemtable;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.SchemaConstants;
@@ -93,6 +94,10 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
         if (!(owner instanceof ColumnFamilyStore cfs))
             throw new ConfigurationException(
                     "Storage engine '" + engine.engine() + "' needs a running node.");
+        // It takes its table's configuration, and what it holds is flushed with SSTables of the
+        // table: for a table that leaves its engine, and while it is in it nobody reads the index.
+        if (cfs.metadata.get().isIndex())
+            return SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner);
         StartupCheck.requirePassed();
         return new PetraMemtable(
                 commitLogLowerBound, metadata, this, cfs, TableRegistry.next(cfs, engine));

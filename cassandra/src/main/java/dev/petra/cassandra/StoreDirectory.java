@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -169,9 +171,14 @@ final class StoreDirectory {
         return Files.exists(root.resolve(KEEP));
     }
 
-    /** Leaves the mark of {@link #isKept()}, with the reason in it. */
+    /** Leaves the mark of {@link #isKept()}, with the reason in it, durably. */
     void keep(String reason) throws IOException {
-        Files.writeString(root.resolve(KEEP), reason + "\n");
+        Disk.replace(disk, root.resolve(KEEP), (reason + "\n").getBytes(UTF_8));
+    }
+
+    /** Removes that mark: nothing is left here that was to be kept. Idempotent. */
+    void keepNoMore() throws IOException {
+        Files.deleteIfExists(root.resolve(KEEP));
     }
 
     /**

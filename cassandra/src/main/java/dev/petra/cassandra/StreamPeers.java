@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.gms.ApplicationState;
 import org.apache.cassandra.gms.EndpointState;
@@ -36,8 +37,11 @@ final class StreamPeers {
     /** One of those that Cassandra leaves free. */
     private static final ApplicationState STATE = ApplicationState.X8;
 
-    /** Of them gossip carries one number each; tables beyond are streamed as SSTables. */
-    private static final int MOST_TABLES = 1_000;
+    /**
+     * Of them gossip carries one number each, of eight characters and a comma, and 65,535 bytes in
+     * all. Tables beyond are streamed as SSTables, and cannot be repaired incrementally.
+     */
+    static final int MOST_TABLES = 7_000;
 
     private static String published = "";
 
@@ -64,20 +68,34 @@ final class StreamPeers {
 
     /** {@code engine/format:table,table;engine/format:table}. */
     private static String mine() {
-        Map<String, List<String>> tables = new TreeMap<>();
-        int count = 0;
+        Map<String, List<TableId>> tables = new TreeMap<>();
         for (String keyspace : Schema.instance.getUserKeyspaces())
             for (TableMetadata table :
                     Objects.requireNonNull(Schema.instance.getKeyspaceMetadata(keyspace)).tables) {
                 ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
                 PetraMemtable receiver = cfs == null ? null : receiver(cfs);
-                if (receiver == null || ++count > MOST_TABLES) continue;
+                if (receiver == null) continue;
                 StorageEngine engine = Engines.get(receiver.engine());
-                tables.computeIfAbsent(form(engine), name -> new ArrayList<>())
-                        .add(number(table.id));
+                tables.computeIfAbsent(form(engine), name -> new ArrayList<>()).add(table.id);
             }
+        return said(tables);
+    }
+
+    /** What is told of these tables, by the form in which they are taken. */
+    static String said(Map<String, List<TableId>> tables) {
         List<String> forms = new ArrayList<>();
-        tables.forEach((form, numbers) -> forms.add(form + ":" + String.join(",", numbers)));
+        int left = MOST_TABLES;
+        for (Map.Entry<String, List<TableId>> form : tables.entrySet()) {
+            List<TableId> told = form.getValue().subList(0, Math.min(left, form.getValue().size()));
+            left -= told.size();
+            if (!told.isEmpty())
+                forms.add(
+                        form.getKey()
+                                + ":"
+                                + told.stream()
+                                        .map(StreamPeers::number)
+                                        .collect(Collectors.joining(",")));
+        }
         return String.join(";", forms);
     }
 
@@ -105,11 +123,15 @@ final class StreamPeers {
         if (!ENABLED || engine.streamFormat() == 0) return false;
         EndpointState state = Gossiper.instance.getEndpointStateForEndpoint(peer);
         VersionedValue said = state == null ? null : state.getApplicationState(STATE);
-        if (said == null) return false;
-        for (String form : said.value.split(";", -1)) {
-            int colon = form.indexOf(':');
-            if (colon > 0 && form.substring(0, colon).equals(form(engine)))
-                return List.of(form.substring(colon + 1).split(",", -1)).contains(number(table));
+        return said != null && isSaid(said.value, form(engine), table);
+    }
+
+    /** Whether {@link #said} told of a table in that form. */
+    static boolean isSaid(String said, String form, TableId table) {
+        for (String each : said.split(";", -1)) {
+            int colon = each.indexOf(':');
+            if (colon > 0 && each.substring(0, colon).equals(form))
+                return List.of(each.substring(colon + 1).split(",", -1)).contains(number(table));
         }
         return false;
     }

@@ -77,7 +77,7 @@ final class TableRegistry {
 
     /** Tells the operator of a table that fails from here on, because of an index for example. */
     static void logIfUnfit(ColumnFamilyStore cfs) {
-        String reason = cfs.metadata().isIndex() ? null : Unfit.reason(cfs);
+        String reason = Unfit.reason(cfs);
         if (reason != null)
             logger.error(
                     "Table {} cannot be used, every read and write of it will fail: {}",
@@ -134,15 +134,6 @@ final class TableRegistry {
 
     private static TableStores open(ColumnFamilyStore cfs, EngineKey engine) {
         String table = cfs.metadata.keyspace + "." + cfs.name;
-        if (cfs.metadata.get().isIndex())
-            return unusable(
-                    cfs,
-                    engine,
-                    new IllegalStateException(
-                            "Index "
-                                    + table
-                                    + " is on a table in a storage engine, which is not supported"
-                                    + " yet. Drop it."));
         TableStores stores = openStores(cfs, engine);
         boolean altered = cfs.getTracker() != null;
         if (stores.current().failure() != null
@@ -211,11 +202,12 @@ final class TableRegistry {
             return;
         }
         put(key(cfs), new Entry(cfs, stores, new DiskSpace(cfs)));
-        PetraMemtable memtable = factory.memtable(cfs, stores.current());
-        cfs.getTracker().switchMemtable(false, memtable);
-        cfs.getTracker().markFlushing(memtable);
         long move =
                 stores.isMoving() ? stores.resumeMove() : stores.beginMove(factory.configuration());
+        PetraMemtable memtable = factory.memtable(cfs, stores.current());
+        memtable.departBy(move);
+        cfs.getTracker().switchMemtable(false, memtable);
+        cfs.getTracker().markFlushing(memtable);
         Moves.begin(new MoveOut(cfs, stores, move, memtable));
     }
 

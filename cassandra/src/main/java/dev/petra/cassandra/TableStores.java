@@ -138,6 +138,14 @@ final class TableStores {
         // 0 until it is certain which generation is alive, and that nothing is above it.
         long live = 0;
         try {
+            if (directory.isKept())
+                throw new CorruptStoreException(
+                        directory
+                                + " holds the data of a table with this ID that was dropped, and"
+                                + " whose snapshot failed; the file "
+                                + StoreDirectory.KEEP
+                                + " says why. Move the directory away, or remove that file if it"
+                                + " is this table's data, and restart the node.");
             OptionalLong pointer = directory.live();
             SortedSet<Long> found = directory.generations();
             if (pointer.isEmpty()) {
@@ -238,7 +246,7 @@ final class TableStores {
     @Nullable Throwable failure() {
         Throwable failure = current().failure();
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(metadata.id);
-        String unfit = failure != null || cfs == null ? null : Unfit.reason(cfs);
+        String unfit = failure != null || cfs == null ? null : Unfit.failure(cfs);
         return unfit == null ? failure : new IllegalStateException(unfit);
     }
 
@@ -594,6 +602,14 @@ final class TableStores {
         kept = generation;
         keepAs = tag;
         mayDelete = false;
+        // Before anything else: a table may be created with the same ID while this one is read.
+        if (directory != null && Files.exists(directory.root()))
+            mark(directory, tag, "it is to be moved into the snapshot");
+    }
+
+    /** Whether that was said of this generation. */
+    synchronized boolean isKept(Generation generation) {
+        return generation == kept;
     }
 
     /**
@@ -602,12 +618,8 @@ final class TableStores {
      * @return false if it is still read, and this is to be called again
      */
     boolean dispose(Generation generation, @Nullable TableStore store) {
-        boolean keep;
-        synchronized (this) {
-            keep = generation == kept;
-        }
         try {
-            if (keep) moveAside(generation, store, keepAs);
+            if (isKept(generation)) moveAside(generation, store, keepAs);
             else if (store != null) store.drop();
             else deleteGarbage(generation.number());
         } catch (IllegalStateException e) {
@@ -646,6 +658,7 @@ final class TableStores {
                         displayName,
                         place.snapshot(tag));
             }
+            place.keepNoMore();
             synchronized (this) {
                 mayDelete = true;
             }
@@ -663,10 +676,14 @@ final class TableStores {
                 displayName,
                 place,
                 reason);
+        mark(place, tag, reason);
+    }
+
+    private static void mark(StoreDirectory place, String tag, String reason) {
         try {
             place.keep("Snapshot " + tag + " failed when the table was dropped: " + reason);
         } catch (IOException e) {
-            logger.error("Nor could it be marked as to be kept: save it elsewhere", e);
+            logger.error("{} could not be marked as to be kept: save it elsewhere", place, e);
         }
     }
 
@@ -678,7 +695,7 @@ final class TableStores {
                     displayName);
             return;
         }
-        if (!mayDelete) return;
+        if (!mayDelete || directory.isKept()) return;
         try {
             deleteRoot(directory);
         } catch (FSError e) {

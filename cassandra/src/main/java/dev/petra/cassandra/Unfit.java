@@ -15,7 +15,8 @@ import org.jspecify.annotations.Nullable;
  * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
  *
  * <p>Indexes and views are built from SSTables and flushed memtables, so they would lack rows
- * without a word. The table fails instead, until they are dropped, and nothing is moved meanwhile.
+ * without a word. The table fails instead, until they are dropped, or the table leaves the engine;
+ * nothing is moved in meanwhile.
  */
 final class Unfit {
     private static final String MEND =
@@ -61,22 +62,48 @@ final class Unfit {
                 + MEND;
     }
 
+    /** As {@link #reason}, or null if the table is in no engine, or about to leave it. */
+    static @Nullable String failure(ColumnFamilyStore cfs) {
+        return isCurrent(cfs) ? reason(cfs) : null;
+    }
+
     /**
-     * Fails if rows may be missing in what is read from an index or a view.
+     * Fails if rows may be missing in what is read from an index or a view. What is on its way out
+     * of an engine is in them only when {@link MoveOut} has built them; read by itself the table is
+     * whole all the while, as it must be for who builds them.
      *
      * @param table with an index, or a view
+     * @param byIndex whether the rows are looked for in an index
      * @throws UnavailableStoreException if the table, or that which the view is of, is in an engine
-     *     and unfit for it
+     *     and unfit for it, or on its way out
      */
-    static void checkRead(TableMetadata table) {
+    static void checkRead(TableMetadata table, boolean byIndex) {
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
         if (cfs == null) return;
         if (table.isView()) {
             TableMetadataRef base = View.findBaseTable(table.keyspace, table.name);
             ColumnFamilyStore of = base == null ? null : ColumnFamilyStore.getIfExists(base.id);
-            if (of != null && of.getCurrentMemtable() instanceof PetraMemtable) check(of);
+            if (of != null) checkFound(of, "the materialized view '" + table.name + "'");
         }
-        if (cfs.getCurrentMemtable() instanceof PetraMemtable) check(cfs);
+        if (byIndex) checkFound(cfs, "its indexes");
+        else if (isCurrent(cfs)) check(cfs);
+    }
+
+    private static void checkFound(ColumnFamilyStore cfs, String by) {
+        var now = cfs.getTracker().getView();
+        if (now.getCurrentMemtable() instanceof PetraMemtable) check(cfs);
+        else if (Moves.departing(now) != null)
+            throw new UnavailableStoreException(
+                    cfs.metadata().toString(),
+                    new IllegalStateException(
+                            "it is on its way out of a storage engine, and only when that is over"
+                                    + " (see petra.moves) reads by "
+                                    + by
+                                    + " find all of it"));
+    }
+
+    private static boolean isCurrent(ColumnFamilyStore cfs) {
+        return cfs.getCurrentMemtable() instanceof PetraMemtable;
     }
 
     /**

@@ -206,4 +206,27 @@ class CommitLogOrderTest {
         CommitLogOrder.beforeFlush(List.of(engine));
         assertThat(engine.asked).containsExactly("AB");
     }
+
+    /** A flush that failed is not tried again before the node is restarted. */
+    @Test
+    void aSystemTablesFlushGoesOnWhereFailuresAreIgnored() {
+        engine.failing = true;
+        Config.CommitFailurePolicy commit = DatabaseDescriptor.getCommitFailurePolicy();
+        Config.DiskFailurePolicy disk = DatabaseDescriptor.getDiskFailurePolicy();
+        try {
+            DatabaseDescriptor.setCommitFailurePolicy(Config.CommitFailurePolicy.stop);
+            DatabaseDescriptor.setDiskFailurePolicy(Config.DiskFailurePolicy.stop);
+            assertThatThrownBy(() -> CommitLogOrder.beforeFlush(List.of(engine)))
+                    .isInstanceOf(FSWriteError.class);
+            DatabaseDescriptor.setCommitFailurePolicy(Config.CommitFailurePolicy.ignore);
+            CommitLogOrder.beforeFlush(List.of(engine));
+            DatabaseDescriptor.setCommitFailurePolicy(Config.CommitFailurePolicy.stop);
+            DatabaseDescriptor.setDiskFailurePolicy(Config.DiskFailurePolicy.ignore);
+            CommitLogOrder.beforeFlush(List.of(engine));
+        } finally {
+            DatabaseDescriptor.setCommitFailurePolicy(commit);
+            DatabaseDescriptor.setDiskFailurePolicy(disk);
+        }
+        assertThat(engine.asked).containsExactly("AB", "AB", "AB");
+    }
 }

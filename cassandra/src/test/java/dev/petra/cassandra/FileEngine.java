@@ -49,6 +49,9 @@ final class FileEngine implements StorageEngine {
     /** Whether stores are being read, so that they cannot be ended. */
     volatile boolean isRead;
 
+    /** What closing a store waits for. */
+    Runnable closing = () -> {};
+
     boolean failOpen;
 
     @Override
@@ -163,6 +166,7 @@ final class FileEngine implements StorageEngine {
 
         @Override
         public void close() {
+            closing.run();
             open.remove(spec.directory());
         }
 

@@ -4,7 +4,9 @@ package dev.petra.cassandra;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.fail;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.cassandra.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.IncomingParts;
@@ -15,6 +17,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -307,7 +310,7 @@ class TableStoresTest {
         write(old, "a");
         stores.drop();
         engine.isRead = true;
-        old.discard();
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
         assertThat(stores.awaitDisposed(Duration.ofDays(1))).isFalse();
         assertThat(stores().resolve("1")).exists();
 
@@ -327,7 +330,7 @@ class TableStoresTest {
         write(old, "a");
         stores.drop();
         engine.isRead = true;
-        old.discard();
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
         assertThat(new StoreDirectory(table, Disk.REAL).holdsData()).isFalse();
         assertThat(read(reopen())).isEmpty();
         assertThat(stores().resolve("1")).doesNotExist();
@@ -389,13 +392,13 @@ class TableStoresTest {
     }
 
     @Test
-    void dropMovesTheDataAsideIfItsSnapshotFailed() {
+    void dropMovesTheDataAsideIfItsSnapshotFailed() throws Exception {
         TableStores stores = open();
         Generation old = stores.current();
         write(old, "a");
         stores.keepInsteadOfDeleting(old, "dropped-1-t");
         stores.drop();
-        old.discard();
+        dispose(stores, old);
         assertThat(stores()).doesNotExist();
         Path snapshot = table.resolve("snapshots/dropped-1-t/rocksdb");
         assertThat(snapshot.resolve("1/lines")).hasContent("a\n");
@@ -403,27 +406,56 @@ class TableStoresTest {
     }
 
     @Test
-    void dropLeavesTheDataInPlaceIfItCannotBeMovedAside() throws IOException {
+    void dropLeavesTheDataInPlaceIfItCannotBeMovedAside() throws Exception {
         TableStores stores = open();
         Generation old = stores.current();
         write(old, "a");
         stores.keepInsteadOfDeleting(old, "dropped-1-t");
         Files.writeString(table.resolve("snapshots"), "a file in the way");
         stores.drop();
-        old.discard();
+        dispose(stores, old);
         assertThat(stores().resolve("1/lines")).hasContent("a\n");
         assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
     }
 
+    private static void dispose(TableStores stores, Generation old) throws InterruptedException {
+        old.discard();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+    }
+
+    /** Closing waits long for a reader that leaked: nothing else does. */
     @Test
-    void dropLeavesEverythingInPlaceIfItIsNotKnownWhatIsAlive() throws IOException {
+    void whatDropKeepsIsNotATablesThatIsCreatedWithTheSameIdMeanwhile() throws Exception {
+        TableStores stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        CountDownLatch read = new CountDownLatch(1);
+        engine.closing = () -> Uninterruptibles.awaitUninterruptibly(read);
+        stores.keepInsteadOfDeleting(old, "dropped-1-t");
+        stores.drop();
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
+        assertThat(stores.awaitDisposed(Duration.ZERO)).isFalse();
+        TableStores next = reopen();
+        assertThat(next.current().failure()).hasMessageContaining("KEEP says why");
+        Generation unusable = next.current();
+        next.drop();
+        unusable.discard();
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        read.countDown();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(table.resolve("snapshots/dropped-1-t/rocksdb/1/lines")).hasContent("a\n");
+        assertThat(read(reopen())).isEmpty();
+    }
+
+    @Test
+    void dropLeavesEverythingInPlaceIfItIsNotKnownWhatIsAlive() throws Exception {
         write(open().current(), "a");
         Files.writeString(stores().resolve("LIVE"), "seven\n");
         TableStores stores = reopen();
         Generation broken = stores.current();
         stores.keepInsteadOfDeleting(broken, "dropped-1-t");
         stores.drop();
-        broken.discard();
+        dispose(stores, broken);
         assertThat(stores().resolve("1/lines")).hasContent("a\n");
         assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
     }

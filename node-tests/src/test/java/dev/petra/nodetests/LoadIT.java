@@ -5,20 +5,30 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.ProtocolVersion;
+import com.datastax.oss.driver.api.core.metadata.TokenMap;
+import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
 import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -75,6 +85,16 @@ class LoadIT {
                 }
             }
             """;
+
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+
+    private static final int LARGE = 2_000;
+
+    private static final List<String> VERBS =
+            List.of(
+                    "TRUNCATE ks.%s",
+                    "DROP TABLE ks.%s", "ALTER TABLE ks.%s WITH memtable = 'default'");
 
     @TempDir static Path directory;
 
@@ -336,5 +356,108 @@ class LoadIT {
         assertThat(nobody.output()).contains("nothing in it that a node would own");
         assertThat(content("stock")).isEmpty();
         assertThat(content("source")).hasSize(20);
+    }
+
+    /**
+     * A table that is truncated, moved out of its engine or dropped while parts come to it, at
+     * whatever moment (issue 19, A1).
+     */
+    @Test
+    void aTableEndsWhileItsPartsCome() throws Exception {
+        System.out.println("LoadIT: -Dpetra.seed=" + SEED);
+        Random random = new Random(SEED);
+        createSimple("large");
+        var insert = session.prepare("INSERT INTO ks.large (p, v) VALUES (?, ?)");
+        List<Integer> ofFirst = keysOf(first);
+        for (int p : ofFirst) {
+            byte[] value = new byte[4_000];
+            random.nextBytes(value);
+            session.execute(insert.bind(p, ByteBuffer.wrap(value)));
+        }
+        first.nodetool("snapshot", "-t", "end", "ks");
+        Path snapshot = TableFiles.of(first, "ks", "large").directory().resolve("snapshots/end");
+        List<List<String>> all = new ArrayList<>();
+        for (int i = 0; i < 2 * VERBS.size(); i++) {
+            createSimple("end" + i);
+            session.execute("INSERT INTO ks.end" + i + " (p, v) VALUES (-1, 0x00)");
+            all.add(
+                    arguments(
+                            snapshot,
+                            "--target-table",
+                            "end" + i,
+                            "--entire-sstable-throttle-mib",
+                            "1"));
+        }
+        CompletableFuture<List<NodeTool.Result>> loads =
+                CompletableFuture.supplyAsync(
+                        () -> {
+                            try {
+                                return loads(all);
+                            } catch (IOException | InterruptedException e) {
+                                throw new IllegalStateException(e);
+                            }
+                        });
+        for (int i = 0; i < all.size(); i++) {
+            String table = "end" + i;
+            long end = System.nanoTime() + PATIENCE.toNanos();
+            while (!hasParts(table)) {
+                if (loads.isDone()) throw new AssertionError(loads.join().toString());
+                assertThat(System.nanoTime()).as("parts come to " + table).isLessThan(end);
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
+            // At once, then later, when parts are looked through, or live already.
+            if (i >= VERBS.size()) TimeUnit.MILLISECONDS.sleep(random.nextInt(5_000));
+            session.execute(VERBS.get(i % VERBS.size()).formatted(table));
+        }
+        // Those of which nothing had become live have failed.
+        System.out.println("LoadIT: " + loads.join());
+        TestNode.awaitMoves(session, PATIENCE);
+        for (int i = 0; i < all.size(); i++) {
+            String verb = VERBS.get(i % VERBS.size()).formatted("end" + i);
+            if (verb.startsWith("DROP")) createSimple("end" + i);
+            int rows = session.execute("SELECT p FROM ks.end" + i).all().size();
+            if (!verb.startsWith("ALTER")) assertThat(rows).as(verb).isZero();
+            else assertThat(rows).as(verb).isIn(1, 1 + LARGE);
+        }
+        for (TestNode node : List.of(first, second)) {
+            node.nodetool("verify", "--force", "-e", "ks", "large");
+            try (var files = Files.list(node.process().directory().logs())) {
+                assertThat(files.filter(file -> file.toString().contains("hs_err"))).isEmpty();
+            }
+        }
+    }
+
+    private static void createSimple(String table) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int PRIMARY KEY, v blob) WITH memtable = 'rocks'");
+    }
+
+    /** So many that one node owns: parts come to nobody else. */
+    private static List<Integer> keysOf(TestNode node) {
+        TokenMap tokens = session.getMetadata().getTokenMap().orElseThrow();
+        return IntStream.iterate(0, p -> p + 1)
+                .filter(
+                        p ->
+                                tokens.getReplicas(
+                                                "ks", TypeCodecs.INT.encode(p, ProtocolVersion.V4))
+                                        .iterator()
+                                        .next()
+                                        .getEndPoint()
+                                        .resolve()
+                                        .equals(node.cqlAddress()))
+                .limit(LARGE)
+                .boxed()
+                .toList();
+    }
+
+    private static boolean hasParts(String table) {
+        try (var files = Files.walk(TableFiles.of(first, "ks", table).stores())) {
+            return files.anyMatch(file -> file.toString().matches(".*/rocksdb/1/streams/.*[.]sst"));
+        } catch (IOException | UncheckedIOException e) {
+            // It changes while one looks.
+            return false;
+        }
     }
 }

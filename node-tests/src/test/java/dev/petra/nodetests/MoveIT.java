@@ -47,6 +47,7 @@ class MoveIT {
                     OURS + "MoveIn#move",
                     OURS + "MoveIn#finish",
                     OURS + "MoveOut#write",
+                    OURS + "MoveOut#isFound",
                     OURS + "MoveOut#finish");
 
     private static final List<String> CRASHES =
@@ -92,7 +93,8 @@ class MoveIT {
                         directory.resolve("node"),
                         config ->
                                 crashes.in(
-                                        config.yaml(Map.of("commitlog_sync", "batch")),
+                                        config.yaml(Map.of("commitlog_sync", "batch"))
+                                                .yaml(Map.of("materialized_views_enabled", true)),
                                         "-Dpetra.move.sstable_bytes=32768"));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
@@ -467,6 +469,70 @@ class MoveIT {
             assertThat(left.filter(Files::isRegularFile)).isEmpty();
         }
         assertThat(files.resolve("snapshots")).isNotEmptyDirectory();
+    }
+
+    /**
+     * Reads by an index or of a view that a table gets on its way out of an engine find all of it
+     * or fail, whenever the node is killed, and find all of it when the way is over.
+     */
+    @Test
+    void whatIsFoundByIndexesAndViewsOfATableOnItsWayOutIsAllOfIt() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.found (p int PRIMARY KEY, v int, w int, u int, x text)"
+                        + " WITH memtable = 'rocks'");
+        var insert = session.prepare("INSERT INTO ks.found (p, v, w, u, x) VALUES (?, 1, 1, 1, ?)");
+        for (int p = 0; p < 300; p++) session.execute(insert.bind(p, "x".repeat(20_000)));
+        // So that it takes a while.
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter("found", "default");
+        session.execute("CREATE INDEX found_by_v ON ks.found (v)");
+        session.execute("CREATE INDEX found_by_w ON ks.found (w) USING 'sai'");
+        session.execute(
+                "CREATE MATERIALIZED VIEW ks.found_by_u AS SELECT p, u FROM ks.found WHERE p IS NOT"
+                        + " NULL AND u IS NOT NULL PRIMARY KEY (u, p)");
+        assertThat(content("SELECT * FROM petra.moves")).contains("found");
+        session.execute("INSERT INTO ks.found (p, v, w, u) VALUES (300, 1, 1, 1)");
+        assertFoundOrFails();
+        for (String crash :
+                List.of(
+                        "leave #addSSTables",
+                        "enter #isFound",
+                        "leave #isFound",
+                        "leave #departed")) {
+            String[] parts = crash.split(" ", -1);
+            crashes.arm(parts[0], parts[1]);
+            assertThat(session.execute("SELECT p FROM ks.found").all()).hasSize(301);
+            if (nodetool("setcompactionthroughput", "64").exitCode() == 0) assertFoundOrFails();
+            crashes.awaitCrash(node);
+            killAndRestart();
+            assertFoundOrFails();
+        }
+        TestNode.awaitMoves(session, MOVES);
+        assertThat(hasStore("found")).isFalse();
+        for (String select : FOUND)
+            assertThat(session.execute(select).all()).as(select).hasSize(301);
+        killAndRestart();
+        for (String select : FOUND)
+            assertThat(session.execute(select).all()).as(select).hasSize(301);
+    }
+
+    private static final List<String> FOUND =
+            List.of(
+                    "SELECT p FROM ks.found WHERE v = 1",
+                    "SELECT p FROM ks.found WHERE w = 1",
+                    "SELECT p FROM ks.found_by_u WHERE u = 1");
+
+    private static void assertFoundOrFails() {
+        for (String select : FOUND) {
+            List<Row> rows;
+            try {
+                rows = session.execute(select).all();
+            } catch (RuntimeException e) {
+                // The table is on its way.
+                continue;
+            }
+            assertThat(rows).as(select).hasSize(301);
+        }
     }
 
     @Test

@@ -132,7 +132,7 @@ final class JoinPoints {
                             NODE_ADVICE + "AddToCommitLog",
                             CASSANDRA + "db.Mutation"),
 
-                    // first line: Hooks.beforeRead(metadata());
+                    // first line: Hooks.beforeRead(this);
                     at(
                             CASSANDRA + "db.ReadCommand",
                             "executeLocally",

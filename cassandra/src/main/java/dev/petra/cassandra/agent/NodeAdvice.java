@@ -163,7 +163,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.This ReadCommand command) {
-            Hooks.beforeRead(command.metadata());
+            Hooks.beforeRead(command);
         }
     }
 

@@ -2,9 +2,10 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.WalSync;
+import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -12,8 +13,10 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
+import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,6 +37,9 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private static final long BATCH_INTERVAL_MILLIS = 1_000;
     private static final long IDLE_SECONDS = 30;
 
+    /** After that a disk counts as failed. */
+    private static final Duration PATIENCE = Duration.ofMinutes(1);
+
     /** A store, as far as it is synced. */
     interface Log {
         String name();
@@ -48,6 +54,7 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     }
 
     private final Supplier<? extends Iterable<L>> logs;
+    private final Duration patience;
     private final Thread thread;
     private final ThreadPoolExecutor syncs;
     private final Set<L> underWay = ConcurrentHashMap.newKeySet();
@@ -56,7 +63,15 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private boolean closed;
 
     LogSyncer(Supplier<? extends Iterable<L>> logs) {
+        this(logs, PATIENCE);
+    }
+
+    /**
+     * @param patience how long {@link #syncAcknowledged} waits
+     */
+    LogSyncer(Supplier<? extends Iterable<L>> logs, Duration patience) {
         this.logs = logs;
+        this.patience = patience;
         this.syncs =
                 new ThreadPoolExecutor(
                         THREADS,
@@ -121,16 +136,32 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
      *
      * @param wanted of which logs
      * @throws RuntimeException or Error, the first of what the syncs threw
+     * @throws FSWriteError if the disk does not answer: whoever waits here holds up the writes of
+     *     the whole node
      */
     void syncAcknowledged(Predicate<? super L> wanted) {
         if (mode != WalSync.PERIODIC) return;
-        List<Future<?>> begun = new ArrayList<>();
+        Map<L, Future<?>> begun = new LinkedHashMap<>();
         for (L log : logs.get())
-            if (log.isUnsettled() && wanted.test(log)) begun.add(syncs.submit(log::sync));
+            if (log.isUnsettled() && wanted.test(log)) begun.put(log, syncs.submit(log::sync));
+        long end = System.nanoTime() + patience.toNanos();
         Throwable failure = null;
-        for (Future<?> sync : begun) {
+        for (Map.Entry<L, Future<?>> sync : begun.entrySet()) {
             try {
-                sync.get();
+                sync.getValue().get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+            } catch (TimeoutException e) {
+                String name = sync.getKey().name();
+                FSWriteError unanswered =
+                        new FSWriteError(
+                                new IOException(
+                                        "The log of "
+                                                + name
+                                                + " could not be synced within "
+                                                + patience.toSeconds()
+                                                + " s"),
+                                name);
+                if (failure == null) failure = unanswered;
+                else failure.addSuppressed(unanswered);
             } catch (InterruptedException e) {
                 throw new UncheckedInterruptedException(e);
             } catch (ExecutionException e) {

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.WalSync;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -142,5 +143,23 @@ class LogSyncerTest {
         assertThatThrownBy(() -> syncer.syncAcknowledged(log -> true))
                 .hasMessage("the disk is gone");
         assertThat(well.syncs).hasValue(1);
+    }
+
+    /** Who asks holds up the writes of the node, which a disk that is gone must not do for ever. */
+    @Test
+    void whoAskedIsToldThatTheDiskDoesNotAnswer() {
+        CountDownLatch blocked = new CountDownLatch(1);
+        FakeLog hanging = log(false);
+        hanging.unsettled = true;
+        hanging.disk = () -> await(blocked);
+        try (LogSyncer<FakeLog> impatient = new LogSyncer<>(() -> logs, Duration.ofMillis(100))) {
+            assertThat(CompletableFuture.runAsync(() -> impatient.syncAcknowledged(log -> true)))
+                    .failsWithin(Duration.ofMinutes(1))
+                    .withThrowableThat()
+                    .havingRootCause()
+                    .isInstanceOf(IOException.class)
+                    .withMessageContaining("The log of t could not be synced");
+            blocked.countDown();
+        }
     }
 }
