@@ -3,13 +3,13 @@ package dev.petra.cassandra;
 
 import dev.petra.engine.stream.IncomingParts;
 import dev.petra.engine.stream.StreamManifest;
+import dev.petra.streaming.staging.IncomingSession;
+import dev.petra.streaming.wire.Frame;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.channels.ReadableByteChannel;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
@@ -23,19 +23,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a session receives of one table: parts of stores, which go into the store whole when all
- * have come, and SSTables, which are live as such at once and moved into the store by {@link
- * MoveIn}. Thread-safe.
+ * What a session receives of one table: parts of stores, which go into the store when all have
+ * come, and SSTables, which are live as such at once and moved into the store by {@link MoveIn}.
+ * Thread-safe.
  */
 final class ArrivingReceiver extends CassandraStreamReceiver {
     private static final Logger logger = LoggerFactory.getLogger(ArrivingReceiver.class);
 
-    /** The parts of one manifest, and the generation they are for. */
-    private record Arriving(Generation generation, StreamManifest manifest, IncomingParts parts) {}
-
     private final ColumnFamilyStore cfs;
-    private final Map<Long, Arriving> arriving = new HashMap<>();
-    private boolean over;
+    private final IncomingSession parts = new IncomingSession(this::open);
 
     ArrivingReceiver(ColumnFamilyStore cfs, StreamSession session, int totalStreams) {
         super(cfs, session, totalStreams);
@@ -43,26 +39,69 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
     }
 
     /**
-     * Where a part goes.
+     * Takes a frame's bytes.
      *
-     * @throws IOException if the table cannot take it
+     * @throws IOException if the table cannot take them, or the peer lies
      */
-    synchronized IncomingParts parts(PartHeader header) throws IOException {
-        if (over) throw new IOException(header.name() + " came after its session was over.");
-        Arriving known = arriving.get(header.digest());
-        if (known != null) return known.parts();
+    void receive(Frame frame, ReadableByteChannel bytes) throws IOException {
+        parts.receive(frame, bytes);
+    }
+
+    private IncomingParts open(StreamManifest manifest) throws IOException {
         PetraMemtable table = StreamPeers.receiver(cfs);
         if (table == null)
             throw new IOException(
                     "%s.%s is not in a storage engine as a whole any more: run again what streams"
                             .formatted(cfs.getKeyspaceName(), cfs.name));
-        Arriving begun =
-                new Arriving(
-                        table.generation(),
-                        header.manifest(),
-                        table.generation().writable().streamIn(header.manifest(), owned()));
-        arriving.put(header.digest(), begun);
-        return begun.parts();
+        return new GenerationParts(
+                cfs,
+                table.generation(),
+                manifest,
+                table.generation().writable().streamIn(manifest, owned()));
+    }
+
+    /** Parts for one generation of a table, which go live only while it is the table's. */
+    private record GenerationParts(
+            ColumnFamilyStore cfs,
+            Generation generation,
+            StreamManifest manifest,
+            IncomingParts parts)
+            implements IncomingParts {
+        private boolean takes() {
+            return StreamPeers.receiver(cfs) != null;
+        }
+
+        @Override
+        public void receive(int index, ReadableByteChannel channel) throws IOException {
+            parts.receive(index, channel);
+        }
+
+        @Override
+        public void verify() throws IOException {
+            generation.stores().verify(generation, this::takes, parts);
+        }
+
+        @Override
+        public boolean ingest() throws IOException {
+            if (generation.stores().ingest(generation, this::takes, parts)) return true;
+            logger.info(
+                    "Ingested {} bytes in {} parts into {}.{}",
+                    manifest.totalBytes(),
+                    manifest.parts().size(),
+                    cfs.getKeyspaceName(),
+                    cfs.name);
+            return false;
+        }
+
+        @Override
+        public void awaitRoom() {
+            parts.awaitRoom();
+        }
+
+        @Override
+        public void close() {
+            parts.close();
+        }
     }
 
     /** As Cassandra asks of its own streams. */
@@ -98,35 +137,18 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
         if (hasSSTables) TableRegistry.moveIn(cfs);
     }
 
-    /** Without the lock: it can take long, and {@link #abort} ends it by closing the parts. */
     private void ingest() {
-        List<Arriving> all;
-        synchronized (this) {
-            all = List.copyOf(arriving.values());
+        if (parts.isEmpty()) {
+            parts.close();
+            return;
         }
         try {
-            for (Arriving each : all) {
-                TableStores stores = each.generation().stores();
-                BooleanSupplier stays = () -> StreamPeers.receiver(cfs) != null;
-                stores.verify(each.generation(), stays, each.parts());
-                boolean more = true;
-                while (more) {
-                    each.parts().awaitRoom();
-                    more = stores.ingest(each.generation(), stays, each.parts());
-                }
-                logger.info(
-                        "Ingested {} bytes in {} parts into {}.{}",
-                        each.manifest().totalBytes(),
-                        each.manifest().parts().size(),
-                        cfs.getKeyspaceName(),
-                        cfs.name);
-            }
+            parts.ingest();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
-            closeParts();
             // Of what failed too, some may be live.
-            if (!all.isEmpty()) invalidateCaches();
+            invalidateCaches();
         }
     }
 
@@ -138,13 +160,7 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
 
     @Override
     public synchronized void abort() {
-        closeParts();
+        parts.close();
         super.abort();
-    }
-
-    private synchronized void closeParts() {
-        over = true;
-        for (Arriving each : arriving.values()) each.parts().close();
-        arriving.clear();
     }
 }

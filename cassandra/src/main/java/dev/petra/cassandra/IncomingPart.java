@@ -1,83 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import java.io.EOFException;
+import dev.petra.streaming.netty.FrameInput;
+import dev.petra.streaming.wire.Frame;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.ReadableByteChannel;
+import java.util.Locale;
 import org.apache.cassandra.io.util.DataInputPlus;
+import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.streaming.IncomingStream;
 import org.apache.cassandra.streaming.ProgressInfo;
 import org.apache.cassandra.streaming.StreamReceiver;
 import org.apache.cassandra.streaming.StreamSession;
 import org.jspecify.annotations.Nullable;
 
-/** One part of what another store sent. Used by one thread at a time. */
+/** One frame of what another store sent, with its bytes. Used by one thread at a time. */
 final class IncomingPart implements IncomingStream {
     private final StreamSession session;
-    private final TableId table;
-    private volatile @Nullable PartHeader header;
+    private final TableMetadata table;
+    private volatile @Nullable Frame frame;
 
-    IncomingPart(StreamSession session, TableId table) {
+    IncomingPart(StreamSession session, TableMetadata table) {
         this.session = session;
         this.table = table;
     }
 
     @Override
     public void read(DataInputPlus input, int version) throws IOException {
-        PartHeader read = PartHeader.read(input);
-        header = read;
-        StreamReceiver receiver = session.getAggregator(table);
+        Frame read = Frame.read(input);
+        frame = read;
+        StreamReceiver receiver = session.getAggregator(table.id);
         if (!(receiver instanceof ArrivingReceiver ours))
             throw new IOException(
-                    "%s came as a part of storage engine %s, but the table is in none here."
-                            .formatted(read.name(), read.manifest().engine()));
-        ours.parts(read).receive(read.index(), new Counted(session, read, input));
+                    "%s came from a storage engine, but the table is in none here."
+                            .formatted(getName()));
+        if (!(input instanceof RebufferingInputStream buffered))
+            throw new IOException("Cassandra reads streams by " + input.getClass());
+        ours.receive(
+                read,
+                new FrameInput(
+                        read,
+                        buffered,
+                        (bytes, delta) ->
+                                session.progress(
+                                        getName(),
+                                        ProgressInfo.Direction.IN,
+                                        bytes,
+                                        delta,
+                                        read.bytes())));
     }
 
-    /** The bytes of the part, of which the session is told. */
-    private static final class Counted implements ReadableByteChannel, BorrowedChannel {
-        private final StreamSession session;
-        private final PartHeader header;
-        private final DataInputPlus input;
-        private final byte[] chunk = new byte[1 << 16];
-        private long position;
-
-        Counted(StreamSession session, PartHeader header, DataInputPlus input) {
-            this.session = session;
-            this.header = header;
-            this.input = input;
-        }
-
-        @Override
-        public int read(ByteBuffer to) throws IOException {
-            long size = header.part().bytes();
-            int count = (int) Math.min(Math.min(to.remaining(), chunk.length), size - position);
-            if (count == 0) return position == size ? -1 : 0;
-            try {
-                input.readFully(chunk, 0, count);
-            } catch (EOFException e) {
-                throw new EOFException(header.name() + " ends after byte " + position);
-            }
-            to.put(chunk, 0, count);
-            position += count;
-            session.progress(header.name(), ProgressInfo.Direction.IN, position, count, size);
-            return count;
-        }
+    /** How a frame is called in what operators see. */
+    static String name(String columnFamily, TableId table, Frame frame) {
+        return "%s-%s %s %d of %d"
+                .formatted(
+                        columnFamily,
+                        table,
+                        frame.kind().name().toLowerCase(Locale.ROOT),
+                        frame.number() + 1,
+                        frame.count());
     }
 
     @Override
     public String getName() {
-        PartHeader read = header;
-        return read == null ? "a part for " + table : read.name();
+        Frame read = frame;
+        return read == null ? "a part for " + table : name(table.name, table.id, read);
     }
 
     @Override
     public long getSize() {
-        PartHeader read = header;
+        Frame read = frame;
         if (read == null) throw new IllegalStateException("It was not read yet.");
-        return read.part().bytes();
+        return read.bytes();
     }
 
     @Override
@@ -87,7 +82,7 @@ final class IncomingPart implements IncomingStream {
 
     @Override
     public TableId getTableId() {
-        return table;
+        return table.id;
     }
 
     @Override

@@ -2,17 +2,10 @@
 package dev.petra.cassandra;
 
 import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.streaming.staging.OutgoingFrame;
+import dev.petra.streaming.wire.ManifestTooLargeException;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.channels.WritableByteChannel;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.service.ActiveRepairService;
 import org.apache.cassandra.streaming.OutgoingStream;
@@ -22,70 +15,43 @@ import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamingDataOutputPlus;
 import org.apache.cassandra.utils.TimeUUID;
 
-/** One part of what a store sends. What the parts pin is released with the last of them. */
-final class OutgoingPart implements OutgoingStream {
-    private final OutgoingParts parts;
-    private final PartHeader header;
-    private final AtomicInteger unfinished;
-    private final AtomicBoolean finished = new AtomicBoolean();
+/**
+ * One frame of what a store sends, as Cassandra sends its files: a part, or a piece of the list of
+ * them.
+ */
+record OutgoingPart(OutgoingFrame frame) implements OutgoingStream {
+    /**
+     * In the header of Cassandra's own, where it says when an SSTable was repaired: what follows is
+     * a frame of ours. A time before all others.
+     */
+    static final long MARK = Long.MIN_VALUE | 0x5045545241L;
 
-    private OutgoingPart(OutgoingParts parts, PartHeader header, AtomicInteger unfinished) {
-        this.parts = parts;
-        this.header = header;
-        this.unfinished = unfinished;
-    }
-
-    /** A stream for each part. Takes the parts over: they are closed when all are finished. */
-    static List<OutgoingStream> of(OutgoingParts parts) throws IOException {
-        List<OutgoingStream> streams = new ArrayList<>();
-        List<PartHeader> headers = PartHeader.of(parts.manifest());
-        AtomicInteger unfinished = new AtomicInteger(headers.size());
-        for (PartHeader header : headers) streams.add(new OutgoingPart(parts, header, unfinished));
-        if (streams.isEmpty()) parts.close();
-        return streams;
+    /**
+     * A stream for each frame. Takes the parts over: they are closed when all are finished.
+     *
+     * @throws ManifestTooLargeException if no receiver would take so many parts; the parts are not
+     *     taken over
+     */
+    static List<OutgoingStream> of(OutgoingParts parts) throws ManifestTooLargeException {
+        return OutgoingFrame.of(parts).stream().<OutgoingStream>map(OutgoingPart::new).toList();
     }
 
     @Override
     public void write(StreamSession session, StreamingDataOutputPlus output, int version)
             throws IOException {
-        header.write(output);
-        output.flush();
-        StreamingDataOutputPlus.RateLimiter limiter =
-                StreamManager.getEntireSSTableRateLimiter(session.peer);
-        Path file = parts.file(header.index());
+        frame.write(output, StreamManager.getEntireSSTableRateLimiter(session.peer));
         long size = getEstimatedSize();
-        if (file != null && Files.exists(file))
-            // Which owns the channel.
-            output.writeFileToChannel(FileChannel.open(file, StandardOpenOption.READ), limiter);
-        else parts.transferTo(header.index(), new Copying(output, limiter));
-        output.flush();
         session.progress(getName(), ProgressInfo.Direction.OUT, size, size, size);
-    }
-
-    /** For engines whose parts are no files. */
-    private record Copying(
-            StreamingDataOutputPlus output, StreamingDataOutputPlus.RateLimiter limiter)
-            implements WritableByteChannel, BorrowedChannel {
-        private static final int CHUNK = 1 << 16;
-
-        @Override
-        public int write(ByteBuffer bytes) throws IOException {
-            int size = Math.min(CHUNK, bytes.remaining());
-            ByteBuffer chunk = bytes.slice(bytes.position(), size);
-            output.writeToChannel(buffers -> buffers.get(size).put(chunk).flip(), limiter);
-            bytes.position(bytes.position() + size);
-            return size;
-        }
     }
 
     @Override
     public void finish() {
-        if (finished.compareAndSet(false, true) && unfinished.decrementAndGet() == 0) parts.close();
+        frame.finish();
     }
 
     @Override
     public long getRepairedAt() {
-        return PartHeader.MARK;
+        return MARK;
     }
 
     @Override
@@ -95,17 +61,17 @@ final class OutgoingPart implements OutgoingStream {
 
     @Override
     public String getName() {
-        return header.name();
+        return IncomingPart.name(frame.manifest().columnFamily(), getTableId(), frame.frame());
     }
 
     @Override
     public long getEstimatedSize() {
-        return header.part().bytes();
+        return frame.frame().bytes();
     }
 
     @Override
     public TableId getTableId() {
-        return header.manifest().table();
+        return frame.manifest().table();
     }
 
     @Override

@@ -3,8 +3,8 @@ package dev.petra.cassandra;
 
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.streaming.wire.ManifestTooLargeException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -29,6 +29,9 @@ import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.streaming.messages.StreamMessageHeader;
 import org.apache.cassandra.utils.TimeUUID;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Streams of a table that is in an engine, in whole or in part. To a node that has the table in the
@@ -42,6 +45,8 @@ import org.apache.cassandra.utils.concurrent.OpOrder;
  */
 record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStreamManager stock)
         implements TableStreamManager {
+    private static final Logger logger = LoggerFactory.getLogger(PetraStreamManager.class);
+
     @Override
     public StreamReceiver createStreamReceiver(StreamSession session, int totalStreams) {
         return new ArrivingReceiver(cfs, session, totalStreams);
@@ -49,8 +54,8 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
 
     @Override
     public IncomingStream prepareIncomingStream(StreamSession session, StreamMessageHeader header) {
-        return header.repairedAt == PartHeader.MARK
-                ? new IncomingPart(session, header.tableId)
+        return header.repairedAt == OutgoingPart.MARK
+                ? new IncomingPart(session, cfs.metadata())
                 : stock.prepareIncomingStream(session, header);
     }
 
@@ -79,14 +84,21 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
         }
     }
 
-    private static List<OutgoingStream> parts(TableStore store, List<Range<Token>> ranges) {
-        // Unwrapped and merged.
+    /** Null if there are too many, as there may be of petabytes, or of very long keys. */
+    private @Nullable List<OutgoingStream> parts(TableStore store, List<Range<Token>> ranges) {
         OutgoingParts parts = store.streamOut(ranges);
         try {
             return OutgoingPart.of(parts);
-        } catch (IOException e) {
+        } catch (ManifestTooLargeException e) {
+            logger.warn(
+                    "{} is streamed as SSTables: {}",
+                    table.generation().stores().displayName(),
+                    e.getMessage());
             parts.close();
-            throw new UncheckedIOException(e);
+            return null;
+        } catch (RuntimeException | Error e) {
+            parts.close();
+            throw e;
         }
     }
 
@@ -103,7 +115,15 @@ record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStrea
                     table.generation().stores().displayName()
                             + " was altered into a storage engine or out of it during an"
                             + " incremental repair. Run it again.");
-        if (parts) return parts(store, ranges);
+        if (parts) {
+            List<OutgoingStream> streams = parts(store, ranges);
+            if (streams != null) return streams;
+            if (incremental)
+                throw new IllegalStateException(
+                        table.generation().stores().displayName()
+                                + " is too large for an incremental repair: repair it in subranges"
+                                + " (nodetool repair --full -st … -et …).");
+        }
         Path directory = table.generation().stores().streamDirectory();
         try {
             Files.createDirectories(directory);

@@ -251,7 +251,7 @@ public final class StoreLoader {
                 if (streams.isEmpty()) continue;
                 out.printf(
                         "%s: %d bytes in %d parts%n",
-                        node, parts.manifest().totalBytes(), streams.size());
+                        node, parts.manifest().totalBytes(), parts.manifest().parts().size());
                 plan.transferStreams(node, streams);
                 bytes += parts.manifest().totalBytes();
             }

@@ -2,6 +2,7 @@
 package dev.petra.cassandra;
 
 import dev.petra.engine.StorageEngine;
+import dev.petra.streaming.wire.Frame;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -66,7 +67,10 @@ final class StreamPeers {
         }
     }
 
-    /** {@code engine/format:table,table;engine/format:table}. */
+    /**
+     * {@code engine/format.protocol:table,table;engine/format.protocol:table}. A node that does not
+     * find its own engine, format and protocol in it sends SSTables.
+     */
     private static String mine() {
         Map<String, List<TableId>> tables = new TreeMap<>();
         for (String keyspace : Schema.instance.getUserKeyspaces())
@@ -100,7 +104,7 @@ final class StreamPeers {
     }
 
     private static String form(StorageEngine engine) {
-        return engine.name() + "/" + engine.streamFormat();
+        return engine.name() + "/" + engine.streamFormat() + "." + Frame.VERSION;
     }
 
     /** Short; that two tables have the same ends in a session that fails. */

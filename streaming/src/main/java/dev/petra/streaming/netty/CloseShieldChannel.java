@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-package dev.petra.cassandra;
+package dev.petra.streaming.netty;
 
 import java.nio.channels.Channel;
 
-/** A channel over what belongs to a stream's session, which outlives it. */
-interface BorrowedChannel extends Channel {
+/** A channel over a connection that outlives it: to close it does nothing. */
+interface CloseShieldChannel extends Channel {
     @Override
     default boolean isOpen() {
         return true;

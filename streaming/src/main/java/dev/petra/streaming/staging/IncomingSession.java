@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.streaming.staging;
+
+import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.StreamManifest;
+import dev.petra.streaming.wire.Frame;
+import dev.petra.streaming.wire.ManifestAssembly;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.ReadableByteChannel;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a peer sends for one table in one session: frames of one or more streams, in any order, from
+ * several threads. Parts are staged as they come; they go live when all have come and all are
+ * checked. If the session ends before, nothing stays. Thread-safe.
+ */
+public final class IncomingSession implements AutoCloseable {
+    /** Bounds what manifests of a peer that lies take of the heap: two of the longest. */
+    private static final long MOST_MANIFEST_BYTES = 128 << 20;
+
+    /** Bounds how many stores' worth of staging directories a peer can have made. */
+    private static final int MOST_STREAMS = 256;
+
+    /** The manifest goes first, by a connection that waits for no other. */
+    static final Duration PATIENCE = Duration.ofMinutes(5);
+
+    private final Target target;
+    private final Duration patience;
+    private final Map<Long, Arriving> streams = new HashMap<>();
+    private long manifestBytes;
+    private boolean over;
+
+    /** Where parts go. */
+    @FunctionalInterface
+    public interface Target {
+        /**
+         * Opens a store for the parts of one manifest. Called under the session's lock.
+         *
+         * @throws IOException if the table cannot take them
+         */
+        IncomingParts open(StreamManifest manifest) throws IOException;
+    }
+
+    /** One stream; under the session's lock but for its parts. */
+    private static final class Arriving {
+        final ManifestAssembly assembly;
+        @Nullable StreamManifest manifest;
+        @Nullable IncomingParts parts;
+
+        Arriving(ManifestAssembly assembly) {
+            this.assembly = assembly;
+        }
+
+        IncomingParts parts() throws IOException {
+            IncomingParts opened = parts;
+            if (opened == null)
+                throw new IOException("The manifest of a stream did not come as a whole.");
+            return opened;
+        }
+    }
+
+    /** For one table. */
+    public IncomingSession(Target target) {
+        this(target, PATIENCE);
+    }
+
+    IncomingSession(Target target, Duration patience) {
+        this.target = target;
+        this.patience = patience;
+    }
+
+    /**
+     * Takes the bytes that a frame announces, all of them. A part waits until its manifest is
+     * there.
+     *
+     * @param bytes ends where the frame's bytes do
+     * @throws IOException if the peer does not keep to the protocol, the connection ends, or the
+     *     table cannot take it: the session has failed and is to be closed
+     */
+    public void receive(Frame frame, ReadableByteChannel bytes) throws IOException {
+        switch (frame.kind()) {
+            case MANIFEST -> receivePiece(frame, bytes);
+            case PART -> awaitParts(frame).receive(frame.number(), bytes);
+        }
+    }
+
+    private void receivePiece(Frame frame, ReadableByteChannel bytes) throws IOException {
+        synchronized (this) {
+            begin(frame).assembly.check(frame);
+        }
+        ByteBuffer piece = ByteBuffer.allocate((int) frame.bytes());
+        while (piece.hasRemaining())
+            if (bytes.read(piece) < 0)
+                throw new EOFException("A piece of a stream's manifest ends early: " + frame);
+        synchronized (this) {
+            Arriving to = begin(frame);
+            manifestBytes += frame.bytes();
+            StreamManifest manifest = to.assembly.add(frame, piece.array());
+            if (manifest == null) return;
+            to.parts = target.open(manifest);
+            to.manifest = manifest;
+            notifyAll();
+        }
+    }
+
+    private Arriving begin(Frame frame) throws IOException {
+        refuseIfOver();
+        Arriving known = streams.get(frame.digest());
+        if (known == null) {
+            if (streams.size() == MOST_STREAMS)
+                throw new IOException("A session has more than " + MOST_STREAMS + " streams.");
+            known = new Arriving(ManifestAssembly.begin(frame));
+            streams.put(frame.digest(), known);
+        }
+        if (manifestBytes + frame.bytes() > MOST_MANIFEST_BYTES)
+            throw new IOException("The manifests of a session take more than 128 MiB.");
+        return known;
+    }
+
+    private void refuseIfOver() throws IOException {
+        if (over) throw new IOException("A frame of a stream came after its session was over.");
+    }
+
+    private synchronized IncomingParts awaitParts(Frame frame) throws IOException {
+        long end = System.nanoTime() + patience.toNanos();
+        while (true) {
+            refuseIfOver();
+            Arriving known = streams.get(frame.digest());
+            if (known != null && known.manifest != null) {
+                check(frame, known.manifest);
+                return known.parts();
+            }
+            long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+            if (left <= 0)
+                throw new IOException(
+                        "The manifest of a part did not come within %s: %s"
+                                .formatted(patience, frame));
+            try {
+                wait(left);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new InterruptedIOException("interrupted while waiting for a manifest");
+            }
+        }
+    }
+
+    private static void check(Frame frame, StreamManifest manifest) throws IOException {
+        int count = manifest.parts().size();
+        if (frame.count() != count || frame.bytes() != manifest.parts().get(frame.number()).bytes())
+            throw new IOException(
+                    "A part is not what its manifest, of %d parts, says: %s"
+                            .formatted(count, frame));
+    }
+
+    /**
+     * Makes all live that came: checks every part of every stream first. Blocks on disk, without a
+     * lock: {@link #close} by another thread ends it. Closes the session.
+     *
+     * @throws IOException if something is missing or is not what its manifest says; nothing is live
+     *     then, unless a store failed in the middle
+     */
+    public void ingest() throws IOException {
+        List<Arriving> all;
+        synchronized (this) {
+            all = List.copyOf(streams.values());
+        }
+        try {
+            for (Arriving each : all) each.parts().verify();
+            for (Arriving each : all) {
+                IncomingParts parts = each.parts();
+                while (parts.ingest()) parts.awaitRoom();
+            }
+        } finally {
+            close();
+        }
+    }
+
+    /** Whether a stream has begun that is not live. */
+    public synchronized boolean isEmpty() {
+        return streams.isEmpty();
+    }
+
+    /** Deletes what did not go live. Idempotent; wakes who waits. */
+    @Override
+    public synchronized void close() {
+        over = true;
+        notifyAll();
+        for (Arriving each : streams.values()) if (each.parts != null) each.parts.close();
+        streams.clear();
+    }
+}
