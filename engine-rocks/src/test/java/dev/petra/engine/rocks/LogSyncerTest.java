@@ -143,4 +143,33 @@ class LogSyncerTest {
                 .hasMessage("the disk is gone");
         assertThat(well.syncs).hasValue(1);
     }
+
+    @Test
+    void whatIsBeingSyncedIsNotSettled() {
+        SyncState state = new SyncState();
+        state.written(false);
+        state.sync(
+                () -> {
+                    assertThat(state.isPending()).isFalse();
+                    assertThat(state.isUnsettled()).isTrue();
+                });
+        assertThat(state.isUnsettled()).isFalse();
+    }
+
+    /** The sync under way may have begun before the write. */
+    @Test
+    void aWriterOfAGroupWaitsForASyncThatBeginsAfterItsWrite() throws InterruptedException {
+        SyncState state = new SyncState();
+        Thread writer = new Thread(() -> state.written(true));
+        state.sync(
+                () -> {
+                    writer.start();
+                    while (writer.getState() != Thread.State.WAITING) Thread.onSpinWait();
+                });
+        assertThat(state.isPending()).isTrue();
+        writer.join(100);
+        assertThat(writer.isAlive()).isTrue();
+        state.sync(() -> {});
+        writer.join();
+    }
 }
