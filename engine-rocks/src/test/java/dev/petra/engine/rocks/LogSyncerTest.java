@@ -144,6 +144,20 @@ class LogSyncerTest {
         assertThat(well.syncs).hasValue(1);
     }
 
+    /** Once the first sync of a process came when the default period was over, not the set one. */
+    @Test
+    void anotherIntervalCountsAtOnce() throws InterruptedException {
+        CountDownLatch synced = new CountDownLatch(1);
+        syncer.set(WalSync.GROUP, Duration.ofHours(1));
+        // By then it waits for that, or else there is nothing to be seen.
+        Thread.sleep(200);
+        FakeLog log = log(false);
+        log.disk = synced::countDown;
+        log.pending = true;
+        syncer.set(WalSync.GROUP, Duration.ofMillis(1));
+        await(synced);
+    }
+
     @Test
     void whatIsBeingSyncedIsNotSettled() {
         SyncState state = new SyncState();
