@@ -241,6 +241,10 @@ final class ExamplesFindMutantsTest {
                         ExamplesFindMutantsTest::closesInTheBackground,
                         kit -> life(kit).closingWaitsForReadersWhoseIteratorsStayGood()),
                 mutant(
+                        "a closed iterator goes on",
+                        ExamplesFindMutantsTest::goesOnWhenClosed,
+                        kit -> life(kit).aClosedPartitionIteratorRefusesToGoOnAndHarmsNoOther()),
+                mutant(
                         "a checkpoint overwrites",
                         ExamplesFindMutantsTest::overwritesWithCheckpoints,
                         kit ->
@@ -288,6 +292,14 @@ final class ExamplesFindMutantsTest {
                         "parts are live once verified",
                         store -> incoming(store, IngestsOnVerify::new),
                         kit -> stream(kit).nothingIsVisibleBeforeTheIngestNorAfterAnAbort()),
+                mutant(
+                        "parts are verified though their store has ended",
+                        store -> incoming(store, VerifiesWithoutItsStore::new),
+                        kit -> stream(kit).partsAreRefusedOnceTheirStoreHasEndedAtWhateverStage()),
+                mutant(
+                        "parts are taken though their store has ended",
+                        store -> incoming(store, IngestsWithoutItsStore::new),
+                        kit -> stream(kit).aStoreEndsWhileAPartArrives()),
                 mutant(
                         "later writes are sent",
                         ExamplesFindMutantsTest::sendsLaterWrites,
@@ -460,6 +472,16 @@ final class ExamplesFindMutantsTest {
                 } catch (IllegalStateException e) {
                     assertThat(e).hasMessageContaining("closed");
                 }
+            }
+        };
+    }
+
+    private static TableStore goesOnWhenClosed(TableStore store) {
+        return new ForwardingStore(store) {
+            @Override
+            UnfilteredRowIterator changed(UnfilteredRowIterator partition) {
+                return Mutations.listed(
+                        partition, partition.partitionKey(), Mutations.unfiltereds(partition));
             }
         };
     }
@@ -639,6 +661,37 @@ final class ExamplesFindMutantsTest {
                 parts.receive(index, channel);
             } catch (IOException e) {
                 damaged.add(index);
+            }
+        }
+    }
+
+    private static final class VerifiesWithoutItsStore extends ForwardingParts {
+        VerifiesWithoutItsStore(IncomingParts parts) {
+            super(parts);
+        }
+
+        @Override
+        public void verify() throws IOException {
+            try {
+                parts.verify();
+            } catch (IllegalStateException e) {
+                // The store is closed.
+            }
+        }
+    }
+
+    private static final class IngestsWithoutItsStore extends ForwardingParts {
+        IngestsWithoutItsStore(IncomingParts parts) {
+            super(parts);
+        }
+
+        @Override
+        public boolean ingest() throws IOException {
+            try {
+                return parts.ingest();
+            } catch (IllegalStateException e) {
+                // The store is closed.
+                return false;
             }
         }
     }

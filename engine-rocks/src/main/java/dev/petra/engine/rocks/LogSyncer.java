@@ -178,9 +178,10 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
      */
     private synchronized boolean awaitInterval() {
         WalSync waitedFor = mode;
-        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(intervalMillis);
+        long began = System.nanoTime();
         while (!closed && mode == waitedFor) {
-            long left = end - System.nanoTime();
+            // Which may have changed meanwhile.
+            long left = began + TimeUnit.MILLISECONDS.toNanos(intervalMillis) - System.nanoTime();
             if (left <= 0) break;
             try {
                 TimeUnit.NANOSECONDS.timedWait(this, left);

@@ -146,6 +146,8 @@ final class PartitionBounds implements AutoCloseable {
 
     @Override
     public void close() {
+        // A large one is for others then; nothing looks at the bounds before they are set anew.
+        keys.release();
         for (int probe = 0; probe < PROBES; probe++) {
             int at = place(probe);
             if (SPARE.get(at) == null && SPARE.compareAndSet(at, null, this)) return;

@@ -689,6 +689,8 @@ final class Purge {
                 it.status();
             }
         }
+        // Nobody has looked at that.
+        long arrived = Math.max(0, largeBytes(database) - bytes);
         if (garbage > 0)
             database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
         // How much is garbage is not known: none of it went since they arrive.
@@ -697,7 +699,7 @@ final class Purge {
         garbageShare =
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
         // What is still in files with live cells goes with these, and has not come since.
-        swept = largeBytes(database);
+        swept = Math.max(0, largeBytes(database) - arrived);
     }
 
     /** Removes a large cell that no row refers to; returns whether it did. */

@@ -4,7 +4,9 @@ package dev.petra.engine.rocks;
 import dev.petra.engine.RangeEstimate;
 import java.nio.ByteBuffer;
 import java.util.List;
+import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.Range;
+import org.rocksdb.RocksDBException;
 import org.rocksdb.SizeApproximationFlag;
 import org.rocksdb.Slice;
 
@@ -40,14 +42,15 @@ final class RangeSample {
             }
             if (counted == 0) return new RangeEstimate(0, 0);
             long bytes = bytes(cursor.database(), range.from(), range.to());
-            if (isAll) return new RangeEstimate(counted, bytes / counted);
+            long large = largeBytes(store, cursor.database(), range.from(), range.to());
+            if (isAll) return new RangeEstimate(counted, (bytes + large) / counted);
             ByteBuffer reached = cursor.key();
             byte[] sampled = new byte[reached.remaining()];
             reached.get(sampled);
             // Of blocks as a whole: a sample of less than one has none.
             long sample = Math.max(1, bytes(cursor.database(), range.from(), sampled));
             long partitions = Math.max(counted, (long) ((double) counted * bytes / sample));
-            return new RangeEstimate(partitions, bytes / partitions);
+            return new RangeEstimate(partitions, (bytes + large) / partitions);
         }
     }
 
@@ -56,14 +59,50 @@ final class RangeSample {
     }
 
     private static long bytes(Database database, byte[] from, byte[] to) {
+        return bytes(
+                database,
+                database.data,
+                from,
+                to,
+                SizeApproximationFlag.INCLUDE_FILES,
+                SizeApproximationFlag.INCLUDE_MEMTABLES);
+    }
+
+    /**
+     * Of values that lie apart. Of blob files RocksDB does not know how much a range has: as much
+     * as of the files with their keys.
+     */
+    private static long largeBytes(RocksStore store, Database database, byte[] from, byte[] to) {
+        if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return 0;
+        try {
+            long buffered =
+                    bytes(
+                            database,
+                            database.large,
+                            from,
+                            to,
+                            SizeApproximationFlag.INCLUDE_MEMTABLES);
+            long keys =
+                    bytes(database, database.large, from, to, SizeApproximationFlag.INCLUDE_FILES);
+            long all = database.db.getLongProperty(database.large, "rocksdb.live-sst-files-size");
+            long values =
+                    database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size");
+            double share = all == 0 ? 0 : Math.min(1, (double) keys / all);
+            return buffered + (long) (share * (all + values));
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, store.name(), store.directory());
+        }
+    }
+
+    private static long bytes(
+            Database database,
+            ColumnFamilyHandle family,
+            byte[] from,
+            byte[] to,
+            SizeApproximationFlag... of) {
         try (Slice start = new Slice(from);
                 Slice end = new Slice(to)) {
-            return database.db
-                    .getApproximateSizes(
-                            database.data,
-                            List.of(new Range(start, end)),
-                            SizeApproximationFlag.INCLUDE_FILES,
-                            SizeApproximationFlag.INCLUDE_MEMTABLES)[0];
+            return database.db.getApproximateSizes(family, List.of(new Range(start, end)), of)[0];
         }
     }
 }

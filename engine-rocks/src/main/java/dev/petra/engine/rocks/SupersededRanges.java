@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -93,12 +94,15 @@ final class SupersededRanges {
     }
 
     private static byte[] withKind(byte[] position, int kind) {
-        byte[] key = java.util.Arrays.copyOf(position, position.length + 1);
+        byte[] key = Arrays.copyOf(position, position.length + 1);
         key[position.length] = (byte) kind;
         return key;
     }
 
-    /** Those of a partition that newer ones hide wholly. */
+    /**
+     * Those of a partition that newer ones hide wholly, if what is read without them is the same to
+     * the byte: replicas compare digests of it.
+     */
     List<Entry> find(byte[] position) {
         byte[] prefix = withKind(position, KeyKind.RANGE);
         ByteBuffer direct = ByteBuffer.allocateDirect(prefix.length).put(prefix).flip();
@@ -121,8 +125,29 @@ final class SupersededRanges {
                 ranges.add(range);
             }
         }
+        if (!hasOneForm(entries, comparator)) return List.of();
         entries.removeIf(entry -> !isHidden(entry.range, ranges, comparator));
         return entries;
+    }
+
+    /**
+     * Whether bounds that are equal have the same bytes. Of two forms, as 1.0 and 1.00, that of a
+     * hidden one may be read, and of the other once it is gone.
+     */
+    private static boolean hasOneForm(List<Entry> entries, ClusteringComparator comparator) {
+        List<ClusteringBound<?>> bounds = new ArrayList<>();
+        for (Entry entry : entries) {
+            bounds.add(entry.range.deletedSlice().start());
+            bounds.add(entry.range.deletedSlice().end());
+        }
+        bounds.sort(comparator);
+        for (int i = 1; i < bounds.size(); i++) {
+            ClusteringBound<?> one = bounds.get(i - 1);
+            ClusteringBound<?> other = bounds.get(i);
+            if (comparator.compare(one, other) == 0
+                    && !Arrays.equals(one.getBufferArray(), other.getBufferArray())) return false;
+        }
+        return true;
     }
 
     /** Whether newer ones lie over all of it, without a gap. */

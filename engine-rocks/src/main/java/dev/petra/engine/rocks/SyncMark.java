@@ -10,7 +10,6 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -19,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,9 +48,6 @@ final class SyncMark implements AutoCloseable {
     private static final int MOST_LOGS = (PLACE - FIXED) / 16;
     private static final long FORCE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
 
-    /** A directory's time of change may be the same for two changes within less than this. */
-    private static final long CLOCK_TICK_MILLIS = 1_000;
-
     /**
      * A log with records.
      *
@@ -78,9 +75,13 @@ final class SyncMark implements AutoCloseable {
     /** By number, with the first sequence number; 0 while there is none. */
     private final TreeMap<Long, Long> logs = new TreeMap<>();
 
-    private @Nullable FileTime listed;
-    private long listedAtMillis;
+    /** Whose logs are known as of {@link #listedVersion}; null if none are. */
+    private @Nullable Database listed;
+
+    private long listedVersion;
+    private long listings;
     private @Nullable FileChannel channel;
+    private boolean closed;
     private long count;
     private long firstLog;
     private long forcedAt = System.nanoTime() - FORCE_EVERY_NANOS;
@@ -105,13 +106,15 @@ final class SyncMark implements AutoCloseable {
      */
     synchronized boolean set(Database database, long sequence, boolean thorough) {
         if (covers(sequence)) return true;
+        // Whoever still writes may outlive the wait for that; the file would stay open.
+        if (closed) return false;
         try {
             if (thorough)
                 firstLog =
                         database.db.getLongProperty(
                                 database.data, "rocksdb.min-log-number-to-keep");
             if (channel == null) open();
-            write(new Known(++count, sequence, firstLog, logs(sequence)));
+            write(new Known(++count, sequence, firstLog, logs(database, sequence)));
             marked = sequence;
             failing = false;
             return true;
@@ -141,29 +144,44 @@ final class SyncMark implements AutoCloseable {
         }
     }
 
-    private List<Log> logs(long sequence) throws IOException {
+    @SuppressWarnings("ReferenceEquality") // whether the database was opened anew
+    private List<Log> logs(Database database, long sequence) throws IOException, RocksDBException {
+        long version = version(database);
+        if (database != listed || version != listedVersion) list();
+        listed = database;
+        listedVersion = version;
         try {
-            list();
             return begun(sequence);
         } catch (NoSuchFileException e) {
             logger.debug("A log went since it was listed", e);
-            listed = null;
             list();
             return begun(sequence);
         }
     }
 
+    /**
+     * RocksDB begins a log only together with a write buffer, and nothing is written to either
+     * before this has grown.
+     */
+    private static long version(Database database) throws RocksDBException {
+        long version = 0;
+        for (ColumnFamilyHandle family : List.of(database.data, database.large, database.catalog))
+            version += database.db.getLongProperty(family, "rocksdb.current-super-version-number");
+        return version;
+    }
+
     private void list() throws IOException {
-        FileTime changed = Files.getLastModifiedTime(directory);
-        if (changed.equals(listed) && listedAtMillis - changed.toMillis() > CLOCK_TICK_MILLIS)
-            return;
-        listedAtMillis = System.currentTimeMillis();
+        listings++;
         TreeMap<Long, Long> found = new TreeMap<>();
         for (long number : numbers(directory))
             if (number >= firstLog) found.put(number, logs.getOrDefault(number, 0L));
         logs.clear();
         logs.putAll(found);
-        listed = changed;
+    }
+
+    /** How often the directory was listed: not for each sync. */
+    synchronized long listings() {
+        return listings;
     }
 
     /** Of the logs in a directory. */
@@ -266,6 +284,7 @@ final class SyncMark implements AutoCloseable {
 
     @Override
     public synchronized void close() {
+        closed = true;
         FileChannel file = channel;
         channel = null;
         if (file == null) return;

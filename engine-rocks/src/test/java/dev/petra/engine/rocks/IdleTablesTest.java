@@ -73,6 +73,8 @@ class IdleTablesTest {
             assertThat(empty / TABLES).isLessThan(16 << 10);
             assertThat(oneRow / TABLES).isLessThan(64 << 10);
             for (int i = 0; i < WRITES; i++) write(i % 10, i, 100);
+            // 25 KB of rows each, in blocks that are not much larger.
+            assertThat((writeBuffers() - oneRow) / 10).isLessThan(256 << 10);
             assertThat(files()).isZero();
             assertThat(engine.figures()).containsEntry("stall_microseconds", 0L);
         }

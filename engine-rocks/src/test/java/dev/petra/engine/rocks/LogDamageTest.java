@@ -225,6 +225,19 @@ class LogDamageTest {
         assertThat(refused).as("seed " + seed).isPositive();
     }
 
+    /** The test above finds the engine that does not note what is synced. */
+    @Test
+    void withoutTheMarkAFlippedBitLosesRows() throws Exception {
+        write(100, 2_000);
+        store.syncLog();
+        Path copy = crashed();
+        flip(files(copy, "*.log").get(0), 30 * 2_050L, 3);
+        Path mutant = copyOf(copy);
+        Files.delete(mutant.resolve(SyncMark.NAME));
+        assertThatThrownBy(() -> isRefused(mutant, written)).isInstanceOf(AssertionError.class);
+        assertThat(isRefused(copy, written)).isTrue();
+    }
+
     @Test
     void whatWasNotSyncedMayBeTorn() throws Exception {
         write(50, 2_000);
@@ -390,6 +403,43 @@ class LogDamageTest {
         SyncMark.Known known = SyncMark.read(directory.resolve("1"));
         assertThat(known).isNotNull();
         assertThat(known.sequence()).isEqualTo(store.database().db.getLatestSequenceNumber());
+    }
+
+    /** In batch mode each write notes its sync. */
+    @Test
+    void theDirectoryIsListedForEachLogAndNotForEachSync() throws Exception {
+        try (SyncMark mark = new SyncMark(directory.resolve("1"))) {
+            for (int i = 0; i < 300; i++) {
+                write(1, 10);
+                note(mark);
+            }
+            assertThat(mark.listings()).isLessThan(5);
+            long before = mark.listings();
+            store.flush();
+            write(1, 10);
+            note(mark);
+            assertThat(mark.listings()).isGreaterThan(before);
+        }
+    }
+
+    private void note(SyncMark mark) {
+        Database database = store.database();
+        assertThat(mark.set(database, database.db.getLatestSequenceNumber(), false)).isTrue();
+    }
+
+    /** A write may outlive a store that waited for it in vain. */
+    @Test
+    void aMarkThatIsClosedStaysClosed() throws Exception {
+        Path synced = directory.resolve("1").resolve(SyncMark.NAME);
+        Database database = store.database();
+        SyncMark mark = new SyncMark(directory.resolve("1"));
+        write(1, 10);
+        note(mark);
+        mark.close();
+        Files.delete(synced);
+        write(1, 10);
+        assertThat(mark.set(database, database.db.getLatestSequenceNumber(), true)).isFalse();
+        assertThat(synced).doesNotExist();
     }
 
     @Test

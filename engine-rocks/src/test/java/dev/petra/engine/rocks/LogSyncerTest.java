@@ -162,4 +162,47 @@ class LogSyncerTest {
             blocked.countDown();
         }
     }
+
+    /** Once the first sync of a process came when the default period was over, not the set one. */
+    @Test
+    void anotherIntervalCountsAtOnce() throws InterruptedException {
+        CountDownLatch synced = new CountDownLatch(1);
+        syncer.set(WalSync.GROUP, Duration.ofHours(1));
+        // By then it waits for that, or else there is nothing to be seen.
+        Thread.sleep(200);
+        FakeLog log = log(false);
+        log.disk = synced::countDown;
+        log.pending = true;
+        syncer.set(WalSync.GROUP, Duration.ofMillis(1));
+        await(synced);
+    }
+
+    @Test
+    void whatIsBeingSyncedIsNotSettled() {
+        SyncState state = new SyncState();
+        state.written(false);
+        state.sync(
+                () -> {
+                    assertThat(state.isPending()).isFalse();
+                    assertThat(state.isUnsettled()).isTrue();
+                });
+        assertThat(state.isUnsettled()).isFalse();
+    }
+
+    /** The sync under way may have begun before the write. */
+    @Test
+    void aWriterOfAGroupWaitsForASyncThatBeginsAfterItsWrite() throws InterruptedException {
+        SyncState state = new SyncState();
+        Thread writer = new Thread(() -> state.written(true));
+        state.sync(
+                () -> {
+                    writer.start();
+                    while (writer.getState() != Thread.State.WAITING) Thread.onSpinWait();
+                });
+        assertThat(state.isPending()).isTrue();
+        writer.join(100);
+        assertThat(writer.isAlive()).isTrue();
+        state.sync(() -> {});
+        writer.join();
+    }
 }

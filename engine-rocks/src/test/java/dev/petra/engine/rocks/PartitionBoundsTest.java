@@ -185,6 +185,35 @@ class PartitionBoundsTest {
         }
     }
 
+    /** Each of the spares once kept what it was lent for a long key. */
+    @Test
+    void whatIsLentForLongKeysIsGivenBack() {
+        TestTable table = TestTable.of(TABLE.replace("c int", "c text"));
+        open(table);
+        // Each 0 is written as two bytes.
+        String longest = "\0\1".repeat(32_767);
+        DecoratedKey key = table.key(longest);
+        store.write(table.update(key).row(longest, longest).set("v", "v").build());
+        Slices slices = table.slices(table.prefix(longest, longest));
+        for (int time = 0; time < 3; time++) {
+            LargeBuffers pool = LargeBuffers.OF_PROCESS;
+            PartitionBounds bounds =
+                    PartitionBounds.of(
+                            store.partitionKeys(),
+                            key,
+                            new ClusteringKeys(table.metadata().comparator),
+                            slices);
+            long whileLent = pool.idleBytes();
+            bounds.close();
+            assertThat(pool.idleBytes()).isGreaterThan(whileLent);
+            for (boolean reversed : new boolean[] {false, true})
+                assertThat(PartitionContent.of(store.read(key, slices, table.all(), reversed)))
+                        .isNotNull();
+            // Its short bounds lie elsewhere.
+            assertThat(store.mayContain(table.key("a"))).isFalse();
+        }
+    }
+
     // What is found
 
     static Stream<IPartitioner> partitioners() {

@@ -423,6 +423,19 @@ class PartsTest {
             assertThat(found.get(i)).isIn(before.get(i), after.get(i));
     }
 
+    /** What files are written and read by belongs to the store. */
+    @Test
+    void aStoreDoesNotEndWhileAPartIsWrittenOrRead() {
+        Database database = to.database();
+        try (TableOptions.ForParts used = to.partOptions()) {
+            assertThat(used.data().isOwningHandle()).isTrue();
+            assertThat(database.closeIfIdle(1)).isFalse();
+        }
+        assertThat(content(to)).isNotEmpty();
+        to.drop();
+        assertThatThrownBy(() -> to.partOptions()).isInstanceOf(IllegalStateException.class);
+    }
+
     @Test
     void whatIsSentOutlivesTheStore() throws Exception {
         List<String> expected = content(from);
