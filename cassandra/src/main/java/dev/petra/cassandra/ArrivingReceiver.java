@@ -34,7 +34,8 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
     private final IncomingSession parts = new IncomingSession(this::open);
 
     ArrivingReceiver(ColumnFamilyStore cfs, StreamSession session, int totalStreams) {
-        super(cfs, session, totalStreams);
+        // It is the peer's word, and makes room in a list.
+        super(cfs, session, Math.min(totalStreams, 1_024));
         this.cfs = cfs;
     }
 

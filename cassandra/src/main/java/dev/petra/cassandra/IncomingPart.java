@@ -4,7 +4,6 @@ package dev.petra.cassandra;
 import dev.petra.streaming.netty.FrameInput;
 import dev.petra.streaming.wire.Frame;
 import java.io.IOException;
-import java.util.Locale;
 import org.apache.cassandra.io.util.DataInputPlus;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.schema.TableId;
@@ -15,7 +14,7 @@ import org.apache.cassandra.streaming.StreamReceiver;
 import org.apache.cassandra.streaming.StreamSession;
 import org.jspecify.annotations.Nullable;
 
-/** One frame of what another store sent, with its bytes. Used by one thread at a time. */
+/** One part of what another store sent, and what came before it. Used by one thread at a time. */
 final class IncomingPart implements IncomingStream {
     private final StreamSession session;
     private final TableMetadata table;
@@ -28,8 +27,6 @@ final class IncomingPart implements IncomingStream {
 
     @Override
     public void read(DataInputPlus input, int version) throws IOException {
-        Frame read = Frame.read(input);
-        frame = read;
         StreamReceiver receiver = session.getAggregator(table.id);
         if (!(receiver instanceof ArrivingReceiver ours))
             throw new IOException(
@@ -37,10 +34,17 @@ final class IncomingPart implements IncomingStream {
                             .formatted(getName()));
         if (!(input instanceof RebufferingInputStream buffered))
             throw new IOException("Cassandra reads streams by " + input.getClass());
+        Frame next = Frame.read(input);
+        while (next.kind() == Frame.Kind.MANIFEST) {
+            ours.receive(next, new FrameInput(next, buffered, (bytes, delta) -> {}));
+            next = Frame.read(input);
+        }
+        Frame part = next;
+        frame = part;
         ours.receive(
-                read,
+                part,
                 new FrameInput(
-                        read,
+                        part,
                         buffered,
                         (bytes, delta) ->
                                 session.progress(
@@ -48,18 +52,13 @@ final class IncomingPart implements IncomingStream {
                                         ProgressInfo.Direction.IN,
                                         bytes,
                                         delta,
-                                        read.bytes())));
+                                        part.bytes())));
     }
 
-    /** How a frame is called in what operators see. */
+    /** How a part is called in what operators see. */
     static String name(String columnFamily, TableId table, Frame frame) {
-        return "%s-%s %s %d of %d"
-                .formatted(
-                        columnFamily,
-                        table,
-                        frame.kind().name().toLowerCase(Locale.ROOT),
-                        frame.number() + 1,
-                        frame.count());
+        return "%s-%s part %d of %d"
+                .formatted(columnFamily, table, frame.number() + 1, frame.count());
     }
 
     @Override

@@ -15,10 +15,7 @@ import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamingDataOutputPlus;
 import org.apache.cassandra.utils.TimeUUID;
 
-/**
- * One frame of what a store sends, as Cassandra sends its files: a part, or a piece of the list of
- * them.
- */
+/** One part of what a store sends, as Cassandra sends its files. */
 record OutgoingPart(OutgoingFrame frame) implements OutgoingStream {
     /**
      * In the header of Cassandra's own, where it says when an SSTable was repaired: what follows is
@@ -27,7 +24,7 @@ record OutgoingPart(OutgoingFrame frame) implements OutgoingStream {
     static final long MARK = Long.MIN_VALUE | 0x5045545241L;
 
     /**
-     * A stream for each frame. Takes the parts over: they are closed when all are finished.
+     * A stream for each part. Takes the parts over: they are closed when all are finished.
      *
      * @throws ManifestTooLargeException if no receiver would take so many parts; the parts are not
      *     taken over

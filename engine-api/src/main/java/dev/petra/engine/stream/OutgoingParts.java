@@ -7,8 +7,9 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Ranges of one store, pinned as they were when this was opened. Used by one thread at a time. They
- * stay good until they are closed, also if the store ends meanwhile, which may wait for them.
+ * Ranges of one store, pinned as they were when this was opened. They stay good until they are
+ * closed, also if the store ends meanwhile, which may wait for them. Thread-safe: parts go by
+ * several connections at once.
  */
 public interface OutgoingParts extends AutoCloseable {
     /** What will be sent; sizes and checksums are exact. */

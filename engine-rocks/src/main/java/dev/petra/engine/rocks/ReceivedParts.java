@@ -10,6 +10,7 @@ import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.ReadableByteChannel;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -498,7 +499,7 @@ final class ReceivedParts implements IncomingParts {
             Files.deleteIfExists(directory);
         } catch (NoSuchFileException e) {
             logger.debug("{} is deleted already", directory, e);
-        } catch (IOException e) {
+        } catch (IOException | DirectoryIteratorException e) {
             logger.warn("{} cannot be deleted now; it is at the next start", directory, e);
         }
     }

@@ -47,12 +47,13 @@ public final class FrameInput implements ReadableByteChannel, CloseShieldChannel
         } catch (EOFException | ClosedChannelException e) {
             EOFException ended =
                     new EOFException(
-                            "%s %d of %d ends after byte %d, and should have %d"
+                            "%s %d of %d ends in the %d bytes after byte %d, and should have %d"
                                     .formatted(
                                             frame.kind(),
                                             frame.number() + 1,
                                             frame.count(),
-                                            position + piece.position(),
+                                            count,
+                                            position,
                                             frame.bytes()));
             ended.initCause(e);
             throw ended;

@@ -15,6 +15,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,26 +24,32 @@ import org.jspecify.annotations.Nullable;
  * checked. If the session ends before, nothing stays. Thread-safe.
  */
 public final class IncomingSession implements AutoCloseable {
-    /** Bounds what manifests of a peer that lies take of the heap: two of the longest. */
-    private static final long MOST_MANIFEST_BYTES = 128 << 20;
+    /**
+     * Bounds what the manifests of all sessions of this process take of the heap; one of the
+     * longest, with its pieces, has 192 MiB.
+     */
+    private static final long MOST_MANIFEST_BYTES =
+            Math.max(192L << 20, Runtime.getRuntime().maxMemory() / 8);
+
+    private static final AtomicLong MANIFEST_BYTES = new AtomicLong();
 
     /** Bounds how many stores' worth of staging directories a peer can have made. */
     private static final int MOST_STREAMS = 256;
 
-    /** The manifest goes first, by a connection that waits for no other. */
+    /** The manifest is on its way when the first part is: ahead of it, by the same connection. */
     static final Duration PATIENCE = Duration.ofMinutes(5);
 
     private final Target target;
     private final Duration patience;
     private final Map<Long, Arriving> streams = new HashMap<>();
-    private long manifestBytes;
+    private long charged;
     private boolean over;
 
     /** Where parts go. */
     @FunctionalInterface
     public interface Target {
         /**
-         * Opens a store for the parts of one manifest. Called under the session's lock.
+         * Opens a store for the parts of one manifest. Called without a lock.
          *
          * @throws IOException if the table cannot take them
          */
@@ -100,14 +107,27 @@ public final class IncomingSession implements AutoCloseable {
         while (piece.hasRemaining())
             if (bytes.read(piece) < 0)
                 throw new EOFException("A piece of a stream's manifest ends early: " + frame);
+        Arriving to;
         synchronized (this) {
-            Arriving to = begin(frame);
-            manifestBytes += frame.bytes();
-            StreamManifest manifest = to.assembly.add(frame, piece.array());
-            if (manifest == null) return;
-            to.parts = target.open(manifest);
-            to.manifest = manifest;
-            notifyAll();
+            to = begin(frame);
+            charge(frame.bytes());
+            if (!to.assembly.add(frame, piece.array())) return;
+            charge(to.assembly.heapBytes());
+        }
+        StreamManifest manifest = to.assembly.manifest();
+        IncomingParts parts = target.open(manifest);
+        boolean late;
+        synchronized (this) {
+            late = over;
+            if (!late) {
+                to.parts = parts;
+                to.manifest = manifest;
+                notifyAll();
+            }
+        }
+        if (late) {
+            parts.close();
+            throw ended();
         }
     }
 
@@ -120,13 +140,24 @@ public final class IncomingSession implements AutoCloseable {
             known = new Arriving(ManifestAssembly.begin(frame));
             streams.put(frame.digest(), known);
         }
-        if (manifestBytes + frame.bytes() > MOST_MANIFEST_BYTES)
-            throw new IOException("The manifests of a session take more than 128 MiB.");
         return known;
     }
 
+    /** Until the session is closed. */
+    private void charge(long bytes) throws IOException {
+        charged += bytes;
+        if (MANIFEST_BYTES.addAndGet(bytes) > MOST_MANIFEST_BYTES)
+            throw new IOException(
+                    "The manifests of streams that come take more than %d MiB of the heap."
+                            .formatted(MOST_MANIFEST_BYTES >> 20));
+    }
+
     private void refuseIfOver() throws IOException {
-        if (over) throw new IOException("A frame of a stream came after its session was over.");
+        if (over) throw ended();
+    }
+
+    private static IOException ended() {
+        return new IOException("The session of a stream was over before all of it had come.");
     }
 
     private synchronized IncomingParts awaitParts(Frame frame) throws IOException {
@@ -190,10 +221,24 @@ public final class IncomingSession implements AutoCloseable {
 
     /** Deletes what did not go live. Idempotent; wakes who waits. */
     @Override
-    public synchronized void close() {
-        over = true;
-        notifyAll();
-        for (Arriving each : streams.values()) if (each.parts != null) each.parts.close();
-        streams.clear();
+    public void close() {
+        List<Arriving> all;
+        synchronized (this) {
+            over = true;
+            notifyAll();
+            all = List.copyOf(streams.values());
+            streams.clear();
+            MANIFEST_BYTES.addAndGet(-charged);
+            charged = 0;
+        }
+        RuntimeException failure = null;
+        for (Arriving each : all)
+            try {
+                if (each.parts != null) each.parts.close();
+            } catch (RuntimeException e) {
+                if (failure == null) failure = e;
+                else failure.addSuppressed(e);
+            }
+        if (failure != null) throw failure;
     }
 }

@@ -11,7 +11,7 @@ import dev.petra.streaming.wire.ManifestTooLargeException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
-import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
@@ -19,31 +19,47 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.streaming.StreamingDataOutputPlus;
+import org.jspecify.annotations.Nullable;
 
 /**
- * One frame of what a store sends, with its bytes. All frames of a stream hold its parts; the last
- * that is finished closes them.
+ * One part of what a store sends, with the frame before it. The part of a stream that is written
+ * first takes the manifest along, ahead of itself: Cassandra sends by few connections, and one that
+ * had the manifest to send could wait for those whose parts wait for it. All parts of a stream hold
+ * its store; the last that is finished lets it go. Thread-safe.
  */
 public final class OutgoingFrame {
-    private final OutgoingParts parts;
-    private final ManifestPieces manifest;
+    /** The manifest is small, and all parts wait for it. */
+    private static final StreamingDataOutputPlus.RateLimiter UNLIMITED =
+            new StreamingDataOutputPlus.RateLimiter() {
+                @Override
+                public void acquire(int bytes) {}
+
+                @Override
+                public boolean isRateLimited() {
+                    return false;
+                }
+            };
+
+    /** What the parts of a stream have in common. */
+    private record Outgoing(
+            OutgoingParts parts,
+            ManifestPieces manifest,
+            AtomicBoolean announced,
+            AtomicInteger unfinished) {}
+
+    private final Outgoing stream;
     private final Frame frame;
-    private final AtomicInteger unfinished;
     private final AtomicBoolean finished = new AtomicBoolean();
 
-    private OutgoingFrame(
-            OutgoingParts parts, ManifestPieces manifest, Frame frame, AtomicInteger unfinished) {
-        this.parts = parts;
-        this.manifest = manifest;
+    private OutgoingFrame(Outgoing stream, Frame frame) {
+        this.stream = stream;
         this.frame = frame;
-        this.unfinished = unfinished;
     }
 
     /**
-     * The frames of a stream, in the order in which they are to be sent: the manifest's first. None
-     * if there are no parts, which are closed then.
+     * The parts of a stream. None if it has none: what was pinned is released then.
      *
-     * @param parts taken over: they are closed when all frames are finished
+     * @param parts taken over: they are closed when all are finished
      * @throws ManifestTooLargeException if no receiver would take the manifest; the parts are not
      *     taken over
      */
@@ -54,59 +70,71 @@ public final class OutgoingFrame {
             return List.of();
         }
         ManifestPieces manifest = ManifestPieces.of(parts.manifest());
-        AtomicInteger unfinished = new AtomicInteger(manifest.count() + sent.size());
-        List<OutgoingFrame> frames = new ArrayList<>(unfinished.get());
-        for (int piece = 0; piece < manifest.count(); piece++)
-            frames.add(new OutgoingFrame(parts, manifest, manifest.frame(piece), unfinished));
-        for (StreamPart part : sent) {
-            Frame frame =
-                    new Frame(
-                            Frame.Kind.PART,
-                            manifest.digest(),
-                            part.index(),
-                            sent.size(),
-                            part.bytes());
-            frames.add(new OutgoingFrame(parts, manifest, frame, unfinished));
-        }
+        Outgoing stream =
+                new Outgoing(parts, manifest, new AtomicBoolean(), new AtomicInteger(sent.size()));
+        List<OutgoingFrame> frames = new ArrayList<>(sent.size());
+        for (StreamPart part : sent)
+            frames.add(
+                    new OutgoingFrame(
+                            stream,
+                            new Frame(
+                                    Frame.Kind.PART,
+                                    manifest.digest(),
+                                    part.index(),
+                                    sent.size(),
+                                    part.bytes())));
         return frames;
     }
 
-    /** What the frame says. */
+    /** What the part's frame says. */
     public Frame frame() {
         return frame;
     }
 
     /** Of the stream. */
     public StreamManifest manifest() {
-        return parts.manifest();
+        return stream.parts.manifest();
     }
 
     /**
-     * Writes the frame and its bytes. Blocks on the connection and on the limiter. May be called
-     * again.
+     * Writes the part, once. Blocks on the connection and on the limiter.
      *
-     * @throws IOException if the connection or the part's file fails
+     * @throws IOException if the connection or the part's file fails: the session cannot go on
      */
     public void write(StreamingDataOutputPlus output, StreamingDataOutputPlus.RateLimiter limiter)
             throws IOException {
+        if (stream.announced.compareAndSet(false, true)) writeManifest(output);
         frame.write(output);
         output.flush();
-        if (frame.kind() == Frame.Kind.MANIFEST) {
-            FrameOutput channel = new FrameOutput(output, limiter);
-            ByteBuffer piece = manifest.piece(frame.number());
-            while (piece.hasRemaining()) channel.write(piece);
-        } else {
-            Path file = parts.file(frame.number());
-            if (file != null && Files.exists(file))
-                // Which owns the channel.
-                output.writeFileToChannel(FileChannel.open(file, StandardOpenOption.READ), limiter);
-            else parts.transferTo(frame.number(), new FrameOutput(output, limiter));
-        }
+        FileChannel file = open(stream.parts.file(frame.number()));
+        // Which owns the channel.
+        if (file != null) output.writeFileToChannel(file, limiter);
+        else stream.parts.transferTo(frame.number(), new FrameOutput(output, limiter));
         output.flush();
     }
 
-    /** Says that this frame will not be written again. Idempotent. */
+    private void writeManifest(StreamingDataOutputPlus output) throws IOException {
+        for (int number = 0; number < stream.manifest.count(); number++) {
+            stream.manifest.frame(number).write(output);
+            output.flush();
+            FrameOutput channel = new FrameOutput(output, UNLIMITED);
+            ByteBuffer piece = stream.manifest.piece(number);
+            while (piece.hasRemaining()) channel.write(piece);
+        }
+    }
+
+    /** Null if there is none, or none any more. */
+    private static @Nullable FileChannel open(@Nullable Path file) throws IOException {
+        try {
+            return file == null ? null : FileChannel.open(file, StandardOpenOption.READ);
+        } catch (NoSuchFileException e) {
+            return null;
+        }
+    }
+
+    /** Says that this part will not be written any more. Idempotent. */
     public void finish() {
-        if (finished.compareAndSet(false, true) && unfinished.decrementAndGet() == 0) parts.close();
+        if (finished.compareAndSet(false, true) && stream.unfinished.decrementAndGet() == 0)
+            stream.parts.close();
     }
 }

@@ -8,11 +8,10 @@ import java.util.Map;
 import java.util.TreeMap;
 import net.jpountz.lz4.LZ4Exception;
 import net.jpountz.lz4.LZ4Factory;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A manifest on its way in, from pieces that arrive in any order. What it takes of the heap is
- * bounded, whatever the peer says. Used under its owner's lock.
+ * bounded, whatever the peer says. Used by one thread at a time.
  */
 public final class ManifestAssembly {
     /** LZ4 makes no byte from less than a 255th of one. */
@@ -26,10 +25,16 @@ public final class ManifestAssembly {
                                             .maxCompressedLength(ManifestCodec.MOST_BYTES))
                             / ManifestPieces.PIECE;
 
+    /** A part's record, with two buffers and their views. */
+    private static final long HEAP_OF_A_PART = 256;
+
+    private static final byte[] NOTHING = new byte[0];
+
     private final long digest;
     private final int count;
     private final Map<Integer, byte[]> pieces = new TreeMap<>();
     private boolean complete;
+    private byte[] packed = NOTHING;
 
     private ManifestAssembly(long digest, int count) {
         this.digest = digest;
@@ -69,38 +74,66 @@ public final class ManifestAssembly {
      * Takes a piece.
      *
      * @param bytes as many as the frame says; not to be changed
-     * @return the manifest if this was the last piece that was missing, else null
-     * @throws IOException as {@link #check}, or if all pieces together are no manifest
+     * @return whether this was the last piece that was missing
+     * @throws IOException as {@link #check}, or if all pieces together are damaged
      */
-    public @Nullable StreamManifest add(Frame frame, byte[] bytes) throws IOException {
+    public boolean add(Frame frame, byte[] bytes) throws IOException {
         check(frame);
         pieces.put(frame.number(), bytes);
-        if (pieces.size() < count) return null;
+        if (pieces.size() < count) return false;
         int size = pieces.values().stream().mapToInt(piece -> piece.length).sum();
-        byte[] all = new byte[size];
-        ByteBuffer end = ByteBuffer.wrap(all);
+        packed = new byte[size];
+        ByteBuffer end = ByteBuffer.wrap(packed);
         pieces.values().forEach(end::put);
         pieces.clear();
         complete = true;
-        if (Frame.hash(ByteBuffer.wrap(all)) != digest)
+        if (Frame.hash(ByteBuffer.wrap(packed)) != digest)
             throw new IOException("The manifest of a stream is damaged.");
-        return decompress(all);
+        return true;
     }
 
-    private static StreamManifest decompress(byte[] packed) throws IOException {
+    /**
+     * Bytes of the heap that the manifest takes at most, once it is decompressed.
+     *
+     * @throws IOException if the peer says what cannot be
+     */
+    public long heapBytes() throws IOException {
+        long length = plainLength();
+        return length
+                + HEAP_OF_A_PART
+                        * Math.min(ManifestCodec.MOST_PARTS, length / ManifestCodec.LEAST_PART);
+    }
+
+    private int plainLength() throws IOException {
         int length = packed.length - Integer.BYTES;
         int size = length < 0 ? -1 : ByteBuffer.wrap(packed).getInt();
         if (size < 0 || size > ManifestCodec.MOST_BYTES || size > (long) MOST_RATIO * length)
             throw new IOException(
                     "The manifest of a stream is said to have %d bytes, of %d compressed."
                             .formatted(size, length));
-        byte[] plain = new byte[size];
+        return size;
+    }
+
+    /**
+     * The manifest; once, when all pieces are there.
+     *
+     * @throws IOException if all pieces together are no manifest
+     */
+    public StreamManifest manifest() throws IOException {
+        byte[] plain = new byte[plainLength()];
+        byte[] compressed = packed;
+        packed = NOTHING;
         try {
             int decompressed =
                     LZ4Factory.fastestInstance()
                             .safeDecompressor()
-                            .decompress(packed, Integer.BYTES, length, plain, 0);
-            if (decompressed != size)
+                            .decompress(
+                                    compressed,
+                                    Integer.BYTES,
+                                    compressed.length - Integer.BYTES,
+                                    plain,
+                                    0);
+            if (decompressed != plain.length)
                 throw new IOException("The manifest of a stream is cut short.");
         } catch (LZ4Exception e) {
             throw new IOException("The manifest of a stream cannot be decompressed.", e);

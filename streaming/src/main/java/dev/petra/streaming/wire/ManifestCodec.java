@@ -26,7 +26,7 @@ final class ManifestCodec {
     static final int MOST_PARTS = 1 << 18;
 
     /** Bytes of a part in the list of them, at least. */
-    private static final int LEAST_PART = 24;
+    static final int LEAST_PART = 24;
 
     private ManifestCodec() {}
 

@@ -9,8 +9,9 @@
  *   frame  part 2 of m              its bytes
  * </pre>
  *
- * <p>The manifest is sent once. Frames of one stream may travel by several connections and arrive
- * in any order; each names its manifest by that's digest.
+ * <p>The manifest is sent once, ahead of the part that is sent first and by its connection. Parts
+ * may travel by several connections and arrive in any order, also before the manifest; each names
+ * its manifest by that's digest.
  */
 @NullMarked
 package dev.petra.streaming.wire;

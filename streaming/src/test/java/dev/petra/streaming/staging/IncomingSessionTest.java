@@ -195,18 +195,90 @@ class IncomingSessionTest {
         assertThatThrownBy(session::ingest).hasMessageContaining("as a whole");
     }
 
+    /** What decompresses to much is counted as much, and given back at the end. */
+    @Test
+    void manifestsThatDecompressToMuchAreRefused() throws IOException {
+        ByteBuffer zeros = ByteBuffer.allocate(60 << 20);
+        for (int session = 0; session < 2; session++)
+            try (IncomingSession one = session()) {
+                assertThatThrownBy(
+                                () -> {
+                                    for (int i = 1; i < 100; i++) {
+                                        StreamManifest manifest =
+                                                new StreamManifest(
+                                                        "e",
+                                                        1,
+                                                        TableId.fromUUID(new UUID(1, i)),
+                                                        "t",
+                                                        List.of(),
+                                                        ByteBuffer.allocate(0),
+                                                        List.of(
+                                                                new StreamPart(
+                                                                        0,
+                                                                        i,
+                                                                        i,
+                                                                        zeros,
+                                                                        ByteBuffer.allocate(0))));
+                                        send(one, ManifestPieces.of(manifest));
+                                    }
+                                })
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("of the heap");
+                // One of them at least.
+                assertThat(opened).hasSizeGreaterThan(session);
+            }
+    }
+
+    @Test
+    void aPartThatOvertakesItsManifestWaitsForIt() throws Exception {
+        ManifestPieces one = ManifestPieces.of(manifest(1));
+        try (IncomingSession session = new IncomingSession(this::open)) {
+            CompletableFuture<Boolean> received = new CompletableFuture<>();
+            Thread waiting =
+                    new Thread(
+                            () -> {
+                                try {
+                                    session.receive(part(one, 0, 1), bytes(10));
+                                    received.complete(true);
+                                } catch (IOException e) {
+                                    received.completeExceptionally(e);
+                                }
+                            });
+            waiting.start();
+            while (waiting.getState() != Thread.State.TIMED_WAITING) Thread.onSpinWait();
+            send(session, one);
+            assertThat(received.get(1, TimeUnit.MINUTES)).isTrue();
+            waiting.join();
+        }
+    }
+
+    /** The table went while it was opened. */
+    @Test
+    void whatIsOpenedTooLateIsClosed() {
+        IncomingSession[] session = new IncomingSession[1];
+        session[0] =
+                new IncomingSession(
+                        manifest -> {
+                            session[0].close();
+                            return open(manifest);
+                        });
+        assertThatThrownBy(() -> send(session[0], ManifestPieces.of(manifest(1))))
+                .hasMessageContaining("over");
+        assertThat(opened.get(0).calls).containsExactly("close");
+    }
+
     @Test
     void manifestsWithoutEndAreRefused() {
         try (IncomingSession session = session()) {
             assertThatThrownBy(
                             () -> {
-                                for (int i = 0; i < 1_000; i++)
+                                for (int i = 0; i < 10_000; i++)
                                     session.receive(
                                             new Frame(Frame.Kind.MANIFEST, i, 0, 2, 1 << 20),
                                             bytes(1 << 20));
                             })
                     .isInstanceOf(IOException.class)
-                    .hasMessageContaining("128 MiB");
+                    .hasMessageContaining("of the heap");
         }
         try (IncomingSession session = session()) {
             assertThatThrownBy(

@@ -49,12 +49,13 @@ class ManifestTest {
     private static StreamManifest sent(ManifestPieces pieces, List<Integer> order)
             throws IOException {
         ManifestAssembly assembly = ManifestAssembly.begin(pieces.frame(0));
-        StreamManifest manifest = null;
+        boolean complete = false;
         for (int piece : order) {
-            assertThat(manifest).isNull();
-            manifest = assembly.add(pieces.frame(piece), bytes(pieces.piece(piece)));
+            assertThat(complete).isFalse();
+            complete = assembly.add(pieces.frame(piece), bytes(pieces.piece(piece)));
         }
-        return manifest;
+        assertThat(complete).isTrue();
+        return assembly.manifest();
     }
 
     private static byte[] bytes(ByteBuffer buffer) {
@@ -72,7 +73,10 @@ class ManifestTest {
                         0,
                         1,
                         payload.length);
-        return ManifestAssembly.begin(frame).add(frame, payload);
+        ManifestAssembly assembly = ManifestAssembly.begin(frame);
+        assertThat(assembly.add(frame, payload)).isTrue();
+        assertThat(assembly.heapBytes()).isLessThan(129L << 20);
+        return assembly.manifest();
     }
 
     private static byte[] packed(int saidLength, byte[] plain) {
