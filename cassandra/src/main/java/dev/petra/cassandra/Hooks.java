@@ -203,6 +203,14 @@ public final class Hooks {
             StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
             MoveMark mark = store.moveMark();
             if (mark == null && !store.holdsData()) continue;
+            if (store.isKept()) {
+                logger.error(
+                        "{} has data of a dropped table that could not be moved to a snapshot, and"
+                                + " table {} has its id; it is left alone",
+                        directory,
+                        cfs);
+                continue;
+            }
             PetraMemtableFactory reader = readerOf(table, mark);
             if (reader != null) TableRegistry.resumeDeparture(cfs, reader);
             else cannotBeRead(table, store);

@@ -5,6 +5,7 @@ import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -22,6 +23,8 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Moves a table out of its store into SSTables, in the order of its partitions, one SSTable a step.
@@ -29,6 +32,8 @@ import org.jspecify.annotations.Nullable;
  * crash the step that was under way is taken again, which changes nothing.
  */
 final class MoveOut extends Move {
+    private static final Logger logger = LoggerFactory.getLogger(MoveOut.class);
+
     private final PetraMemtable memtable;
     private boolean built;
 
@@ -109,10 +114,25 @@ final class MoveOut extends Move {
             DecoratedKey last = step.last();
             if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
-            if (stores.stepOf(number, () -> cfs.addSSTables(step.sstables())))
+            if (stores.stepOf(number, () -> add(step.sstables())))
                 stores.movedUpTo(number, last.getKey());
             else step.sstables().forEach(MoveOut::delete);
             return false;
+        }
+    }
+
+    private void add(Collection<SSTableReader> sstables) {
+        try {
+            cfs.addSSTables(sstables);
+        } catch (RuntimeException e) {
+            // They are live before their indexes are built; written again they would be there
+            // twice.
+            if (!cfs.getLiveSSTables().containsAll(sstables)) throw e;
+            logger.warn(
+                    "What was moved out of {} could not be indexed; it will be before the move"
+                            + " ends",
+                    stores.displayName(),
+                    e);
         }
     }
 

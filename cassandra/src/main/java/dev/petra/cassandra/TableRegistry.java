@@ -197,7 +197,8 @@ final class TableRegistry {
                             + failure.getMessage(),
                     failure);
         if (stores.current().isEmpty()) {
-            // All had been moved.
+            // All had been moved, or there was nothing.
+            stores.close();
             stores.deleteDirectory();
             return;
         }

@@ -550,6 +550,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             // Before anyone can write to it and wait for its sync.
             unsynced.renewed();
             opened = fresh;
+            // A first write that failed may be in the log.
+            hasData = true;
             busy = false;
             full = null;
             logger.info("The disk of {} has room again; writes go on", name());
