@@ -90,15 +90,11 @@ class IngestLogsTest {
                 }
                 for (int key = 2_000; key < 2_010; key++) write(to, key);
                 to.syncLog();
-                Path crashed = Files.createDirectory(directory.resolve("crashed" + i));
+                Path crashed;
                 // Or a compaction removes a file between the copy of the MANIFEST and its own.
                 to.database().db.pauseBackgroundWork();
                 try {
-                    try (var files = Files.newDirectoryStream(directory.resolve("to"))) {
-                        for (Path file : files)
-                            if (Files.isRegularFile(file))
-                                Files.copy(file, crashed.resolve(file.getFileName()));
-                    }
+                    crashed = Tables.crashed(to, directory.resolve("crashed" + i));
                 } finally {
                     to.database().db.continueBackgroundWork();
                 }

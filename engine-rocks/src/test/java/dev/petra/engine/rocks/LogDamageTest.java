@@ -87,19 +87,7 @@ class LogDamageTest {
     /** What a process leaves that ends now. */
     private Path crashed() throws RocksDBException, IOException {
         awaitQuiet();
-        Path copy = Files.createDirectory(directory.resolve("crashed" + ++copies));
-        Database database = store.acquire();
-        try (var files = Files.newDirectoryStream(directory.resolve("1"))) {
-            database.db.disableFileDeletions();
-            for (Path file : files)
-                // RocksDB writes its options anew when it is idle: a file that is renamed.
-                if (!file.toString().contains("OPTIONS-"))
-                    Files.copy(file, copy.resolve(file.getFileName()));
-        } finally {
-            database.db.enableFileDeletions();
-            database.release(Database.stripe());
-        }
-        return copy;
+        return Tables.crashed(store, directory.resolve("crashed" + ++copies));
     }
 
     private Path copyOf(Path source) throws IOException {

@@ -103,17 +103,7 @@ class LogsWrittenOverTest {
     /** What a process leaves that ends now. */
     private Path crashed(String name) throws RocksDBException, IOException {
         awaitQuiet();
-        Path copy = Files.createDirectory(directory.resolve(name));
-        Database database = store.acquire();
-        try (var files = Files.newDirectoryStream(directory.resolve("1"))) {
-            // A log that is not needed any more goes some time after the flush.
-            database.db.disableFileDeletions();
-            for (Path file : files) Files.copy(file, copy.resolve(file.getFileName()));
-        } finally {
-            database.db.enableFileDeletions();
-            database.release(Database.stripe());
-        }
-        return copy;
+        return Tables.crashed(store, directory.resolve(name));
     }
 
     /** The numbers that a store has, in their order. */

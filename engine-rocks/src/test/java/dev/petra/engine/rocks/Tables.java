@@ -3,9 +3,14 @@ package dev.petra.engine.rocks;
 
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StoreSpec;
+import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
 import org.apache.cassandra.db.DecoratedKey;
@@ -16,6 +21,7 @@ import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
 
 /** Tables and stores for tests, without a node. */
 final class Tables {
@@ -47,6 +53,39 @@ final class Tables {
 
     static RocksStore open(RocksEngine engine, Path directory, TableMetadata table) {
         return (RocksStore) engine.openStore(spec(directory, table));
+    }
+
+    /**
+     * What a process leaves that ends now, which writes nothing meanwhile. Copied again if a file
+     * came or went: RocksDB tidies up some time after a flush.
+     */
+    static Path crashed(RocksStore store, Path to) throws IOException, RocksDBException {
+        Database database = store.acquire();
+        try {
+            database.db.disableFileDeletions();
+            Set<String> before;
+            do {
+                if (Files.exists(to)) RocksEngine.deleteTree(to);
+                Files.createDirectory(to);
+                before = names(store.directory());
+                for (String name : before) {
+                    Path file = store.directory().resolve(name);
+                    if (Files.exists(file)) Files.copy(file, to.resolve(name));
+                }
+            } while (!before.equals(names(store.directory())) || !before.equals(names(to)));
+        } finally {
+            database.db.enableFileDeletions();
+            database.release(Database.stripe());
+        }
+        return to;
+    }
+
+    private static Set<String> names(Path directory) throws IOException {
+        try (Stream<Path> files = Files.list(directory)) {
+            return files.filter(Files::isRegularFile)
+                    .map(file -> String.valueOf(file.getFileName()))
+                    .collect(Collectors.toSet());
+        }
     }
 
     static PartitionUpdate.SimpleBuilder update(TableMetadata table, Object... key) {
