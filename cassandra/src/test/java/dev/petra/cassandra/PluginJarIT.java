@@ -25,6 +25,7 @@ class PluginJarIT {
             Set.of(
                     "petra-cassandra",
                     "engine-api",
+                    "streaming-",
                     "engine-rocks",
                     "rocksdbjni",
                     "byte-buddy",
