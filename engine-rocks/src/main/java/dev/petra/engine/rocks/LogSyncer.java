@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -18,6 +19,7 @@ import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -58,6 +60,10 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private final Thread thread;
     private final ThreadPoolExecutor syncs;
     private final Set<L> underWay = ConcurrentHashMap.newKeySet();
+
+    /** What {@link #syncAcknowledged} gave up waiting for. */
+    private final Map<L, Future<?>> unanswered = new ConcurrentHashMap<>();
+
     private volatile WalSync mode = WalSync.PERIODIC;
     private volatile long intervalMillis = 10_000;
     private boolean closed;
@@ -137,40 +143,51 @@ final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
      * @param wanted of which logs
      * @throws RuntimeException or Error, the first of what the syncs threw
      * @throws FSWriteError if the disk does not answer: whoever waits here holds up the writes of
-     *     the whole node
+     *     the whole node. At once, if it has not answered since the last time
      */
     void syncAcknowledged(Predicate<? super L> wanted) {
         if (mode != WalSync.PERIODIC) return;
-        Map<L, Future<?>> begun = new LinkedHashMap<>();
-        for (L log : logs.get())
-            if (log.isUnsettled() && wanted.test(log)) begun.put(log, syncs.submit(log::sync));
-        long end = System.nanoTime() + patience.toNanos();
+        unanswered.values().removeIf(Future::isDone);
         Throwable failure = null;
+        Map<L, Future<?>> begun = new LinkedHashMap<>();
+        for (L log : logs.get()) {
+            if (!log.isUnsettled() || !wanted.test(log)) continue;
+            // One that hangs is not joined by others, or they would take all threads in the end.
+            if (unanswered.containsKey(log)) failure = with(failure, unanswered(log));
+            else begun.put(log, syncs.submit(log::sync));
+        }
+        long end = System.nanoTime() + patience.toNanos();
         for (Map.Entry<L, Future<?>> sync : begun.entrySet()) {
             try {
                 sync.getValue().get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
             } catch (TimeoutException e) {
-                String name = sync.getKey().name();
-                FSWriteError unanswered =
-                        new FSWriteError(
-                                new IOException(
-                                        "The log of "
-                                                + name
-                                                + " could not be synced within "
-                                                + patience.toSeconds()
-                                                + " s"),
-                                name);
-                if (failure == null) failure = unanswered;
-                else failure.addSuppressed(unanswered);
+                unanswered.put(sync.getKey(), sync.getValue());
+                failure = with(failure, unanswered(sync.getKey()));
             } catch (InterruptedException e) {
                 throw new UncheckedInterruptedException(e);
             } catch (ExecutionException e) {
-                if (failure == null) failure = e.getCause();
-                else failure.addSuppressed(e);
+                failure = with(failure, Objects.requireNonNull(e.getCause()));
             }
         }
         if (failure instanceof Error error) throw error;
         if (failure != null) throw (RuntimeException) failure;
+    }
+
+    private static Throwable with(@Nullable Throwable first, Throwable next) {
+        if (first == null) return next;
+        first.addSuppressed(next);
+        return first;
+    }
+
+    private FSWriteError unanswered(L log) {
+        return new FSWriteError(
+                new IOException(
+                        "The log of "
+                                + log.name()
+                                + " could not be synced within "
+                                + patience.toSeconds()
+                                + " s"),
+                log.name());
     }
 
     /**

@@ -159,6 +159,14 @@ class LogSyncerTest {
                     .havingRootCause()
                     .isInstanceOf(IOException.class)
                     .withMessageContaining("The log of t could not be synced");
+            FakeLog well = log(false);
+            for (int again = 0; again < 50; again++) {
+                well.unsettled = true;
+                assertThatThrownBy(() -> impatient.syncAcknowledged(log -> true))
+                        .hasRootCauseInstanceOf(IOException.class);
+            }
+            assertThat(hanging.syncs).hasValueLessThan(2);
+            assertThat(well.syncs).hasValue(50);
             blocked.countDown();
         }
     }
