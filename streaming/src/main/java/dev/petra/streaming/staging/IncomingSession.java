@@ -207,7 +207,9 @@ public final class IncomingSession implements AutoCloseable {
             for (Arriving each : all) each.parts().verify();
             for (Arriving each : all) {
                 IncomingParts parts = each.parts();
-                while (parts.ingest()) parts.awaitRoom();
+                // Before the first as well: others fill the store, too.
+                do parts.awaitRoom();
+                while (parts.ingest());
             }
         } finally {
             close();

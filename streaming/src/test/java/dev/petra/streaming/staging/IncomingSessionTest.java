@@ -128,7 +128,8 @@ class IncomingSessionTest {
         session.receive(part(one, 0, 1), bytes(10));
         session.ingest();
         assertThat(opened.get(0).calls)
-                .containsExactly("receive 0", "verify", "ingest", "room", "ingest", "close");
+                .containsExactly(
+                        "receive 0", "verify", "room", "ingest", "room", "ingest", "close");
         assertThat(session.isEmpty()).isTrue();
         session.close();
         assertThatThrownBy(() -> send(session, one)).hasMessageContaining("over");
