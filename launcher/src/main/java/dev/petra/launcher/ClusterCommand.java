@@ -70,12 +70,11 @@ final class ClusterCommand implements Runnable {
         /** Of a cluster that there is. */
         ClusterNodes existing() {
             ClusterNodes nodes = nodes();
-            if (nodes.present().isEmpty()) {
+            if (nodes.present().isEmpty())
                 throw new NodeException(
                         "there is no cluster in "
                                 + nodes.place()
                                 + ": 'petra cluster up' makes one");
-            }
             return nodes;
         }
     }
@@ -102,10 +101,9 @@ final class ClusterCommand implements Runnable {
                             converter = HeapSizeConverter.class,
                             description = "The heap of each new node; default: 512MiB.")
                     @Nullable HeapSize heap) {
-        if (count < 1 || count > MOST) {
+        if (count < 1 || count > MOST)
             throw new ParameterException(
                     spec.commandLine(), "--nodes must be from 1 to " + MOST + ", not " + count);
-        }
         ClusterNodes nodes = where.nodes();
         List<Integer> present = nodes.present();
         for (int number : present) {
@@ -116,9 +114,7 @@ final class ClusterCommand implements Runnable {
             }
         }
         for (int number = 1; number <= count; number++) {
-            if (!present.contains(number)) {
-                start(nodes, number, heap);
-            }
+            if (!present.contains(number)) start(nodes, number, heap);
         }
         awaitRing(nodes);
         return 0;
@@ -141,12 +137,10 @@ final class ClusterCommand implements Runnable {
             @Parameters(paramLabel = "N", description = "Which node; not 1, the seed.")
                     int number) {
         ClusterNodes nodes = where.existing();
-        if (!nodes.present().contains(number)) {
+        if (!nodes.present().contains(number))
             throw new NodeException("there is no node " + number + " in " + nodes.place());
-        }
-        if (number == 1) {
+        if (number == 1)
             throw new NodeException("node 1 is the seed of the others and cannot leave");
-        }
         nodetool(nodes, number, "decommission", "-f");
         nodes.stop(number);
         nodes.delete(number);
@@ -228,11 +222,10 @@ final class ClusterCommand implements Runnable {
 
     private static void nodetool(ClusterNodes nodes, int number, String... arguments) {
         int exitCode = nodes.nodetoolInherited(number, arguments);
-        if (exitCode != 0) {
+        if (exitCode != 0)
             throw new NodeException(
                     "nodetool %s of node %d failed (exit code %d, log %s)"
                             .formatted(arguments[0], number, exitCode, nodes.log(number)));
-        }
     }
 
     private void say(String format, Object... values) {

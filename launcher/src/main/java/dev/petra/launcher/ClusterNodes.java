@@ -51,13 +51,9 @@ public interface ClusterNodes {
     /** Stops those that run, and deletes all; none is no error. */
     default void deleteAll() {
         List<Integer> present = present();
-        if (present.isEmpty()) {
-            return;
-        }
+        if (present.isEmpty()) return;
         for (int number : present) {
-            if (isRunning(number)) {
-                stop(number);
-            }
+            if (isRunning(number)) stop(number);
             delete(number);
         }
         deleteRest();

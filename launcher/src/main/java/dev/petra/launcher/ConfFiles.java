@@ -54,12 +54,8 @@ final class ConfFiles {
 
     /** Writes what is missing. */
     void write() {
-        if (isAbsent(directory.yaml())) {
-            write(directory.yaml(), CassandraYaml.text(config.yaml()));
-        }
-        if (isAbsent(directory.jvmOptions())) {
-            write(directory.jvmOptions(), jvmText());
-        }
+        if (isAbsent(directory.yaml())) write(directory.yaml(), CassandraYaml.text(config.yaml()));
+        if (isAbsent(directory.jvmOptions())) write(directory.jvmOptions(), jvmText());
         copyIfAbsent(
                 config.consoleLog() ? "logback-console.xml" : "logback.xml", directory.logback());
         copyIfAbsent("logback-tools.xml", directory.logbackTools());
@@ -76,9 +72,7 @@ final class ConfFiles {
     }
 
     private void copyIfAbsent(String name, Path file) {
-        if (!isAbsent(file)) {
-            return;
-        }
+        if (!isAbsent(file)) return;
         try (InputStream resource = getClass().getResourceAsStream(name)) {
             Files.write(file, Objects.requireNonNull(resource, name).readAllBytes());
         } catch (IOException e) {
@@ -95,11 +89,9 @@ final class ConfFiles {
     }
 
     private static void refuse(Path file, List<Yaml.Difference> differences) {
-        if (differences.isEmpty()) {
-            return;
-        }
+        if (differences.isEmpty()) return;
         StringBuilder message = new StringBuilder();
-        for (Yaml.Difference each : differences) {
+        for (Yaml.Difference each : differences)
             message.append(
                     "%s has %s for %s, where %s is asked for%s%n"
                             .formatted(
@@ -108,7 +100,6 @@ final class ConfFiles {
                                     each.path(),
                                     each.asked(),
                                     FLAGS.getOrDefault(each.path(), "")));
-        }
         throw new NodeException(
                 message
                         + "The file is yours and is kept: edit it, or do not ask for anything"

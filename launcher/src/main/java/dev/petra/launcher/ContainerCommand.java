@@ -35,11 +35,10 @@ final class ContainerCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        if (!Files.isWritable(dir)) {
+        if (!Files.isWritable(dir))
             throw new NodeException(
                     "the volume %s cannot be written by user %s: mount it writable, and give it to that user"
                             .formatted(dir, System.getProperty("user.name")));
-        }
         ContainerEnvironment environment =
                 new ContainerEnvironment(
                         System.getenv(),
@@ -64,16 +63,13 @@ final class ContainerCommand implements Callable<Integer> {
     private static void refuseOtherCluster(NodeConfig config) {
         NodeDirectory directory = config.directory();
         if (!Files.isDirectory(directory.root().resolve("data").resolve("system"))
-                || !Files.exists(directory.yaml())) {
-            return;
-        }
+                || !Files.exists(directory.yaml())) return;
         Object is = Yaml.read(directory.yaml()).get("cluster_name");
         Object wanted = config.yaml().get("cluster_name");
-        if (is != null && !is.equals(wanted)) {
+        if (is != null && !is.equals(wanted))
             throw new NodeException(
                     "the volume is of a node of the cluster '%s', not of '%s': set CASSANDRA_CLUSTER_NAME, or take another volume"
                             .formatted(is, wanted));
-        }
     }
 
     /** As the JVM reads files of arguments. */

@@ -63,25 +63,20 @@ final class ContainerEnvironment {
             engine.put("engine", "rocks");
             config.engineParameters(engine);
         }
-        if (variables.containsKey(YAML)) {
-            config.yaml(own(Path.of(text(YAML, ""))));
-        }
+        if (variables.containsKey(YAML)) config.yaml(own(Path.of(text(YAML, ""))));
         return config.build();
     }
 
     private static Map<String, Object> own(Path file) {
-        if (!Files.isReadable(file)) {
+        if (!Files.isReadable(file))
             throw new NodeException(YAML + " is " + file + ", which cannot be read");
-        }
         return Yaml.read(file);
     }
 
     private Map<String, Object> yaml() {
         Map<String, Object> yaml = new LinkedHashMap<>();
         String listen = text("CASSANDRA_LISTEN_ADDRESS", "auto");
-        if (listen.equals("auto")) {
-            listen = address;
-        }
+        if (listen.equals("auto")) listen = address;
         String broadcast = text("CASSANDRA_BROADCAST_ADDRESS", listen);
         yaml.put("cluster_name", text("CASSANDRA_CLUSTER_NAME", "Petra"));
         yaml.put("listen_address", listen);
@@ -114,11 +109,10 @@ final class ContainerEnvironment {
                 (name, value) -> {
                     if (name.startsWith(ENGINE_SETTING)
                             && !name.equals(YAML)
-                            && !name.equals(EXPORTER_PORT)) {
+                            && !name.equals(EXPORTER_PORT))
                         engine.put(
                                 name.substring(ENGINE_SETTING.length()).toLowerCase(Locale.ROOT),
                                 value.strip());
-                    }
                 });
         return engine;
     }
@@ -139,7 +133,7 @@ final class ContainerEnvironment {
         }
         // Direct memory is half the heap.
         long needed = heap.mebibytes() * 3L / 2 + REST;
-        if (needed > memoryMebibytes) {
+        if (needed > memoryMebibytes)
             throw new NodeException(
                     "the container has "
                             + memoryMebibytes
@@ -148,7 +142,6 @@ final class ContainerEnvironment {
                             + " MiB with what comes beside it takes "
                             + needed
                             + " MiB at least: give it more memory, or set MAX_HEAP_SIZE");
-        }
         return heap;
     }
 
@@ -159,7 +152,7 @@ final class ContainerEnvironment {
             // Cassandra warns where its own script has not said so.
             options.add("-Dcassandra.libjemalloc=" + preloaded);
         }
-        if (variables.containsKey(EXPORTER_PORT)) {
+        if (variables.containsKey(EXPORTER_PORT))
             options.add(
                     "-javaagent:"
                             + exporter
@@ -167,12 +160,9 @@ final class ContainerEnvironment {
                             + number(EXPORTER_PORT, 0)
                             + ":"
                             + exporter.resolveSibling("jmx-exporter.yaml"));
-        }
         for (String name : new String[] {"JVM_OPTS", "JVM_EXTRA_OPTS"}) {
             for (String option : text(name, "").split("\\s+", -1)) {
-                if (!option.isEmpty()) {
-                    options.add(option);
-                }
+                if (!option.isEmpty()) options.add(option);
             }
         }
         return options.toArray(String[]::new);

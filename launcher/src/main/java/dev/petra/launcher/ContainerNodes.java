@@ -80,14 +80,12 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     }
 
     private void make(int number, HeapSize heap) {
-        if (run("image", "inspect", image).exitCode() != 0) {
+        if (run("image", "inspect", image).exitCode() != 0)
             throw new NodeException(
                     "there is no image '%s' here: docker/build makes it, and --image names another"
                             .formatted(image));
-        }
-        if (run("network", "inspect", name).exitCode() != 0) {
+        if (run("network", "inspect", name).exitCode() != 0)
             docker("network", "create", "--label", CLUSTER + "=" + name, name);
-        }
         List<String> command =
                 new ArrayList<>(
                         List.of(
@@ -129,13 +127,12 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     private void awaitHealth(int number) {
         long deadline = System.nanoTime() + BOOT.toNanos();
         while (!inspect(number, "{{.State.Health.Status}}").equals("healthy")) {
-            if (!isRunning(number)) {
+            if (!isRunning(number))
                 throw new NodeException(
                         "node %d has ended: %s"
                                 .formatted(
                                         number,
                                         run("logs", "--tail", "3", container(number)).output()));
-            }
             if (System.nanoTime() > deadline) {
                 throw new NodeException(
                         "node %d does not answer CQL after %d s; see %s"
@@ -186,9 +183,8 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     /** Runs docker and returns what it printed; throws what it says if it fails. */
     private static String docker(String... arguments) {
         NodeTool.Result result = run(arguments);
-        if (result.exitCode() != 0) {
+        if (result.exitCode() != 0)
             throw new NodeException("docker " + arguments[0] + ": " + result.output().strip());
-        }
         return result.output();
     }
 

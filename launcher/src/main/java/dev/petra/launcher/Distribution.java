@@ -25,21 +25,19 @@ public record Distribution(Path home) {
     /** The one that {@value #HOME_PROPERTY} names. */
     public static Distribution fromSystemProperty() {
         String home = System.getProperty(HOME_PROPERTY);
-        if (home == null || home.isEmpty()) {
+        if (home == null || home.isEmpty())
             throw new NodeException(
                     "the system property "
                             + HOME_PROPERTY
                             + " must name the folder with Petra's lib (bin/petra sets it)");
-        }
         return new Distribution(Path.of(home));
     }
 
     /** Refuses a folder that no node could run from. */
     void check() {
-        if (!Files.isRegularFile(plugin()) || jar("cassandra-all-").isEmpty()) {
+        if (!Files.isRegularFile(plugin()) || jar("cassandra-all-").isEmpty())
             throw new NodeException(
                     home + " lacks lib/petra.jar or lib/cassandra: mvn -pl launcher -am package");
-        }
     }
 
     /** Petra itself: on the node's class path and its agent. */
@@ -69,9 +67,7 @@ public record Distribution(Path home) {
     }
 
     private Optional<Path> jar(String prefix) {
-        if (!Files.isDirectory(cassandra())) {
-            return Optional.empty();
-        }
+        if (!Files.isDirectory(cassandra())) return Optional.empty();
         try (DirectoryStream<Path> jars = Files.newDirectoryStream(cassandra(), prefix + "*.jar")) {
             Iterator<Path> found = jars.iterator();
             return found.hasNext() ? Optional.of(found.next()) : Optional.empty();

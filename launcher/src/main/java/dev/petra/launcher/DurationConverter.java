@@ -14,10 +14,9 @@ final class DurationConverter implements ITypeConverter<Duration> {
     @Override
     public Duration convert(String text) {
         Matcher matcher = FORM.matcher(text);
-        if (!matcher.matches()) {
+        if (!matcher.matches())
             throw new TypeConversionException(
                     "'" + text + "' is no duration: write it like 30s, 5m or 500ms");
-        }
         long number = Long.parseLong(matcher.group(1));
         return switch (matcher.group(2)) {
             case "ms" -> Duration.ofMillis(number);

@@ -85,12 +85,11 @@ record JvmOptions(Path file, List<String> lines) {
     /** Reads the options of a node that has been prepared. */
     static JvmOptions read(NodeDirectory directory) {
         Path file = directory.jvmOptions();
-        if (!Files.isRegularFile(file)) {
+        if (!Files.isRegularFile(file))
             throw new NodeException(
                     "there is no node in "
                             + directory.root()
                             + ": 'petra run' makes one, and --dir names another directory");
-        }
         try {
             return of(directory, Files.readString(file));
         } catch (IOException e) {
@@ -131,9 +130,7 @@ record JvmOptions(Path file, List<String> lines) {
 
     private void compare(String option, String asked, List<Yaml.Difference> found) {
         String has = last(option).orElse("nothing");
-        if (!has.equals(asked)) {
-            found.add(new Yaml.Difference(option, has, asked));
-        }
+        if (!has.equals(asked)) found.add(new Yaml.Difference(option, has, asked));
     }
 
     /** Of an option given twice the JVM takes the last. */

@@ -26,14 +26,13 @@ public record NodeDirectory(Path root) {
     /** Takes the directory by its real path, so that it is the same by way of any link. */
     public NodeDirectory {
         root = real(root.toAbsolutePath().normalize());
-        if (root.toString().contains(File.pathSeparator)) {
+        if (root.toString().contains(File.pathSeparator))
             throw new NodeException(
                     "the directory "
                             + root
                             + " cannot be on a class path: its name contains '"
                             + File.pathSeparator
                             + "'");
-        }
     }
 
     /** Makes the directory itself. */
@@ -48,9 +47,7 @@ public record NodeDirectory(Path root) {
     /** Makes the folders in it that are missing. */
     void create() {
         try {
-            for (String folder : FOLDERS) {
-                Files.createDirectories(root.resolve(folder));
-            }
+            for (String folder : FOLDERS) Files.createDirectories(root.resolve(folder));
         } catch (IOException e) {
             throw new NodeException("cannot make the node's directory: " + e, e);
         }
@@ -113,9 +110,7 @@ public record NodeDirectory(Path root) {
 
     private static Path real(Path path) {
         try {
-            if (Files.exists(path)) {
-                return path.toRealPath();
-            }
+            if (Files.exists(path)) return path.toRealPath();
         } catch (IOException e) {
             throw new NodeException("cannot resolve " + path + ": " + e, e);
         }

@@ -98,9 +98,8 @@ public final class NodeProcess {
 
     /** Crashes the node (SIGKILL), as a dying machine would, and waits for its end. */
     public void kill() {
-        if (!ended(process().destroyForcibly(), KILL_TIMEOUT)) {
+        if (!ended(process().destroyForcibly(), KILL_TIMEOUT))
             throw new NodeException("the node (pid " + pid() + ") outlives a SIGKILL");
-        }
         forget();
     }
 
@@ -113,11 +112,10 @@ public final class NodeProcess {
     public void stop(Duration timeout) {
         Process running = process();
         running.destroy();
-        if (!ended(running, timeout)) {
+        if (!ended(running, timeout))
             throw new NodeException(
                     "the node (pid %d) has not stopped in %d s, log %s"
                             .formatted(pid(), timeout.toSeconds(), logFile()));
-        }
         forget();
     }
 
@@ -262,9 +260,7 @@ public final class NodeProcess {
         options.add("-XX:HeapDumpPath=" + directory.logs());
         options.add("-XX:ErrorFile=" + directory.logs().resolve("hs_err_pid%p.log"));
         distribution.jamm().ifPresent(jamm -> options.add("-javaagent:" + jamm));
-        if (config.agent()) {
-            options.add("-javaagent:" + distribution.plugin());
-        }
+        if (config.agent()) options.add("-javaagent:" + distribution.plugin());
         options.addAll(config.jvmOptions());
         return options;
     }
@@ -317,9 +313,7 @@ public final class NodeProcess {
     private void endQuietly() {
         Process running = process();
         running.destroy();
-        if (!ended(running, STOP_TIMEOUT)) {
-            ended(running.destroyForcibly(), KILL_TIMEOUT);
-        }
+        if (!ended(running, STOP_TIMEOUT)) ended(running.destroyForcibly(), KILL_TIMEOUT);
         pidFile.remove(running.pid());
     }
 
@@ -334,17 +328,15 @@ public final class NodeProcess {
 
     private Process process() {
         Process started = process;
-        if (started == null) {
+        if (started == null)
             throw new IllegalStateException("the node in " + directory.root() + " was not started");
-        }
         return started;
     }
 
     private NodeSettings settings() {
         NodeSettings read = settings;
-        if (read == null) {
+        if (read == null)
             throw new IllegalStateException("the node in " + directory.root() + " was not started");
-        }
         return read;
     }
 }

@@ -25,12 +25,8 @@ record NodeSettings(
     private static int port(
             NodeDirectory directory, Map<String, Object> yaml, String key, int byDefault) {
         Object value = yaml.get(key);
-        if (value == null) {
-            return byDefault;
-        }
-        if (value instanceof Integer port) {
-            return port;
-        }
+        if (value == null) return byDefault;
+        if (value instanceof Integer port) return port;
         throw new NodeException(directory.yaml() + " has a " + key + " that is no port: " + value);
     }
 }

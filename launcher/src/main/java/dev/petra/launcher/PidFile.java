@@ -44,9 +44,7 @@ final class PidFile {
     /** Removes the file, unless it names another process by now. */
     void remove(long pid) {
         try {
-            if (read().filter(named -> named == pid).isPresent()) {
-                Files.deleteIfExists(file);
-            }
+            if (read().filter(named -> named == pid).isPresent()) Files.deleteIfExists(file);
         } catch (IOException e) {
             throw new NodeException("cannot remove " + file + ": " + e, e);
         }

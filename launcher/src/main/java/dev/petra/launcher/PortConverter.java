@@ -12,9 +12,7 @@ final class PortConverter implements ITypeConverter<Integer> {
             throw noPort(text);
         }
         int port = Integer.parseInt(text);
-        if (port == 0 || port > 65535) {
-            throw noPort(text);
-        }
+        if (port == 0 || port > 65535) throw noPort(text);
         return port;
     }
 

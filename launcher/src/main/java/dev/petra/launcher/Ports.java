@@ -16,12 +16,11 @@ final class Ports {
     /** Refuses to start a node whose address or ports it could not have. */
     static void check(NodeSettings settings) {
         InetAddress listen = resolve(settings.listenAddress());
-        if (listen.isAnyLocalAddress()) {
+        if (listen.isAnyLocalAddress())
             throw new NodeException(
                     settings.listenAddress()
                             + " is every address: a node tells others where it is, so give one"
                             + " (--address)");
-        }
         checkLocal(listen);
         checkFree(listen, settings.storagePort(), "--storage-port");
         checkFree(resolve(settings.rpcAddress()), settings.nativePort(), "--port");
@@ -52,11 +51,9 @@ final class Ports {
     private static void checkLocal(InetAddress address) {
         try {
             // A whole loopback network is local, of which the interface names one address.
-            if (!address.isLoopbackAddress()
-                    && NetworkInterface.getByInetAddress(address) == null) {
+            if (!address.isLoopbackAddress() && NetworkInterface.getByInetAddress(address) == null)
                 throw new NodeException(
                         address.getHostAddress() + " is no address of this machine (--address)");
-            }
         } catch (IOException e) {
             throw new NodeException("cannot list the network interfaces: " + e.getMessage(), e);
         }

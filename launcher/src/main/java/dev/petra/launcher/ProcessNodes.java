@@ -19,9 +19,7 @@ record ProcessNodes(Path dir) implements ClusterNodes {
 
     @Override
     public List<Integer> present() {
-        if (!Files.isDirectory(dir)) {
-            return List.of();
-        }
+        if (!Files.isDirectory(dir)) return List.of();
         try (Stream<Path> children = Files.list(dir)) {
             return children.map(child -> child.getFileName().toString())
                     .filter(name -> name.matches("node\\d{1,3}"))
@@ -51,13 +49,12 @@ record ProcessNodes(Path dir) implements ClusterNodes {
     public String start(int number, @Nullable HeapSize heap) {
         Path where = directory(number).root();
         NodeConfig.Builder config = NodeConfig.builder(where).fastRing().endWithThisJvm(false);
-        if (!Files.exists(where.resolve("conf"))) {
+        if (!Files.exists(where.resolve("conf")))
             config.address(address(number))
                     .jmxPort(FIRST_JMX_PORT + number - 1)
                     .seeds(List.of(address(1) + ":7000"))
                     .numTokens(4)
                     .heap(heap == null ? new HeapSize(512) : heap);
-        }
         NodeProcess node = new NodeProcess(config.build());
         node.start();
         node.awaitCql(BOOT);
@@ -83,14 +80,11 @@ record ProcessNodes(Path dir) implements ClusterNodes {
     public void stop(int number) {
         PidFile pidFile = new PidFile(directory(number));
         ProcessHandle process = pidFile.live().orElse(null);
-        if (process == null) {
-            return;
-        }
-        if (!Processes.terminate(process, STOP)) {
+        if (process == null) return;
+        if (!Processes.terminate(process, STOP))
             throw new NodeException(
                     "node %d (pid %d) has not ended in %d s"
                             .formatted(number, process.pid(), STOP.toSeconds()));
-        }
         pidFile.remove(process.pid());
     }
 
@@ -110,9 +104,7 @@ record ProcessNodes(Path dir) implements ClusterNodes {
 
     private static void delete(Path directory) {
         try (Stream<Path> all = Files.walk(directory)) {
-            for (Path path : all.sorted((a, b) -> b.compareTo(a)).toList()) {
-                Files.delete(path);
-            }
+            for (Path path : all.sorted((a, b) -> b.compareTo(a)).toList()) Files.delete(path);
         } catch (IOException e) {
             throw new NodeException("cannot delete " + directory + ": " + e, e);
         }

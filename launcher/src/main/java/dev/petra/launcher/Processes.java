@@ -87,9 +87,7 @@ final class Processes {
     private static boolean awaitEnd(ProcessHandle process, Duration timeout) {
         long start = System.nanoTime();
         while (isAlive(process)) {
-            if (System.nanoTime() - start > timeout.toNanos()) {
-                return false;
-            }
+            if (System.nanoTime() - start > timeout.toNanos()) return false;
             pause();
         }
         return true;

@@ -91,13 +91,9 @@ final class RunCommand implements Callable<Integer> {
                 "CQL is open on %s:%d (pid %d, log %s)%n",
                 node.address(), node.nativePort(), node.pid(), node.logFile());
         out.flush();
-        if (detach) {
-            return 0;
-        }
+        if (detach) return 0;
         int exitCode = node.waitFor();
-        if (exitCode == TERMINATED || exitCode == 0) {
-            return 0;
-        }
+        if (exitCode == TERMINATED || exitCode == 0) return 0;
         throw new NodeException(
                 "the node ended (exit code %d, log %s)%n%s"
                         .formatted(exitCode, node.logFile(), node.tail()));
@@ -105,21 +101,11 @@ final class RunCommand implements Callable<Integer> {
 
     private NodeConfig config() {
         NodeConfig.Builder config = NodeConfig.builder(dir).endWithThisJvm(!detach);
-        if (address != null) {
-            config.address(address);
-        }
-        if (port != null) {
-            config.nativePort(port);
-        }
-        if (storagePort != null) {
-            config.storagePort(storagePort);
-        }
-        if (jmxPort != null) {
-            config.jmxPort(jmxPort);
-        }
-        if (heap != null) {
-            config.heap(heap);
-        }
+        if (address != null) config.address(address);
+        if (port != null) config.nativePort(port);
+        if (storagePort != null) config.storagePort(storagePort);
+        if (jmxPort != null) config.jmxPort(jmxPort);
+        if (heap != null) config.heap(heap);
         return config.build();
     }
 }

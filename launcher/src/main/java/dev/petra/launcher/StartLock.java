@@ -17,10 +17,9 @@ final class StartLock {
                         directory.lockFile(),
                         StandardOpenOption.CREATE,
                         StandardOpenOption.WRITE)) {
-            if (!isLocked(channel)) {
+            if (!isLocked(channel))
                 throw new NodeException(
                         "another start of a node in " + directory.root() + " goes on");
-            }
             start.run(); // Closing the file gives the lock back.
         } catch (IOException e) {
             throw new NodeException("cannot lock " + directory.lockFile() + ": " + e, e);

@@ -36,9 +36,8 @@ public final class AlignedRows implements RowWriter {
     /** Writes rows whose values are text already. */
     void cells(List<List<String>> rows) {
         for (List<String> row : rows) {
-            for (int i = 0; i < widths.length; i++) {
+            for (int i = 0; i < widths.length; i++)
                 widths[i] = Math.max(widths[i], width(row.get(i)));
-            }
         }
         head();
         rows.forEach(row -> line(row, (text, width) -> padding(text, width) + text));
@@ -55,24 +54,20 @@ public final class AlignedRows implements RowWriter {
     }
 
     private void head() {
-        if (headed) {
-            return;
-        }
+        if (headed) return;
         headed = true;
         out.println();
         line(columns, (text, width) -> text + padding(text, width));
         StringBuilder rule = new StringBuilder();
-        for (int width : widths) {
+        for (int width : widths)
             rule.append(rule.isEmpty() ? "" : "+").append("-".repeat(width + 2));
-        }
         out.println(rule);
     }
 
     private void line(List<String> cells, BiFunction<String, Integer, String> align) {
         StringBuilder line = new StringBuilder();
-        for (int i = 0; i < widths.length; i++) {
+        for (int i = 0; i < widths.length; i++)
             line.append(i == 0 ? " " : " | ").append(align.apply(cells.get(i), widths[i]));
-        }
         out.println(line.toString().stripTrailing());
     }
 

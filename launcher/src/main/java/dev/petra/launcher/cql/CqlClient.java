@@ -44,9 +44,7 @@ public final class CqlClient implements AutoCloseable {
     /** Connects; each request may take as long as the timeout says. */
     public static CqlClient connect(String address, int port, Duration timeout) {
         InetSocketAddress contact = new InetSocketAddress(address, port);
-        if (contact.isUnresolved()) {
-            throw new CqlException("unknown address " + address);
-        }
+        if (contact.isUnresolved()) throw new CqlException("unknown address " + address);
         knock(contact, timeout);
         try {
             return new CqlClient(
@@ -75,9 +73,7 @@ public final class CqlClient implements AutoCloseable {
                         "Warning: the nodes do not have the same schema yet; some may be down");
                 warnings.flush();
             }
-            if (columns.size() == 0) {
-                return;
-            }
+            if (columns.size() == 0) return;
             writer.begin(
                     StreamSupport.stream(columns.spliterator(), false)
                             .map(ColumnDefinition::getName)
@@ -91,9 +87,8 @@ public final class CqlClient implements AutoCloseable {
                     warn(shown, warnings);
                 }
                 List<Row> page = new ArrayList<>();
-                for (int left = result.getAvailableWithoutFetching(); left > 0; left--) {
+                for (int left = result.getAvailableWithoutFetching(); left > 0; left--)
                     page.add(result.iterator().next());
-                }
                 writer.page(page);
             }
             writer.end();
@@ -115,12 +110,8 @@ public final class CqlClient implements AutoCloseable {
                     versions.add(row.getUuid(0));
                 }
             }
-            if (versions.size() == 1) {
-                return true;
-            }
-            if (System.nanoTime() > deadline) {
-                return false;
-            }
+            if (versions.size() == 1) return true;
+            if (System.nanoTime() > deadline) return false;
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(100));
         }
     }

@@ -52,42 +52,32 @@ public final class CqlScript {
             } else if (Character.isLetter(c)) {
                 readWord();
             } else {
-                if (!Character.isWhitespace(c)) {
-                    lastWord = "";
-                }
+                if (!Character.isWhitespace(c)) lastWord = "";
                 copyTo(at + 1);
             }
         }
-        if (batchStart >= 0) {
+        if (batchStart >= 0)
             throw new CqlException("batch without APPLY BATCH " + position(batchStart));
-        }
         endStatement();
     }
 
     /** Finds the end of what is quoted here; a doubled quote stands for itself within. */
     private int end(String quote, String what) {
         int close = text.indexOf(quote, at + quote.length());
-        while (close >= 0 && quote.length() == 1 && text.startsWith(quote, close + 1)) {
+        while (close >= 0 && quote.length() == 1 && text.startsWith(quote, close + 1))
             close = text.indexOf(quote, close + 2);
-        }
-        if (close < 0) {
-            throw new CqlException("unterminated " + what + " " + position(at));
-        }
+        if (close < 0) throw new CqlException("unterminated " + what + " " + position(at));
         lastWord = "";
         return close + quote.length();
     }
 
     private void skipLineComment() {
-        while (at < text.length() && text.charAt(at) != '\n' && text.charAt(at) != '\r') {
-            at++;
-        }
+        while (at < text.length() && text.charAt(at) != '\n' && text.charAt(at) != '\r') at++;
     }
 
     private void skipBlockComment() {
         int close = text.indexOf("*/", at + 2);
-        if (close < 0) {
-            throw new CqlException("unterminated comment " + position(at));
-        }
+        if (close < 0) throw new CqlException("unterminated comment " + position(at));
         statement.append(' ');
         text.substring(at, close)
                 .chars()
@@ -100,9 +90,7 @@ public final class CqlScript {
         int start = at;
         boolean first = statement.toString().isBlank();
         int end = at;
-        while (end < text.length() && isWordPart(text.charAt(end))) {
-            end++;
-        }
+        while (end < text.length() && isWordPart(text.charAt(end))) end++;
         copyTo(end);
         String word = text.substring(start, end).toUpperCase(Locale.ROOT);
         if (first && word.equals("BEGIN")) {
@@ -120,9 +108,7 @@ public final class CqlScript {
 
     private void endStatement() {
         String ended = statement.toString().strip();
-        if (!ended.isEmpty()) {
-            statements.add(ended);
-        }
+        if (!ended.isEmpty()) statements.add(ended);
         statement.setLength(0);
         lastWord = "";
     }

@@ -114,17 +114,13 @@ public final class JsonRows implements RowWriter {
 
     private static void array(JsonGenerator json, Collection<?> values) throws IOException {
         json.writeStartArray();
-        for (Object value : values) {
-            write(json, value);
-        }
+        for (Object value : values) write(json, value);
         json.writeEndArray();
     }
 
     /** A map's key, which in JSON is always a string. */
     private static String key(Object key) {
-        if (key instanceof String text) {
-            return text;
-        }
+        if (key instanceof String text) return text;
         return key instanceof Instant instant ? instant.toString() : CqlText.of(key);
     }
 }

@@ -18,8 +18,6 @@ public interface RowWriter {
 
     /** Flushes; a full disk or a reader that has gone is an error, and nobody reads on for it. */
     static void flush(PrintWriter out) {
-        if (out.checkError()) {
-            throw new CqlException("cannot write the output");
-        }
+        if (out.checkError()) throw new CqlException("cannot write the output");
     }
 }

@@ -167,9 +167,7 @@ final class RowsTest {
 
     private static ByteBuffer bytes(int... values) {
         ByteBuffer bytes = ByteBuffer.allocate(values.length);
-        for (int value : values) {
-            bytes.put((byte) value);
-        }
+        for (int value : values) bytes.put((byte) value);
         return bytes.flip();
     }
 
