@@ -34,7 +34,7 @@ class FrameInputTest {
                 new FrameInput(
                         frame,
                         input,
-                        (bytes, delta) -> {
+                        (of, bytes, delta) -> {
                             progress[0] = bytes;
                             progress[1] += delta;
                         });
