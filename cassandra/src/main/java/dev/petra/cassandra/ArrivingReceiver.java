@@ -3,6 +3,7 @@ package dev.petra.cassandra;
 
 import dev.petra.engine.stream.IncomingParts;
 import dev.petra.engine.stream.StreamManifest;
+import dev.petra.streaming.netty.FrameInput;
 import dev.petra.streaming.staging.IncomingSession;
 import dev.petra.streaming.wire.Frame;
 import java.io.IOException;
@@ -15,6 +16,7 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.service.CacheService;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.streaming.IncomingStream;
@@ -40,12 +42,12 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
     }
 
     /**
-     * Takes a frame's bytes.
+     * Takes a part, and what comes before it.
      *
-     * @throws IOException if the table cannot take them, or the peer lies
+     * @throws IOException if the table cannot take it, or the peer lies
      */
-    void receive(Frame frame, ReadableByteChannel bytes) throws IOException {
-        parts.receive(frame, bytes);
+    Frame receive(RebufferingInputStream input, FrameInput.Progress progress) throws IOException {
+        return parts.receivePart(input, progress);
     }
 
     private IncomingParts open(StreamManifest manifest) throws IOException {

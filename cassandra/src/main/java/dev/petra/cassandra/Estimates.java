@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.LoadingCache;
 import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -37,13 +39,21 @@ final class Estimates {
      */
     private record Count(long partitions, long keys, long at, long checked) {}
 
-    private record Sample(PartitionSample partitions, long at) {}
+    /**
+     * One thread at a time reads the partitions of a table; who else asks gets what it found. What
+     * is old is read again in the background, and is no answer any more when it is twice as old.
+     */
+    private static final LoadingCache<Estimates, PartitionSample> SAMPLES =
+            Caffeine.newBuilder()
+                    .weakKeys()
+                    .refreshAfterWrite(OLD_NANOS, TimeUnit.NANOSECONDS)
+                    .expireAfterWrite(2 * OLD_NANOS, TimeUnit.NANOSECONDS)
+                    .build(Estimates::read);
 
     private final Generation generation;
     private final AtomicBoolean refreshing = new AtomicBoolean();
     private volatile long refreshed = System.nanoTime() - SOON_NANOS;
     private volatile @Nullable Count count;
-    private volatile @Nullable Sample sample;
 
     Estimates(Generation generation) {
         this.generation = generation;
@@ -75,11 +85,14 @@ final class Estimates {
 
     /** Some of the partitions. Mostly known; else reads the store. */
     PartitionSample sample() {
-        Sample known = sample;
-        if (known != null && System.nanoTime() - known.at() < OLD_NANOS) return known.partitions();
-        PartitionSample now = generation.measure(PartitionSample::of, PartitionSample.none());
-        if (!now.isEmpty()) sample = new Sample(now, System.nanoTime());
-        return now;
+        PartitionSample sample = SAMPLES.get(this);
+        return sample == null ? PartitionSample.none() : sample;
+    }
+
+    /** Null if there is nothing yet, which will soon be something. */
+    private static @Nullable PartitionSample read(Estimates of) {
+        PartitionSample now = of.generation.measure(PartitionSample::of, PartitionSample.none());
+        return now.isEmpty() ? null : now;
     }
 
     /**
@@ -95,8 +108,8 @@ final class Estimates {
     /** {@link #sample} as it was known last, likewise. */
     PartitionSample knownSample() {
         refresh();
-        Sample known = sample;
-        return known == null ? PartitionSample.none() : known.partitions();
+        PartitionSample known = SAMPLES.getIfPresent(this);
+        return known == null ? PartitionSample.none() : known;
     }
 
     private void refresh() {

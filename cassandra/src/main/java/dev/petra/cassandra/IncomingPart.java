@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.streaming.netty.FrameInput;
 import dev.petra.streaming.wire.Frame;
 import java.io.IOException;
 import org.apache.cassandra.io.util.DataInputPlus;
@@ -34,25 +33,16 @@ final class IncomingPart implements IncomingStream {
                             .formatted(getName()));
         if (!(input instanceof RebufferingInputStream buffered))
             throw new IOException("Cassandra reads streams by " + input.getClass());
-        Frame next = Frame.read(input);
-        while (next.kind() == Frame.Kind.MANIFEST) {
-            ours.receive(next, new FrameInput(next, buffered, (bytes, delta) -> {}));
-            next = Frame.read(input);
-        }
-        Frame part = next;
-        frame = part;
-        ours.receive(
-                part,
-                new FrameInput(
-                        part,
+        frame =
+                ours.receive(
                         buffered,
-                        (bytes, delta) ->
+                        (part, bytes, delta) ->
                                 session.progress(
-                                        getName(),
+                                        name(table.name, table.id, part),
                                         ProgressInfo.Direction.IN,
                                         bytes,
                                         delta,
-                                        part.bytes())));
+                                        part.bytes()));
     }
 
     /** How a part is called in what operators see. */

@@ -21,7 +21,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Kill -9 of one side or the other while files of an engine are on their way. */
+/**
+ * Files of an engine on their way to a node that joins: kill -9 of one side or the other, and files
+ * that are too many.
+ */
 class StreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final int PARTITIONS = 400;
@@ -59,8 +62,11 @@ class StreamsIT {
         }
     }
 
-    private Seed seed() {
-        TestNode node = TestNode.start(first, options -> slow(options).storagePort(seedPort));
+    private Seed seed(String... jvmOptions) {
+        TestNode node =
+                TestNode.start(
+                        first,
+                        options -> slow(options).storagePort(seedPort).jvmOptions(jvmOptions));
         try (CqlSession session = node.session()) {
             fill(session);
             return new Seed(node, content(session));
@@ -127,9 +133,13 @@ class StreamsIT {
         }
     }
 
-    /** What the newcomer owns is only there afterwards. */
     private void checkBoth(Seed seed, TestNode newcomer) {
         assertThat(newcomer.process().log()).contains("parts into ks.t");
+        checkContent(seed, newcomer);
+    }
+
+    /** What the newcomer owns is only there afterwards. */
+    private void checkContent(Seed seed, TestNode newcomer) {
         assertThat(staged()).isEmpty();
         seed.node().nodetool("cleanup", "ks");
         try (CqlSession session = seed.node().session()) {
@@ -164,6 +174,17 @@ class StreamsIT {
             newcomer.nodetool("bootstrap", "resume", "--force");
             newcomer.process().awaitCql(PATIENCE);
             checkBoth(seed, newcomer);
+        }
+    }
+
+    @Test
+    void whatHasTooManyPartsForOneStreamIsSentAsSSTables() throws Exception {
+        try (Seed seed = seed("-Dpetra.stream.max_parts=1");
+                TestNode newcomer = newcomer()) {
+            newcomer.process().awaitCql(PATIENCE);
+            assertThat(seed.node().process().log()).contains("ks.t is streamed as SSTables");
+            assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+            checkContent(seed, newcomer);
         }
     }
 }

@@ -19,18 +19,22 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.stream.IntStream;
+import org.apache.cassandra.db.BufferDecoratedKey;
 import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.CounterId;
+import org.apache.cassandra.utils.Hex;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.RocksDBException;
 
 /**
  * Issue 19, D: a peer whose parts are well-formed files with checksums that fit, and whose entries
@@ -164,6 +168,79 @@ class LyingPeerTest {
         refuses("malformed entry", row.key(), path);
         byte[] unknown = {0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 9, 0x7e, 0};
         refuses("a column that the dictionary does not have", row.key(), unknown);
+    }
+
+    /** A column without cells, too: nothing else of it is looked at. */
+    @Test
+    void columnsAreOfTheDictionary() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        byte[] complex = {0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 9, 0x7f, 0};
+        refuses("a column that the dictionary does not have", row.key(), complex);
+        Entry cell = peer.large().get(0);
+        byte[] negative = cell.key().clone();
+        ByteBuffer.wrap(negative).putInt(negative.length - LargeCells.SUFFIX, -1);
+        refuses("column -1", List.of(), List.of(new Entry(negative, cell.value())));
+    }
+
+    /** Longer than Cassandra writes, or without anything. */
+    @Test
+    void aPartitionKeyHasALengthThatCassandraWrites() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        PartitionKeys partitions = new PartitionKeys(Murmur3Partitioner.instance);
+        ByteBuffer honest = ByteBuffer.wrap(row.key());
+        partitions.get(honest);
+        for (int length : new int[] {0, 65_536}) {
+            ByteSink key = new ByteSink();
+            Token token = Murmur3Partitioner.instance.getToken(ByteBuffer.allocate(length));
+            partitions.put(key, new BufferDecoratedKey(token, ByteBuffer.allocate(length)));
+            key.put(row.key(), honest.position(), honest.remaining());
+            refuses(
+                    "a partition key of " + length + " bytes",
+                    key.copy(0, key.position()),
+                    row.value());
+        }
+    }
+
+    /** No key of a table is that long: it would be held whole, twice over. */
+    @Test
+    void aKeyOfSixteenMebibytesIsNotRead() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        refuses("an entry's key", Arrays.copyOf(row.key(), (1 << 24) + 1), row.value());
+    }
+
+    /** Each value is read once more by what will merge it, whatever Java has thought of it. */
+    @Test
+    void theNativeParserReadsEachValue() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        Entry cut = new Entry(row.key(), Arrays.copyOf(row.value(), row.value().length - 1));
+        int[] ids = IntStream.range(0, 9).toArray();
+        try (TableOptions.ForParts options = to.partOptions();
+                PartFile file =
+                        new PartFile(options.data(), directory.resolve("0.sst").toString(), true)) {
+            ByteBuffer both = packed(row, cut);
+            assertThatThrownBy(() -> file.addAll(both, ids))
+                    .isInstanceOf(MalformedFragment.class)
+                    .hasMessageContaining(Hex.bytesToHex(row.key()));
+            // Ids that the dictionary does not have.
+            assertThatThrownBy(() -> file.addAll(packed(row), new int[0]))
+                    .isInstanceOf(MalformedFragment.class);
+            ByteBuffer whole = packed(row);
+            for (int end : new int[] {1, 7, 8, whole.limit() - 1})
+                assertThatThrownBy(() -> file.addAll(whole.duplicate().limit(end), ids))
+                        .as("%d", end)
+                        .isInstanceOf(RocksDBException.class)
+                        .hasMessageContaining("end early");
+        }
+    }
+
+    private static ByteBuffer packed(Entry... entries) {
+        ByteBuffer packed = ByteBuffer.allocateDirect(1 << 16);
+        for (Entry entry : entries)
+            packed.putInt(entry.key().length)
+                    .putInt(entry.value().length)
+                    .put(entry.key())
+                    .put(entry.value());
+        return packed.flip();
     }
 
     /** A put, unlike a merge, takes the place of what is there. */
@@ -355,6 +432,35 @@ class LyingPeerTest {
                 PeerParts.ALL);
     }
 
+    /** Of a row and of a range, in the key and in what the value says of it. */
+    @Test
+    void aClusteringColumnHasALengthThatCassandraWrites() throws Exception {
+        TestTable texts =
+                TestTable.of(
+                        "CREATE TABLE t (k int, c text, v text, PRIMARY KEY (k, c)) WITH"
+                                + " compression = {'enabled': 'false'}");
+        PeerParts from = new PeerParts(engine, texts, directory.resolve("texts"));
+        to = (RocksStore) engine.openStore(texts.spec(directory.resolve("to-texts")));
+        String longer = "c".repeat(65_536);
+        from.store().write(texts.update(1).at(1).row("c").set("v", "v").build());
+        from.store()
+                .write(texts.update(2).at(1).deleteRange(texts.from("c"), texts.to("d")).build());
+        for (int kind : new int[] {KeyKind.ROW, KeyKind.RANGE}) {
+            Entry entry = from.first(kind);
+            ByteBuffer rest = ByteBuffer.wrap(entry.key());
+            new PartitionKeys(Murmur3Partitioner.instance).get(rest);
+            int at = PeerParts.indexOf(entry.key(), new byte[] {'c'});
+            assertThat(at).isGreaterThan(rest.position());
+            ByteBuffer key = ByteBuffer.allocate(entry.key().length + longer.length() - 1);
+            key.put(entry.key(), 0, at).put(longer.getBytes(UTF_8));
+            key.put(entry.key(), at + 1, entry.key().length - at - 1);
+            refusesAtOnce(
+                    "a clustering column of more than 65535 bytes",
+                    from.parts(List.of(new Entry(key.array(), entry.value())), List.of()),
+                    PeerParts.ALL);
+        }
+    }
+
     @Test
     void aCounterIsWholeShards() throws Exception {
         TestTable counters =
@@ -438,6 +544,20 @@ class LyingPeerTest {
                 file -> {
                     file[index + 1] = (byte) 0xFF;
                     file[index + 2] = 0x7F;
+                });
+        // Of what no one reads, but for where it lies: behind the name, place and size.
+        int properties = name + "rocksdb.properties".length();
+        refusesShape(
+                "a gap at byte",
+                true,
+                parts,
+                file -> {
+                    assertThat(file[properties] & 0x7F).isLessThan(0x7F);
+                    file[properties]++;
+                    int size = properties;
+                    while (file[size++] < 0) {}
+                    assertThat(file[size] & 0x7F).isGreaterThan(0);
+                    file[size]--;
                 });
         Entry row = peer.first(KeyKind.ROW);
         PeerParts.Parts one = peer.parts(List.of(row), List.of());

@@ -5,23 +5,14 @@ import dev.petra.engine.conformance.Capabilities;
 import dev.petra.engine.conformance.EngineUnderTest;
 import dev.petra.streaming.loopback.LoopbackTests;
 import java.util.Map;
-import org.junit.jupiter.api.AfterEach;
 
 /** Parts by Cassandra's streaming connections, without a node. */
-class RocksLoopbackTest implements LoopbackTests {
-    private final EngineUnderTest kit =
-            new EngineUnderTest(
-                    RocksEngineProvider.NAME,
-                    Map.of("memory", "64MiB"),
-                    new Capabilities(true, true, true));
-
-    @Override
-    public EngineUnderTest kit() {
-        return kit;
-    }
-
-    @AfterEach
-    void close() {
-        kit.close();
+class RocksLoopbackTest extends LoopbackTests {
+    RocksLoopbackTest() {
+        super(
+                new EngineUnderTest(
+                        RocksEngineProvider.NAME,
+                        Map.of("memory", "64MiB"),
+                        new Capabilities(true, true, true)));
     }
 }

@@ -22,10 +22,11 @@ public final class FrameInput implements ReadableByteChannel, CloseShieldChannel
         /**
          * Called after each read.
          *
+         * @param frame whose bytes came
          * @param bytes of the frame that came so far
          * @param delta of them that came now
          */
-        void received(long bytes, long delta);
+        void received(Frame frame, long bytes, long delta);
     }
 
     /** Of a frame that was read from the input. */
@@ -60,7 +61,7 @@ public final class FrameInput implements ReadableByteChannel, CloseShieldChannel
         }
         to.position(to.position() + count);
         position += count;
-        progress.received(position, count);
+        progress.received(frame, position, count);
         return count;
     }
 }

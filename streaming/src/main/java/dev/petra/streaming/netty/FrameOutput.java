@@ -15,6 +15,18 @@ import org.apache.cassandra.streaming.StreamingDataOutputPlus;
 public record FrameOutput(
         StreamingDataOutputPlus output, StreamingDataOutputPlus.RateLimiter limiter)
         implements WritableByteChannel, CloseShieldChannel {
+    /** No limit. */
+    public static final StreamingDataOutputPlus.RateLimiter UNLIMITED =
+            new StreamingDataOutputPlus.RateLimiter() {
+                @Override
+                public void acquire(int bytes) {}
+
+                @Override
+                public boolean isRateLimited() {
+                    return false;
+                }
+            };
+
     private static final int CHUNK = 1 << 16;
 
     @Override

@@ -3,6 +3,7 @@ package dev.petra.streaming.staging;
 
 import dev.petra.engine.stream.IncomingParts;
 import dev.petra.engine.stream.StreamManifest;
+import dev.petra.streaming.netty.FrameInput;
 import dev.petra.streaming.wire.Frame;
 import dev.petra.streaming.wire.ManifestAssembly;
 import java.io.EOFException;
@@ -16,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -85,6 +87,24 @@ public final class IncomingSession implements AutoCloseable {
     }
 
     /**
+     * Takes what a peer sends in one go: a part, and the pieces of a manifest that come before it.
+     *
+     * @param progress of the part
+     * @return the part's frame
+     * @throws IOException as {@link #receive}, or if a frame is malformed
+     */
+    public Frame receivePart(RebufferingInputStream input, FrameInput.Progress progress)
+            throws IOException {
+        while (true) {
+            Frame frame = Frame.read(input);
+            boolean isPart = frame.kind() == Frame.Kind.PART;
+            FrameInput.Progress told = isPart ? progress : (of, bytes, delta) -> {};
+            receive(frame, new FrameInput(frame, input, told));
+            if (isPart) return frame;
+        }
+    }
+
+    /**
      * Takes the bytes that a frame announces, all of them. A part waits until its manifest is
      * there.
      *
@@ -92,7 +112,7 @@ public final class IncomingSession implements AutoCloseable {
      * @throws IOException if the peer does not keep to the protocol, the connection ends, or the
      *     table cannot take it: the session has failed and is to be closed
      */
-    public void receive(Frame frame, ReadableByteChannel bytes) throws IOException {
+    void receive(Frame frame, ReadableByteChannel bytes) throws IOException {
         switch (frame.kind()) {
             case MANIFEST -> receivePiece(frame, bytes);
             case PART -> awaitParts(frame).receive(frame.number(), bytes);

@@ -28,18 +28,6 @@ import org.jspecify.annotations.Nullable;
  * its store; the last that is finished lets it go. Thread-safe.
  */
 public final class OutgoingFrame {
-    /** The manifest is small, and all parts wait for it. */
-    private static final StreamingDataOutputPlus.RateLimiter UNLIMITED =
-            new StreamingDataOutputPlus.RateLimiter() {
-                @Override
-                public void acquire(int bytes) {}
-
-                @Override
-                public boolean isRateLimited() {
-                    return false;
-                }
-            };
-
     /** What the parts of a stream have in common. */
     private record Outgoing(
             OutgoingParts parts,
@@ -117,7 +105,8 @@ public final class OutgoingFrame {
         for (int number = 0; number < stream.manifest.count(); number++) {
             stream.manifest.frame(number).write(output);
             output.flush();
-            FrameOutput channel = new FrameOutput(output, UNLIMITED);
+            // It is small, and all parts wait for it.
+            FrameOutput channel = new FrameOutput(output, FrameOutput.UNLIMITED);
             ByteBuffer piece = stream.manifest.piece(number);
             while (piece.hasRemaining()) channel.write(piece);
         }

@@ -3,8 +3,10 @@ package dev.petra.streaming.wire;
 
 import java.io.DataInput;
 import java.io.DataOutput;
+import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
 import net.jpountz.xxhash.XXHashFactory;
 
 /**
@@ -73,7 +75,13 @@ public record Frame(Kind kind, long digest, int number, int count, long bytes) {
      */
     public static Frame read(DataInput in) throws IOException {
         byte[] bytes = new byte[BYTES];
-        in.readFully(bytes);
+        try {
+            in.readFully(bytes);
+        } catch (EOFException | ClosedChannelException e) {
+            EOFException ended = new EOFException("A stream of parts ends within a frame.");
+            ended.initCause(e);
+            throw ended;
+        }
         ByteBuffer frame = ByteBuffer.wrap(bytes);
         int magic = frame.getInt();
         int version = frame.getShort();

@@ -25,6 +25,10 @@ final class ManifestCodec {
     /** Each takes some hundred bytes of a receiver's heap. */
     static final int MOST_PARTS = 1 << 18;
 
+    /** A receiver takes more; what has more parts than this goes as SSTables. */
+    static final int MOST_SENT_PARTS =
+            Math.min(MOST_PARTS, Integer.getInteger("petra.stream.max_parts", MOST_PARTS));
+
     /** Bytes of a part in the list of them, at least. */
     static final int LEAST_PART = 24;
 
@@ -39,7 +43,7 @@ final class ManifestCodec {
         long size = manifest.dictionary().remaining();
         for (StreamPart part : manifest.parts())
             size += LEAST_PART + part.firstKey().remaining() + part.lastKey().remaining();
-        if (size > MOST_BYTES - (1 << 18) || manifest.parts().size() > MOST_PARTS)
+        if (size > MOST_BYTES - (1 << 18) || manifest.parts().size() > MOST_SENT_PARTS)
             throw new ManifestTooLargeException(manifest.parts().size(), size);
         try (DataOutputBuffer out = new DataOutputBuffer()) {
             out.writeUTF(manifest.engine());

@@ -9,8 +9,11 @@ public final class ManifestTooLargeException extends IOException {
 
     ManifestTooLargeException(int parts, long bytes) {
         super(
-                "A stream of %d parts, whose list has %d bytes, is more than a receiver takes (%d parts, %d bytes)."
+                "A stream of %d parts, whose list has %d bytes, is more than one stream has (%d parts, %d bytes)."
                         .formatted(
-                                parts, bytes, ManifestCodec.MOST_PARTS, ManifestCodec.MOST_BYTES));
+                                parts,
+                                bytes,
+                                ManifestCodec.MOST_SENT_PARTS,
+                                ManifestCodec.MOST_BYTES));
     }
 }

@@ -10,7 +10,7 @@ import dev.petra.engine.conformance.PartitionContent;
 import dev.petra.engine.conformance.ScanTests;
 import dev.petra.engine.conformance.StreamTests;
 import dev.petra.engine.conformance.TestTable;
-import dev.petra.streaming.netty.FrameInput;
+import dev.petra.streaming.netty.FrameOutput;
 import dev.petra.streaming.staging.IncomingSession;
 import dev.petra.streaming.staging.OutgoingFrame;
 import dev.petra.streaming.wire.Frame;
@@ -31,6 +31,7 @@ import java.util.concurrent.CompletionException;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -38,11 +39,22 @@ import org.junit.jupiter.api.Test;
  * at any byte, or a peer does not keep to the protocol: the session fails with a reason, the
  * receiver is as it was, and nothing stays behind.
  */
-public interface LoopbackTests {
-    /** The engine that the tests are about; one that streams. */
-    EngineUnderTest kit();
+public abstract class LoopbackTests {
+    private final EngineUnderTest kit;
 
-    private static TableStore filled(EngineUnderTest kit, TestTable table) {
+    /**
+     * @param kit of the engine that the tests are about; one that streams
+     */
+    protected LoopbackTests(EngineUnderTest kit) {
+        this.kit = kit;
+    }
+
+    @AfterEach
+    void close() {
+        kit.close();
+    }
+
+    private TableStore filled(TestTable table) {
         TableStore store = kit.open(table);
         int i = 0;
         for (DecoratedKey key : ScanTests.keys(table))
@@ -64,13 +76,8 @@ public interface LoopbackTests {
         return OutgoingFrame.of(from.streamOut(StreamTests.everything()));
     }
 
-    /** As the host does: a part, and what comes before it. */
-    private static void receive(IncomingSession session, Loopback connection) throws IOException {
-        Frame frame;
-        do {
-            frame = Frame.read(connection.input());
-            session.receive(frame, new FrameInput(frame, connection.input(), (bytes, delta) -> {}));
-        } while (frame.kind() == Frame.Kind.MANIFEST);
+    private static Frame receive(IncomingSession session, Loopback connection) throws IOException {
+        return session.receivePart(connection.input(), (frame, bytes, delta) -> {});
     }
 
     /** The directories of a store that have something in them. */
@@ -89,14 +96,14 @@ public interface LoopbackTests {
     }
 
     @Test
-    default void aStreamArrivesByOneConnection() throws IOException {
+    void aStreamArrivesByOneConnection() throws IOException {
         TestTable table = ScanTests.table();
-        TableStore from = filled(kit(), table);
-        TableStore to = kit().open(table.twin());
+        TableStore from = filled(table);
+        TableStore to = kit.open(table.twin());
         try (IncomingSession session = session(to);
                 Loopback connection = new Loopback()) {
             for (OutgoingFrame frame : frames(from)) {
-                frame.write(connection.output(), Loopback.UNLIMITED);
+                frame.write(connection.output(), FrameOutput.UNLIMITED);
                 receive(session, connection);
                 assertThat(content(to, table)).isEmpty();
                 frame.finish();
@@ -108,10 +115,10 @@ public interface LoopbackTests {
 
     /** Each part by a connection of its own, at once. */
     @Test
-    default void framesArriveInAnyOrder() throws IOException {
+    void framesArriveInAnyOrder() throws IOException {
         TestTable table = ScanTests.table();
-        TableStore from = filled(kit(), table);
-        TableStore to = kit().open(table.twin());
+        TableStore from = filled(table);
+        TableStore to = kit.open(table.twin());
         List<OutgoingFrame> frames = new ArrayList<>(frames(from));
         Collections.reverse(frames);
         List<Loopback> connections = new ArrayList<>();
@@ -130,7 +137,7 @@ public interface LoopbackTests {
                                     }
                                 },
                                 task -> new Thread(task).start()));
-                frame.write(connection.output(), Loopback.UNLIMITED);
+                frame.write(connection.output(), FrameOutput.UNLIMITED);
                 frame.finish();
             }
             received.forEach(CompletableFuture::join);
@@ -143,12 +150,12 @@ public interface LoopbackTests {
 
     /** The connection ends, or the bytes are damaged, anywhere. */
     @Test
-    default void aTornOrDamagedStreamLeavesNothing() throws IOException {
+    void aTornOrDamagedStreamLeavesNothing() throws IOException {
         long seed = System.nanoTime();
         Random random = new Random(seed);
         TestTable table = ScanTests.table();
-        TableStore from = filled(kit(), table);
-        TableStore to = kit().open(table.twin());
+        TableStore from = filled(table);
+        TableStore to = kit.open(table.twin());
         DecoratedKey mine = ScanTests.keys(table).get(0);
         to.write(table.update(mine).at(1).row(9_999).liveness().set("v", 1).end().build());
         List<PartitionContent> before = content(to, table);
@@ -178,7 +185,7 @@ public interface LoopbackTests {
                                                 .flip();
                                         bytes.position(bytes.position() + size);
                                     },
-                                    Loopback.UNLIMITED);
+                                    FrameOutput.UNLIMITED);
                 }
                 connection.output().flush();
                 connection.cut();
@@ -200,7 +207,7 @@ public interface LoopbackTests {
         try (Loopback connection = new Loopback()) {
             ByteArrayOutputStream all = new ByteArrayOutputStream();
             for (OutgoingFrame frame : frames(from)) {
-                frame.write(connection.output(), Loopback.UNLIMITED);
+                frame.write(connection.output(), FrameOutput.UNLIMITED);
                 Frame read;
                 do {
                     read = Frame.read(connection.input());
@@ -217,17 +224,17 @@ public interface LoopbackTests {
 
     /** The parts pin the sender's store until the last frame is finished. */
     @Test
-    default void theLastFrameReleasesTheParts() throws IOException {
+    void theLastFrameReleasesTheParts() throws IOException {
         TestTable table = ScanTests.table();
-        List<OutgoingFrame> frames = frames(filled(kit(), table));
+        List<OutgoingFrame> frames = frames(filled(table));
         try (Loopback connection = new Loopback()) {
             for (OutgoingFrame frame : frames) {
-                frame.write(connection.output(), Loopback.UNLIMITED);
+                frame.write(connection.output(), FrameOutput.UNLIMITED);
                 frame.finish();
                 frame.finish();
             }
             OutgoingFrame last = frames.get(frames.size() - 1);
-            assertThatThrownBy(() -> last.write(connection.output(), Loopback.UNLIMITED))
+            assertThatThrownBy(() -> last.write(connection.output(), FrameOutput.UNLIMITED))
                     .isInstanceOfAny(IOException.class, IllegalStateException.class);
         }
     }

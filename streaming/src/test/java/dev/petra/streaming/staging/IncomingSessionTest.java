@@ -165,26 +165,35 @@ class IncomingSessionTest {
         }
     }
 
-    @Test
-    void aSessionThatEndsWakesWhoWaits() throws Exception {
-        ManifestPieces one = ManifestPieces.of(manifest(1));
-        IncomingSession session = new IncomingSession(this::open);
-        CompletableFuture<Throwable> failed = new CompletableFuture<>();
+    /** The first part, by a thread that waits for the manifest by now. */
+    private static CompletableFuture<Void> receiveWaiting(
+            IncomingSession session, ManifestPieces pieces) {
+        CompletableFuture<Void> received = new CompletableFuture<>();
         Thread waiting =
                 new Thread(
                         () -> {
                             try {
-                                session.receive(part(one, 0, 1), bytes(10));
-                                failed.complete(null);
+                                session.receive(part(pieces, 0, 1), bytes(10));
+                                received.complete(null);
                             } catch (IOException e) {
-                                failed.complete(e);
+                                received.completeExceptionally(e);
                             }
                         });
         waiting.start();
         while (waiting.getState() != Thread.State.TIMED_WAITING) Thread.onSpinWait();
+        return received;
+    }
+
+    @Test
+    void aSessionThatEndsWakesWhoWaits() throws Exception {
+        ManifestPieces one = ManifestPieces.of(manifest(1));
+        IncomingSession session = new IncomingSession(this::open);
+        CompletableFuture<Void> received = receiveWaiting(session, one);
         session.close();
-        assertThat(failed.get(1, TimeUnit.MINUTES)).hasMessageContaining("over");
-        waiting.join();
+        assertThatThrownBy(() -> received.get(1, TimeUnit.MINUTES))
+                .cause()
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("over");
     }
 
     @Test
@@ -234,22 +243,11 @@ class IncomingSessionTest {
     void aPartThatOvertakesItsManifestWaitsForIt() throws Exception {
         ManifestPieces one = ManifestPieces.of(manifest(1));
         try (IncomingSession session = new IncomingSession(this::open)) {
-            CompletableFuture<Boolean> received = new CompletableFuture<>();
-            Thread waiting =
-                    new Thread(
-                            () -> {
-                                try {
-                                    session.receive(part(one, 0, 1), bytes(10));
-                                    received.complete(true);
-                                } catch (IOException e) {
-                                    received.completeExceptionally(e);
-                                }
-                            });
-            waiting.start();
-            while (waiting.getState() != Thread.State.TIMED_WAITING) Thread.onSpinWait();
+            CompletableFuture<Void> received = receiveWaiting(session, one);
+            assertThat(received).isNotDone();
             send(session, one);
-            assertThat(received.get(1, TimeUnit.MINUTES)).isTrue();
-            waiting.join();
+            received.get(1, TimeUnit.MINUTES);
+            assertThat(opened.get(0).calls).containsExactly("receive 0");
         }
     }
 

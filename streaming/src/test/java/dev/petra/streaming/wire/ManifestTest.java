@@ -21,7 +21,7 @@ class ManifestTest {
     private static final int TRIALS = 3_000;
 
     /** Keys are random: they do not compress. */
-    private static StreamManifest manifest(int parts, int keyBytes, Random random) {
+    static StreamManifest manifest(int parts, int keyBytes, Random random) {
         List<StreamPart> all = new ArrayList<>();
         for (int i = 0; i < parts; i++) {
             byte[] first = new byte[random.nextInt(keyBytes + 1)];
