@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.cassandra.agent.AgentState;
 import java.nio.file.Path;
 import java.security.CodeSource;
 import java.util.concurrent.atomic.AtomicReference;

@@ -49,7 +49,7 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
     }
 
     private IncomingParts open(StreamManifest manifest) throws IOException {
-        PetraMemtable table = StreamPeers.receiver(cfs);
+        EngineMemtable table = StreamPeers.receiver(cfs);
         if (table == null)
             throw new IOException(
                     "%s.%s is not in a storage engine as a whole any more: run again what streams"
@@ -133,9 +133,9 @@ final class ArrivingReceiver extends CassandraStreamReceiver {
             hasSSTables = !sstables.isEmpty();
         }
         // Before: from here on nothing is purged that may hide something in what came.
-        if (hasSSTables) TableRegistry.moveIn(cfs);
+        if (hasSSTables) TableLifecycle.migrateIn(cfs);
         super.finished();
-        if (hasSSTables) TableRegistry.moveIn(cfs);
+        if (hasSSTables) TableLifecycle.migrateIn(cfs);
     }
 
     private void ingest() {

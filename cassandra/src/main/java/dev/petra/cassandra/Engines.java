@@ -67,18 +67,7 @@ final class Engines {
      * Closes all engines, and with them all stores, after the node has drained. Waits for reads in
      * flight; what comes later fails. One that fails to close does not keep the others open.
      */
-    static void closeAll() {
-        try {
-            Moves.stop();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            logger.warn("Interrupted while moves of tables stop; they go on at the next start");
-        }
-        Disposals.logLeft();
-        closeEngines();
-    }
-
-    private static synchronized void closeEngines() {
+    static synchronized void closeAll() {
         closed = true;
         List<Throwable> failures = new ArrayList<>();
         open.forEach(

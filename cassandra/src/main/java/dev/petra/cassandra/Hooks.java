@@ -66,20 +66,6 @@ public final class Hooks {
 
     private Hooks() {}
 
-    private static @Nullable PetraMemtable current(ColumnFamilyStore cfs) {
-        // No tracker: the table is still under construction. No memtable: an offline tool.
-        if (cfs.getTracker() == null || !DatabaseDescriptor.isDaemonInitialized()) return null;
-        return cfs.getCurrentMemtable() instanceof PetraMemtable memtable ? memtable : null;
-    }
-
-    /** As {@link #current}, also if only a part of the data is still in the engine. */
-    private static @Nullable PetraMemtable any(ColumnFamilyStore cfs) {
-        PetraMemtable table = current(cfs);
-        return table != null || !DatabaseDescriptor.isDaemonInitialized()
-                ? table
-                : Moves.departing(cfs);
-    }
-
     // The node
 
     /**
@@ -93,7 +79,7 @@ public final class Hooks {
 
     /** When all tables are open and the node has not joined yet. */
     public static void afterTablesOpened() {
-        boolean added = StorageService.instance.addPostShutdownHook(Engines::closeAll);
+        boolean added = StorageService.instance.addPostShutdownHook(Hooks::afterShutdown);
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
@@ -123,6 +109,17 @@ public final class Hooks {
         } catch (IOException e) {
             logger.error("The data directories cannot be searched for stores of dropped tables", e);
         }
+    }
+
+    private static void afterShutdown() {
+        try {
+            Moves.stop();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            logger.warn("Interrupted while moves of tables stop; they go on at the next start");
+        }
+        Disposals.logLeft();
+        Engines.closeAll();
     }
 
     private static void every(int seconds, Runnable task) {
@@ -170,8 +167,8 @@ public final class Hooks {
      * @param stock what its memtable says
      */
     public static boolean writesAreDurable(ColumnFamilyStore cfs, boolean stock) {
-        if (!stock || current(cfs) == null) return stock;
-        return !ReplayPlan.isMade() && Moves.areWritesOurs(cfs);
+        if (!stock || EngineMemtables.current(cfs) == null) return stock;
+        return !ReplayPlan.isMade() && EngineMemtables.areWritesOurs(cfs);
     }
 
     // Schema
@@ -212,7 +209,7 @@ public final class Hooks {
                 continue;
             }
             PetraMemtableFactory reader = readerOf(table, mark);
-            if (reader != null) TableRegistry.resumeDeparture(cfs, reader);
+            if (reader != null) TableLifecycle.resumeMigrationOut(cfs, reader);
             else cannotBeRead(table, store);
         }
     }
@@ -268,7 +265,7 @@ public final class Hooks {
     public static boolean flushMemtable(ColumnFamilyStore cfs, Memtable memtable) {
         if (cfs.metadata.keyspace.equals(SchemaConstants.SYSTEM_KEYSPACE_NAME))
             CommitLogOrder.beforeFlush(Engines.opened());
-        if (!(memtable instanceof PetraMemtable table) || table.departure() == 0) return false;
+        if (!(memtable instanceof EngineMemtable table) || table.departure() == 0) return false;
         Moves.begin(new MoveOut(cfs, table.generation().stores(), table.departure(), table));
         return true;
     }
@@ -302,7 +299,7 @@ public final class Hooks {
 
     private static boolean skipsLog(PartitionUpdate update) {
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
-        return cfs == null || Moves.areWritesOurs(cfs);
+        return cfs == null || EngineMemtables.areWritesOurs(cfs);
     }
 
     /**
@@ -346,14 +343,14 @@ public final class Hooks {
     /** Instead of Cassandra's streams. */
     public static TableStreamManager streamManager(
             ColumnFamilyStore cfs, TableStreamManager stock) {
-        PetraMemtable table = any(cfs);
+        EngineMemtable table = EngineMemtables.any(cfs);
         return table == null ? stock : new PetraStreamManager(cfs, table, stock);
     }
 
     /** Instead of Cassandra's repairs. */
     public static TableRepairManager repairManager(
             ColumnFamilyStore cfs, TableRepairManager stock) {
-        PetraMemtable table = any(cfs);
+        EngineMemtable table = EngineMemtables.any(cfs);
         return table == null ? stock : new PetraRepairManager(cfs, table, stock);
     }
 
@@ -363,13 +360,13 @@ public final class Hooks {
      */
     public static @Nullable Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
             ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
-        PetraMemtable table = current(cfs);
-        return table == null ? null : Verbs.sizeEstimates(table, ranges);
+        EngineMemtable table = EngineMemtables.current(cfs);
+        return table == null ? null : RangeEstimates.of(table, ranges);
     }
 
     /** What Cassandra estimates of a table's partitions, and the engine's. Never blocks. */
     public static long estimateKeys(ColumnFamilyStore cfs, long stock) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         return table == null ? stock : stock + table.generation().estimates().knownPartitions();
     }
 
@@ -380,7 +377,7 @@ public final class Hooks {
      * @param stock of Cassandra's own part of the table, 0 if it has none
      */
     public static int meanCellsPerPartition(ColumnFamilyStore cfs, int stock) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null || stock != 0) return stock;
         PartitionSample sample = table.generation().estimates().knownSample();
         return sample.isEmpty() ? 0 : (int) Math.min(Integer.MAX_VALUE, sample.cells().mean());
@@ -389,14 +386,14 @@ public final class Hooks {
     /** How many partitions lie in a range. */
     public static long estimatedKeysForRange(
             ColumnFamilyStore cfs, Range<Token> range, long stock) {
-        PetraMemtable table = current(cfs);
-        return table == null ? stock : stock + Verbs.estimate(table, range).partitions();
+        EngineMemtable table = EngineMemtables.current(cfs);
+        return table == null ? stock : stock + RangeEstimates.of(table, range).partitions();
     }
 
     /** Some keys of a range. */
     public static Iterable<DecoratedKey> keySamples(
             ColumnFamilyStore cfs, Range<Token> range, Iterable<DecoratedKey> stock) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return stock;
         return Iterables.concat(
                 stock, table.generation().measure(store -> KeySamples.of(store, range), List.of()));
@@ -409,9 +406,9 @@ public final class Hooks {
      */
     public static long[] repairEstimate(String keyspace, String table, Range<Token> range) {
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(keyspace, table);
-        PetraMemtable ours = cfs == null ? null : current(cfs);
+        EngineMemtable ours = cfs == null ? null : EngineMemtables.current(cfs);
         if (ours == null) return new long[2];
-        RangeEstimate estimate = Verbs.estimate(ours, range);
+        RangeEstimate estimate = RangeEstimates.of(ours, range);
         return new long[] {
             estimate.partitions(), estimate.partitions() * estimate.meanPartitionBytes()
         };
@@ -422,7 +419,7 @@ public final class Hooks {
      * into the store. Called before and after.
      */
     public static void importing(ColumnFamilyStore cfs) {
-        if (current(cfs) != null) TableRegistry.moveIn(cfs);
+        if (EngineMemtables.current(cfs) != null) TableLifecycle.migrateIn(cfs);
     }
 
     /**
@@ -451,7 +448,7 @@ public final class Hooks {
      * whatever crashes.
      */
     public static void truncate(ColumnFamilyStore cfs) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return;
         table.generation().stores().countTruncation();
         // With auto_snapshot off Cassandra has already dropped it, before it came here.
@@ -502,7 +499,7 @@ public final class Hooks {
      */
     public static CommitLogPosition truncationPosition(
             ColumnFamilyStore cfs, CommitLogPosition position) {
-        PetraMemtable table = any(cfs);
+        EngineMemtable table = EngineMemtables.any(cfs);
         if (table == null) return position;
         CommitLogPosition noted = SystemKeyspace.getTruncatedPosition(cfs.metadata.id);
         CommitLogPosition latest =
@@ -517,11 +514,11 @@ public final class Hooks {
     public static void afterUnload(ColumnFamilyStore cfs) {
         TableStores stores = TableRegistry.find(cfs);
         if (stores == null) return;
-        PetraMemtable departing = Moves.departing(cfs);
-        if (current(cfs) != null) {
+        EngineMemtable departing = EngineMemtables.departing(cfs);
+        if (EngineMemtables.current(cfs) != null) {
             // While the table is being moved Cassandra asks for a flush instead.
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
-        } else if (departing != null && TableRegistry.dropDeparting(cfs)) {
+        } else if (departing != null && TableLifecycle.dropDeparting(cfs)) {
             cfs.getTracker().replaceFlushed(departing, List.of());
             departing.generation().discard();
         }
@@ -545,7 +542,7 @@ public final class Hooks {
      */
     public static void afterForceFlush(
             ColumnFamilyStore cfs, ColumnFamilyStore.FlushReason reason) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return;
         switch (reason) {
             case USER_FORCED -> Verbs.flush(table);
@@ -559,7 +556,7 @@ public final class Hooks {
         }
     }
 
-    private static void flushForDrain(PetraMemtable table) {
+    private static void flushForDrain(EngineMemtable table) {
         try {
             Verbs.syncLog(table);
             Verbs.flush(table);
@@ -575,7 +572,7 @@ public final class Hooks {
      * An engine table has no data elsewhere, and needs no flush for a snapshot.
      */
     public static boolean snapshotSkipsMemtable(ColumnFamilyStore cfs, boolean skip) {
-        return skip && current(cfs) == null;
+        return skip && EngineMemtables.current(cfs) == null;
     }
 
     /**
@@ -589,7 +586,8 @@ public final class Hooks {
         if (stores == null) return null;
         stores.lockContent();
         try {
-            PetraMemtable departing = current(cfs) == null ? Moves.departing(cfs) : null;
+            EngineMemtable departing =
+                    EngineMemtables.current(cfs) == null ? EngineMemtables.departing(cfs) : null;
             if (departing != null) departing.performSnapshot(tag);
             return stores;
         } catch (RuntimeException | Error e) {
@@ -612,7 +610,7 @@ public final class Hooks {
 
     /** Compacts some ranges. True if that was done. */
     public static boolean compact(ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return false;
         Verbs.compact(table, ranges);
         return isWhole(cfs);
@@ -620,7 +618,7 @@ public final class Hooks {
 
     /** Compacts some ranges, given as text. True if that was done. */
     public static boolean compact(ColumnFamilyStore cfs, String[] ranges) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return false;
         Verbs.compact(table, cfs, ranges);
         return isWhole(cfs);
@@ -639,7 +637,7 @@ public final class Hooks {
     /** Verifies the table. Null if that is Cassandra's to do. */
     public static @Nullable AllSSTableOpStatus verify(
             ColumnFamilyStore cfs, IVerifier.Options options) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         return table == null ? null : result(cfs, Verbs.verify(table, cfs, options));
     }
 
@@ -651,7 +649,7 @@ public final class Hooks {
      */
     public static @Nullable AllSSTableOpStatus rewrite(
             ColumnFamilyStore cfs, boolean onlyOldFormat, long newest) throws ExecutionException {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return null;
         try {
             return result(cfs, Verbs.rewrite(table, onlyOldFormat, newest));
@@ -667,7 +665,7 @@ public final class Hooks {
 
     /** Removes what the node does not own. Null if that is Cassandra's to do. */
     public static @Nullable AllSSTableOpStatus cleanup(ColumnFamilyStore cfs) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         return table == null ? null : result(cfs, Verbs.cleanup(table, cfs));
     }
 
@@ -678,7 +676,7 @@ public final class Hooks {
      * @throws UnsupportedOperationException for an engine table, naming it
      */
     public static void refuse(ColumnFamilyStore cfs, String method) {
-        PetraMemtable table = current(cfs);
+        EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return;
         Refusal refusal = Refusal.valueOf(method);
         throw Verbs.refused(table, refusal.verb(), refusal.reason());

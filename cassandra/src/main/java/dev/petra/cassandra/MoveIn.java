@@ -87,7 +87,7 @@ final class MoveIn extends Move {
             state("waiting for a compaction of the table's SSTables");
             return SOON;
         }
-        if (!Moves.areWritesOurs(cfs)) {
+        if (!EngineMemtables.areWritesOurs(cfs)) {
             state("waiting for the flush of the former memtable");
             return SOON;
         }
@@ -198,7 +198,7 @@ final class MoveIn extends Move {
         }
         if (!stores.arrived(number)) return false;
         // Some came while it ended.
-        if (!cfs.getLiveSSTables().isEmpty()) TableRegistry.moveIn(cfs);
+        if (!cfs.getLiveSSTables().isEmpty()) TableLifecycle.migrateIn(cfs);
         state("all data is in the engine");
         TableRegistry.countDiskSpace();
         return true;

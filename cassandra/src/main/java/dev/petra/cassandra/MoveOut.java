@@ -34,10 +34,10 @@ import org.slf4j.LoggerFactory;
 final class MoveOut extends Move {
     private static final Logger logger = LoggerFactory.getLogger(MoveOut.class);
 
-    private final PetraMemtable memtable;
+    private final EngineMemtable memtable;
     private boolean built;
 
-    MoveOut(ColumnFamilyStore cfs, TableStores stores, long number, PetraMemtable memtable) {
+    MoveOut(ColumnFamilyStore cfs, TableStores stores, long number, EngineMemtable memtable) {
         super(cfs, stores, number);
         this.memtable = memtable;
     }
@@ -160,14 +160,14 @@ final class MoveOut extends Move {
     }
 
     private boolean finish() {
-        if (!TableRegistry.departed(cfs, stores, number)) return false;
+        if (!TableLifecycle.departed(cfs, stores, number)) return false;
         forget();
         // Reads that have the memtable end first.
         OpOrder.Barrier readers = cfs.readOrdering.newBarrier();
         readers.issue();
         readers.await();
         memtable.generation().discard();
-        TableRegistry.deleteIfGone(cfs, stores);
+        TableLifecycle.deleteIfGone(cfs, stores);
         state("all data is in SSTables");
         return true;
     }

@@ -9,11 +9,8 @@ import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
-import org.apache.cassandra.db.lifecycle.View;
-import org.apache.cassandra.db.memtable.Memtable;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -110,31 +107,5 @@ final class Moves {
         synchronized (Moves.class) {
             all.remove(move);
         }
-    }
-
-    /**
-     * Whether all writes to a table go to its engine. While a memtable of Cassandra's is alive, or
-     * being flushed, some still go there.
-     */
-    static boolean areWritesOurs(ColumnFamilyStore cfs) {
-        View view = cfs.getTracker().getView();
-        for (Memtable live : view.liveMemtables) if (!(live instanceof PetraMemtable)) return false;
-        for (Memtable flushing : view.flushingMemtables)
-            if (!(flushing instanceof PetraMemtable)) return false;
-        return true;
-    }
-
-    /** The memtable of ours that is moved out of its engine, or null. */
-    static @Nullable PetraMemtable departing(ColumnFamilyStore cfs) {
-        return cfs.getTracker() == null ? null : departing(cfs.getTracker().getView());
-    }
-
-    /** As {@link #departing(ColumnFamilyStore)}, as of a moment. */
-    static @Nullable PetraMemtable departing(View view) {
-        for (Memtable flushing : view.flushingMemtables)
-            if (flushing instanceof PetraMemtable ours) return ours;
-        for (Memtable live : view.liveMemtables)
-            if (live instanceof PetraMemtable ours && ours.departure() != 0) return ours;
-        return null;
     }
 }

@@ -50,7 +50,7 @@ import org.slf4j.LoggerFactory;
  *       parameters: {engine: rocks}
  * </pre>
  */
-public final class PetraMemtable extends AbstractMemtableWithCommitlog {
+public final class PetraMemtable extends AbstractMemtableWithCommitlog implements EngineMemtable {
     private static final Logger logger = LoggerFactory.getLogger(PetraMemtable.class);
 
     private final PetraMemtableFactory factory;
@@ -87,13 +87,13 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         return factory;
     }
 
-    /** Which generation this stands for. */
-    Generation generation() {
+    @Override
+    public Generation generation() {
         return generation;
     }
 
-    /** Which engine it is in. */
-    EngineKey engine() {
+    @Override
+    public EngineKey engine() {
         return factory.engine();
     }
 
@@ -276,8 +276,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         }
     }
 
-    /** The number of the move by which this memtable's data leaves the engine; 0 for none. */
-    long departure() {
+    @Override
+    public long departure() {
         return departure;
     }
 
@@ -292,7 +292,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public void metadataUpdated() {
-        TableRegistry.logIfUnfit(owner);
+        Unfit.logIfSo(owner);
         Memtable.Factory wanted = metadata().params.memtable.factory();
         if (wanted instanceof PetraMemtableFactory && !factory.equals(wanted))
             NoSpamLogger.log(

@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * as mutations, and sent data written to temporary SSTables in the live directory. Streams of these
  * tables go through {@link PetraStreamManager}.
  */
-record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
+record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory, EngineConfiguration {
     /** Whether a table's schema gives it to an engine of ours. */
     static boolean owns(TableMetadata table) {
         return table.params.memtable.factory() instanceof PetraMemtableFactory;
@@ -37,8 +37,8 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
         return Engines.get(engine);
     }
 
-    /** A memtable configuration of {@code cassandra.yaml} for this engine. */
-    String configuration() {
+    @Override
+    public String configuration() {
         for (String name : configurations().keySet()) if (equals(named(name))) return name;
         throw new IllegalStateException("No memtable configuration is for " + engine);
     }
@@ -100,17 +100,20 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
             return SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner);
         StartupCheck.requirePassed();
         return new PetraMemtable(
-                commitLogLowerBound, metadata, this, cfs, TableRegistry.next(cfs, engine));
+                commitLogLowerBound, metadata, this, cfs, TableLifecycle.next(cfs, engine));
     }
 
-    /** The memtable of a table that is not the current one, for what is left in its store. */
-    PetraMemtable memtable(ColumnFamilyStore cfs, Generation generation) {
-        return new PetraMemtable(
-                new AtomicReference<>(CommitLog.instance.getCurrentPosition()),
-                cfs.metadata,
-                this,
-                cfs,
-                generation);
+    @Override
+    public EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long move) {
+        PetraMemtable memtable =
+                new PetraMemtable(
+                        new AtomicReference<>(CommitLog.instance.getCurrentPosition()),
+                        cfs.metadata,
+                        this,
+                        cfs,
+                        generation);
+        memtable.departBy(move);
+        return memtable;
     }
 
     /**

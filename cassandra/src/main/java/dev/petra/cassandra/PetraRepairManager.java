@@ -33,7 +33,7 @@ import org.slf4j.LoggerFactory;
  *
  * @param stock Cassandra's own, for what does not touch data
  */
-record PetraRepairManager(ColumnFamilyStore cfs, PetraMemtable table, TableRepairManager stock)
+record PetraRepairManager(ColumnFamilyStore cfs, EngineMemtable table, TableRepairManager stock)
         implements TableRepairManager {
     private static final Logger logger = LoggerFactory.getLogger(PetraRepairManager.class);
 

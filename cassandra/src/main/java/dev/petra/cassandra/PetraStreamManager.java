@@ -43,7 +43,7 @@ import org.slf4j.LoggerFactory;
  *
  * @param stock for the SSTables of a table on its way
  */
-record PetraStreamManager(ColumnFamilyStore cfs, PetraMemtable table, TableStreamManager stock)
+record PetraStreamManager(ColumnFamilyStore cfs, EngineMemtable table, TableStreamManager stock)
         implements TableStreamManager {
     private static final Logger logger = LoggerFactory.getLogger(PetraStreamManager.class);
 

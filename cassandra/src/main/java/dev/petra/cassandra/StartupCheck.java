@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.cassandra.agent.AgentState;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import java.io.IOException;

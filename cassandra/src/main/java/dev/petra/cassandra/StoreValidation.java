@@ -56,7 +56,7 @@ final class StoreValidation extends ValidationPartitionIterator {
     @SuppressWarnings("try") // the group is held, not used
     StoreValidation(
             ColumnFamilyStore cfs,
-            PetraMemtable table,
+            EngineMemtable table,
             Collection<Range<Token>> ranges,
             TimeUUID parentId,
             long nowInSec,

@@ -77,7 +77,7 @@ final class StreamPeers {
             for (TableMetadata table :
                     Objects.requireNonNull(Schema.instance.getKeyspaceMetadata(keyspace)).tables) {
                 ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
-                PetraMemtable receiver = cfs == null ? null : receiver(cfs);
+                EngineMemtable receiver = cfs == null ? null : receiver(cfs);
                 if (receiver == null) continue;
                 StorageEngine engine = Engines.get(receiver.engine());
                 tables.computeIfAbsent(form(engine), name -> new ArrayList<>()).add(table.id);
@@ -113,10 +113,10 @@ final class StreamPeers {
     }
 
     /** The memtable of a table that takes parts now, or null. */
-    static @Nullable PetraMemtable receiver(ColumnFamilyStore cfs) {
+    static @Nullable EngineMemtable receiver(ColumnFamilyStore cfs) {
         // The change log is fed by the write path.
         if (!ENABLED || cfs.getTracker() == null || cfs.metadata().params.cdc) return null;
-        if (!(cfs.getCurrentMemtable() instanceof PetraMemtable table) || table.departure() != 0)
+        if (!(cfs.getCurrentMemtable() instanceof EngineMemtable table) || table.departure() != 0)
             return null;
         if (table.generation().failure() != null) return null;
         return Engines.get(table.engine()).streamFormat() > 0 ? table : null;

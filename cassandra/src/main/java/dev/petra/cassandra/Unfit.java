@@ -8,6 +8,8 @@ import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Why a table cannot be used in an engine although its schema puts it there. {@link SchemaGate}
@@ -19,6 +21,8 @@ import org.jspecify.annotations.Nullable;
  * nothing is moved in meanwhile.
  */
 final class Unfit {
+    private static final Logger logger = LoggerFactory.getLogger(Unfit.class);
+
     private static final String MEND =
             ", or give the table a memtable configuration of Cassandra's on this node";
 
@@ -62,6 +66,16 @@ final class Unfit {
                 + MEND;
     }
 
+    /** Tells the operator of a table that fails from here on, because of an index for example. */
+    static void logIfSo(ColumnFamilyStore cfs) {
+        String reason = reason(cfs);
+        if (reason != null)
+            logger.error(
+                    "Table {} cannot be used, every read and write of it will fail: {}",
+                    cfs.metadata(),
+                    reason);
+    }
+
     /** As {@link #reason}, or null if the table is in no engine, or about to leave it. */
     static @Nullable String failure(ColumnFamilyStore cfs) {
         return isCurrent(cfs) ? reason(cfs) : null;
@@ -91,8 +105,8 @@ final class Unfit {
 
     private static void checkFound(ColumnFamilyStore cfs, String by) {
         var now = cfs.getTracker().getView();
-        if (now.getCurrentMemtable() instanceof PetraMemtable) check(cfs);
-        else if (Moves.departing(now) != null)
+        if (now.getCurrentMemtable() instanceof EngineMemtable) check(cfs);
+        else if (EngineMemtables.departing(now) != null)
             throw new UnavailableStoreException(
                     cfs.metadata().toString(),
                     new IllegalStateException(
@@ -103,7 +117,7 @@ final class Unfit {
     }
 
     private static boolean isCurrent(ColumnFamilyStore cfs) {
-        return cfs.getCurrentMemtable() instanceof PetraMemtable;
+        return cfs.getCurrentMemtable() instanceof EngineMemtable;
     }
 
     /**

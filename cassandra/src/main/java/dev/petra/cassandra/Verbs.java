@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.TableStore;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
@@ -23,7 +20,6 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.JVMStabilityInspector;
-import org.apache.cassandra.utils.Pair;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -39,12 +35,12 @@ final class Verbs {
     private Verbs() {}
 
     /** {@code nodetool flush}. */
-    static void flush(PetraMemtable table) {
+    static void flush(EngineMemtable table) {
         run(table, "flush", TableStore::flush);
     }
 
     /** Makes everything written durable, for whatever would otherwise rely on a flush. */
-    static void syncLog(PetraMemtable table) {
+    static void syncLog(EngineMemtable table) {
         run(table, "sync of the log", TableStore::syncLog);
     }
 
@@ -53,14 +49,14 @@ final class Verbs {
      *
      * @param ranges empty for the whole table; wrapping ones are unwrapped
      */
-    static void compact(PetraMemtable table, Collection<Range<Token>> ranges) {
+    static void compact(EngineMemtable table, Collection<Range<Token>> ranges) {
         List<Range<Token>> unwrapped = new ArrayList<>();
         ranges.forEach(range -> unwrapped.addAll(range.unwrap()));
         run(table, "compact", store -> store.compact(unwrapped));
     }
 
     /** {@code nodetool compact -st -et} in its JMX form, {@code left:right}. */
-    static void compact(PetraMemtable table, ColumnFamilyStore cfs, String... ranges) {
+    static void compact(EngineMemtable table, ColumnFamilyStore cfs, String... ranges) {
         Token.TokenFactory tokens = cfs.getPartitioner().getTokenFactory();
         List<Range<Token>> parsed = new ArrayList<>();
         for (String range : ranges) {
@@ -83,7 +79,7 @@ final class Verbs {
      * every entry as well, and with {@code --check-tokens} whether the node owns it.
      */
     static AllSSTableOpStatus verify(
-            PetraMemtable table, ColumnFamilyStore cfs, IVerifier.Options options) {
+            EngineMemtable table, ColumnFamilyStore cfs, IVerifier.Options options) {
         if (options.checkVersion || options.mutateRepairStatus)
             throw refused(
                     table,
@@ -161,7 +157,7 @@ final class Verbs {
      *     it is open
      * @param newest what is not newer, in milliseconds since 1970; only without a limit
      */
-    static AllSSTableOpStatus rewrite(PetraMemtable table, boolean onlyOldFormat, long newest) {
+    static AllSSTableOpStatus rewrite(EngineMemtable table, boolean onlyOldFormat, long newest) {
         if (newest != Long.MAX_VALUE)
             throw refused(
                     table,
@@ -172,7 +168,7 @@ final class Verbs {
     }
 
     /** {@code nodetool cleanup}. */
-    static AllSSTableOpStatus cleanup(PetraMemtable table, ColumnFamilyStore cfs) {
+    static AllSSTableOpStatus cleanup(EngineMemtable table, ColumnFamilyStore cfs) {
         String keyspace = cfs.getKeyspaceName();
         StorageService service = StorageService.instance;
         if (!service.isJoined())
@@ -194,43 +190,8 @@ final class Verbs {
         return AllSSTableOpStatus.SUCCESSFUL;
     }
 
-    /** By unwrapped range: how many partitions, and bytes of one; none where it cannot be read. */
-    static Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
-            PetraMemtable table, Collection<Range<Token>> ranges) {
-        Map<Range<Token>, Pair<Long, Long>> estimates = new HashMap<>();
-        try {
-            TableStore store = table.generation().existing();
-            for (Range<Token> wrapped : ranges)
-                for (Range<Token> range : wrapped.unwrap()) {
-                    RangeEstimate estimate =
-                            store == null ? new RangeEstimate(0, 0) : store.estimate(range);
-                    estimates.put(
-                            range,
-                            Pair.create(estimate.partitions(), estimate.meanPartitionBytes()));
-                }
-        } catch (RuntimeException e) {
-            // Every few minutes, in the background; the other tables' must go on.
-            logger.warn(
-                    "The size of {} could not be estimated",
-                    table.generation().stores().displayName(),
-                    e);
-        }
-        return estimates;
-    }
-
-    /** What lies in a range, which may wrap; nothing where it cannot be read. */
-    static RangeEstimate estimate(PetraMemtable table, Range<Token> range) {
-        long partitions = 0;
-        long bytes = 0;
-        for (Pair<Long, Long> part : sizeEstimates(table, List.of(range)).values()) {
-            partitions += part.left;
-            bytes += part.left * part.right;
-        }
-        return new RangeEstimate(partitions, partitions == 0 ? 0 : bytes / partitions);
-    }
-
     /** Whatever has no meaning for an engine, or none yet. */
-    static UnsupportedOperationException refused(PetraMemtable table, String verb, String reason) {
+    static UnsupportedOperationException refused(EngineMemtable table, String verb, String reason) {
         return new UnsupportedOperationException(
                 verb
                         + " cannot be done on table "
@@ -242,7 +203,7 @@ final class Verbs {
                         + ". For the other tables of the keyspace, name them in the command.");
     }
 
-    private static void run(PetraMemtable table, String verb, Consumer<TableStore> work) {
+    private static void run(EngineMemtable table, String verb, Consumer<TableStore> work) {
         String name = table.generation().stores().displayName();
         try {
             TableStore store = table.generation().existing();

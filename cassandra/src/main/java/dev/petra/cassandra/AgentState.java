@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-package dev.petra.cassandra.agent;
+package dev.petra.cassandra;
 
+import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
@@ -9,26 +10,33 @@ import org.jspecify.annotations.Nullable;
 /** What became of the agent in this process. Names nothing of Byte Buddy. Thread-safe. */
 public final class AgentState {
     private static final Set<String> woven = ConcurrentHashMap.newKeySet();
-    private static volatile boolean installed;
+    private static volatile @Nullable List<String> installed;
     private static volatile @Nullable String failure;
 
     private AgentState() {}
 
-    static void installed() {
-        installed = true;
+    /**
+     * The agent is in place.
+     *
+     * @param types the classes that have join points
+     */
+    public static void installed(List<String> types) {
+        installed = List.copyOf(types);
     }
 
-    static void woven(String type) {
+    /** A class was woven. */
+    public static void woven(String type) {
         woven.add(type);
     }
 
-    static void failed(String type, Throwable reason) {
+    /** A class could not be woven. */
+    public static void failed(String type, Throwable reason) {
         failure = "The agent could not be built into " + type + ": " + reason;
     }
 
     /** Whether the process was started with the agent. */
-    public static boolean isInstalled() {
-        return installed;
+    static boolean isInstalled() {
+        return installed != null;
     }
 
     /**
@@ -37,10 +45,11 @@ public final class AgentState {
      *
      * @return null if they were, otherwise what is wrong
      */
-    public static @Nullable String missing() {
-        if (!installed) return "The agent is not installed.";
+    static @Nullable String missing() {
+        List<String> types = installed;
+        if (types == null) return "The agent is not installed.";
         Set<String> missing = new TreeSet<>();
-        for (String type : JoinPoints.types()) {
+        for (String type : types) {
             try {
                 Class.forName(type, false, ClassLoader.getSystemClassLoader());
             } catch (ClassNotFoundException | LinkageError e) {
