@@ -190,7 +190,7 @@ final class MoveIn extends Move {
         if (isOver()) return false;
         TableStore store = stores.current().existing();
         if (store != null) store.syncLog();
-        // No truncation's record comes between the two; Hooks.truncationPosition keeps the later.
+        // No truncation's record comes between the two; TableHooks.truncationPosition keeps the later.
         synchronized (SystemKeyspace.class) {
             // Its time stays as it was: hints from before a TRUNCATE are told by it.
             SystemKeyspace.saveTruncationRecord(

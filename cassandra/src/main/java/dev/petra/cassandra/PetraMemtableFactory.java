@@ -118,7 +118,7 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory, Engin
 
     /**
      * Where nothing else is alive. While a table is on its way into the engine its writes go to the
-     * commit log as well: {@link Hooks#logInstead}.
+     * commit log as well: {@link DataHooks#logInstead}.
      */
     @Override
     public boolean writesShouldSkipCommitLog() {

@@ -2,7 +2,11 @@
 package dev.petra.cassandra.agent;
 
 import com.codahale.metrics.Gauge;
-import dev.petra.cassandra.Hooks;
+import dev.petra.cassandra.DataHooks;
+import dev.petra.cassandra.MetricHooks;
+import dev.petra.cassandra.NodeHooks;
+import dev.petra.cassandra.NodetoolHooks;
+import dev.petra.cassandra.SchemaHooks;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -30,7 +34,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter
         static void enter() throws StartupException {
-            Hooks.beforeStart();
+            NodeHooks.beforeStart();
         }
     }
 
@@ -39,7 +43,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodExit
         static void exit() {
-            Hooks.afterTablesOpened();
+            NodeHooks.afterTablesOpened();
         }
     }
 
@@ -48,7 +52,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodExit
         static void exit() {
-            Hooks.afterCompactionThroughput();
+            NodetoolHooks.afterCompactionThroughput();
         }
     }
 
@@ -57,7 +61,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodExit
         static void exit(@Advice.Return List<Map<String, String>> shown) {
-            Hooks.compactions(shown);
+            NodetoolHooks.compactions(shown);
         }
     }
 
@@ -66,7 +70,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.Argument(0) String type) {
-            Hooks.stopCompactions(type);
+            NodetoolHooks.stopCompactions(type);
         }
     }
 
@@ -80,7 +84,7 @@ final class NodeAdvice {
                 @Advice.FieldValue("factory") MetricNameFactory factory,
                 @Advice.Argument(0) String name,
                 @Advice.Argument(value = 2, readOnly = false) Gauge<?> gauge) {
-            gauge = Hooks.gauge(factory.createMetricName(name).getScope(), name, gauge);
+            gauge = MetricHooks.gauge(factory.createMetricName(name).getScope(), name, gauge);
         }
     }
 
@@ -89,12 +93,12 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter
         static void enter() {
-            Hooks.replayPlanBegins();
+            NodeHooks.replayPlanBegins();
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit() {
-            Hooks.replayPlanEnds();
+            NodeHooks.replayPlanEnds();
         }
     }
 
@@ -105,7 +109,7 @@ final class NodeAdvice {
         static @Nullable Map<Range<Token>, Pair<Long, Long>> enter(
                 @Advice.Argument(0) ColumnFamilyStore cfs,
                 @Advice.Argument(1) Collection<Range<Token>> ranges) {
-            return Hooks.sizeEstimates(cfs, ranges);
+            return MetricHooks.sizeEstimates(cfs, ranges);
         }
 
         // An assignment to a parameter is how an advice changes what the method around it returns.
@@ -132,7 +136,7 @@ final class NodeAdvice {
                 @Advice.Argument(value = 4, readOnly = false) long partitions,
                 @Advice.Argument(value = 5, readOnly = false) long sizeInRange,
                 @Advice.Argument(value = 6, readOnly = false) long totalSize) {
-            long[] ours = Hooks.repairEstimate(keyspace, table, range);
+            long[] ours = MetricHooks.repairEstimate(keyspace, table, range);
             partitions += ours[0];
             sizeInRange += ours[1];
             totalSize += ours[1];
@@ -144,7 +148,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.Argument(0) Keyspaces.KeyspacesDiff change) {
-            Hooks.beforeSchemaChange(change);
+            SchemaHooks.beforeSchemaChange(change);
         }
     }
 
@@ -154,7 +158,7 @@ final class NodeAdvice {
         @Advice.OnMethodEnter
         static void enter(
                 @Advice.Argument(0) Mutation mutation, @Advice.Argument(1) boolean durable) {
-            Hooks.beforeWrite(mutation, durable);
+            DataHooks.beforeWrite(mutation, durable);
         }
     }
 
@@ -163,7 +167,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.This ReadCommand command) {
-            Hooks.beforeRead(command);
+            DataHooks.beforeRead(command);
         }
     }
 
@@ -172,7 +176,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodExit
         static void exit() {
-            Hooks.beforeCommitLogMarker();
+            NodeHooks.beforeCommitLogMarker();
         }
     }
 
@@ -181,7 +185,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static @Nullable CommitLogPosition enter(@Advice.Argument(0) Mutation mutation) {
-            return Hooks.logInstead(mutation);
+            return DataHooks.logInstead(mutation);
         }
 
         // An assignment to a parameter is how an advice changes what the method around it returns.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
-import dev.petra.cassandra.Hooks;
+import dev.petra.cassandra.DataHooks;
+import dev.petra.cassandra.MetricHooks;
+import dev.petra.cassandra.SchemaHooks;
+import dev.petra.cassandra.TableHooks;
 import java.util.Collection;
 import java.util.Collections;
 import net.bytebuddy.asm.Advice;
@@ -27,12 +30,12 @@ final class TableAdvice {
 
         @Advice.OnMethodEnter
         static void enter() {
-            Hooks.dumpBegins();
+            TableHooks.dumpBegins();
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit() {
-            Hooks.dumpEnds();
+            TableHooks.dumpEnds();
         }
     }
 
@@ -43,7 +46,7 @@ final class TableAdvice {
         static void exit(
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Return(readOnly = false) boolean durable) {
-            durable = Hooks.writesAreDurable(cfs, durable);
+            durable = DataHooks.writesAreDurable(cfs, durable);
         }
     }
 
@@ -52,12 +55,12 @@ final class TableAdvice {
 
         @Advice.OnMethodEnter
         static long enter(@Advice.This ColumnFamilyStore cfs) {
-            return Hooks.beforeTruncate(cfs);
+            return TableHooks.beforeTruncate(cfs);
         }
 
         @Advice.OnMethodExit
         static void exit(@Advice.This ColumnFamilyStore cfs, @Advice.Enter long before) {
-            Hooks.afterTruncate(cfs, before);
+            TableHooks.afterTruncate(cfs, before);
         }
     }
 
@@ -66,7 +69,7 @@ final class TableAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.This ColumnFamilyStore cfs) {
-            Hooks.truncate(cfs);
+            TableHooks.truncate(cfs);
         }
     }
 
@@ -77,7 +80,7 @@ final class TableAdvice {
         static void enter(
                 @Advice.Argument(0) ColumnFamilyStore cfs,
                 @Advice.Argument(value = 2, readOnly = false) CommitLogPosition position) {
-            position = Hooks.truncationPosition(cfs, position);
+            position = TableHooks.truncationPosition(cfs, position);
         }
     }
 
@@ -86,7 +89,7 @@ final class TableAdvice {
 
         @Advice.OnMethodExit
         static void exit(@Advice.This ColumnFamilyStore cfs) {
-            Hooks.afterUnload(cfs);
+            SchemaHooks.afterUnload(cfs);
         }
     }
 
@@ -97,7 +100,7 @@ final class TableAdvice {
         static void exit(
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Argument(0) ColumnFamilyStore.FlushReason reason) {
-            Hooks.afterForceFlush(cfs, reason);
+            TableHooks.afterForceFlush(cfs, reason);
         }
     }
 
@@ -109,13 +112,13 @@ final class TableAdvice {
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Argument(0) String tag,
                 @Advice.Argument(value = 3, readOnly = false) boolean skipMemtable) {
-            skipMemtable = Hooks.snapshotSkipsMemtable(cfs, skipMemtable);
-            return Hooks.snapshotBegins(cfs, tag);
+            skipMemtable = TableHooks.snapshotSkipsMemtable(cfs, skipMemtable);
+            return TableHooks.snapshotBegins(cfs, tag);
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit(@Advice.Enter @Nullable Object begun) {
-            Hooks.snapshotEnds(begun);
+            TableHooks.snapshotEnds(begun);
         }
     }
 
@@ -124,7 +127,7 @@ final class TableAdvice {
 
         @Advice.OnMethodExit
         static void exit(@Advice.Return ColumnFamilyStore cfs) {
-            Hooks.afterOpen(cfs);
+            SchemaHooks.afterOpen(cfs);
         }
     }
 
@@ -133,12 +136,12 @@ final class TableAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
-            Hooks.importing(cfs);
+            TableHooks.importing(cfs);
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
-            Hooks.importing(cfs);
+            TableHooks.importing(cfs);
         }
     }
 
@@ -148,7 +151,7 @@ final class TableAdvice {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static boolean enter(
                 @Advice.Argument(0) ColumnFamilyStore cfs, @Advice.Argument(1) Memtable memtable) {
-            return Hooks.flushMemtable(cfs, memtable);
+            return TableHooks.flushMemtable(cfs, memtable);
         }
 
         @Advice.OnMethodExit
@@ -166,7 +169,7 @@ final class TableAdvice {
         static void exit(
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Return(readOnly = false) TableStreamManager manager) {
-            manager = Hooks.streamManager(cfs, manager);
+            manager = TableHooks.streamManager(cfs, manager);
         }
     }
 
@@ -177,7 +180,7 @@ final class TableAdvice {
         static void exit(
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Return(readOnly = false) TableRepairManager manager) {
-            manager = Hooks.repairManager(cfs, manager);
+            manager = TableHooks.repairManager(cfs, manager);
         }
     }
 
@@ -187,7 +190,7 @@ final class TableAdvice {
         @Advice.OnMethodExit
         static void exit(
                 @Advice.This ColumnFamilyStore cfs, @Advice.Return(readOnly = false) long keys) {
-            keys = Hooks.estimateKeys(cfs, keys);
+            keys = MetricHooks.estimateKeys(cfs, keys);
         }
     }
 
@@ -197,7 +200,7 @@ final class TableAdvice {
         @Advice.OnMethodExit
         static void exit(
                 @Advice.This ColumnFamilyStore cfs, @Advice.Return(readOnly = false) int cells) {
-            cells = Hooks.meanCellsPerPartition(cfs, cells);
+            cells = MetricHooks.meanCellsPerPartition(cfs, cells);
         }
     }
 
@@ -209,7 +212,7 @@ final class TableAdvice {
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Argument(0) Range<Token> range,
                 @Advice.Return(readOnly = false) long keys) {
-            keys = Hooks.estimatedKeysForRange(cfs, range, keys);
+            keys = MetricHooks.estimatedKeysForRange(cfs, range, keys);
         }
     }
 
@@ -221,7 +224,7 @@ final class TableAdvice {
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Argument(0) Range<Token> range,
                 @Advice.Return(readOnly = false) Iterable<DecoratedKey> keys) {
-            keys = Hooks.keySamples(cfs, range, keys);
+            keys = MetricHooks.keySamples(cfs, range, keys);
         }
     }
 }

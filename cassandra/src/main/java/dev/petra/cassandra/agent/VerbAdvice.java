@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
-import dev.petra.cassandra.Hooks;
+import dev.petra.cassandra.NodetoolHooks;
 import java.util.Collection;
 import java.util.concurrent.ExecutionException;
 import net.bytebuddy.asm.Advice;
@@ -23,7 +23,7 @@ final class VerbAdvice {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static boolean enter(@Advice.This ColumnFamilyStore cfs) {
-            return Hooks.compact(cfs);
+            return NodetoolHooks.compact(cfs);
         }
     }
 
@@ -34,7 +34,7 @@ final class VerbAdvice {
         static boolean enter(
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Argument(0) Collection<Range<Token>> ranges) {
-            return Hooks.compact(cfs, ranges);
+            return NodetoolHooks.compact(cfs, ranges);
         }
     }
 
@@ -44,7 +44,7 @@ final class VerbAdvice {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static boolean enter(
                 @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) String[] ranges) {
-            return Hooks.compact(cfs, ranges);
+            return NodetoolHooks.compact(cfs, ranges);
         }
     }
 
@@ -54,7 +54,7 @@ final class VerbAdvice {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static @Nullable AllSSTableOpStatus enter(
                 @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) IVerifier.Options options) {
-            return Hooks.verify(cfs, options);
+            return NodetoolHooks.verify(cfs, options);
         }
 
         @Advice.OnMethodExit
@@ -70,7 +70,7 @@ final class VerbAdvice {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static @Nullable AllSSTableOpStatus enter(@Advice.This ColumnFamilyStore cfs) {
-            return Hooks.cleanup(cfs);
+            return NodetoolHooks.cleanup(cfs);
         }
 
         @Advice.OnMethodExit
@@ -86,7 +86,7 @@ final class VerbAdvice {
 
         @Advice.OnMethodEnter
         static void enter(@Advice.This ColumnFamilyStore cfs, @Advice.Origin("#m") String method) {
-            Hooks.refuse(cfs, method);
+            NodetoolHooks.refuse(cfs, method);
         }
     }
 
@@ -95,7 +95,7 @@ final class VerbAdvice {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static @Nullable AllSSTableOpStatus enter(@Advice.This ColumnFamilyStore cfs) {
-            return Hooks.garbageCollect(cfs);
+            return NodetoolHooks.garbageCollect(cfs);
         }
 
         @Advice.OnMethodExit
@@ -115,7 +115,7 @@ final class VerbAdvice {
                 @Advice.Argument(0) boolean onlyOldFormat,
                 @Advice.Argument(1) long newest)
                 throws ExecutionException {
-            return Hooks.rewrite(cfs, onlyOldFormat, newest);
+            return NodetoolHooks.rewrite(cfs, onlyOldFormat, newest);
         }
 
         @Advice.OnMethodExit
@@ -132,7 +132,7 @@ final class VerbAdvice {
         @Advice.OnMethodEnter
         static void enter(
                 @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) boolean neverPurge) {
-            if (neverPurge) Hooks.refuse(cfs, "setNeverPurgeTombstones");
+            if (neverPurge) NodetoolHooks.refuse(cfs, "setNeverPurgeTombstones");
         }
     }
 }
