@@ -17,7 +17,7 @@ import org.apache.cassandra.schema.TableMetadataRef;
  * exception into its own memtable and show an empty table. There the refusal waits until the table
  * is opened, which ends the start of the node.
  */
-final class AgentMissing implements Memtable.Factory {
+public final class AgentMissing implements Memtable.Factory {
     private AgentMissing() {}
 
     /** Whether this is such a node. */

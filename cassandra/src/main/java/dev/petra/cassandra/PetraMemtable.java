@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.Truncation;
+import dev.petra.cassandra.table.Unfit;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.util.Map;
@@ -37,8 +43,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A memtable that is the whole storage of its table: one generation in a storage engine. It is
- * never flushed to SSTables; {@link MoveIn} and {@link MoveOut} take a table into the engine and
- * out of it.
+ * never flushed to SSTables; {@link dev.petra.cassandra.migration.MigrateIn} and {@link
+ * dev.petra.cassandra.migration.MigrateOut} take a table into the engine and out of it.
  *
  * <p>Cassandra finds this class by its name in {@code cassandra.yaml}:
  *
@@ -344,7 +350,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     @Override
     public FlushablePartitionSet<?> getFlushSet(PartitionPosition from, PartitionPosition to) {
         throw new UnsupportedOperationException(
-                "Table " + name() + " leaves " + factory.engine() + " by MoveOut, not by a flush.");
+                "Table "
+                        + name()
+                        + " leaves "
+                        + factory.engine()
+                        + " by MigrateOut, not by a flush.");
     }
 
     private String name() {

@@ -16,9 +16,10 @@ final class JoinPoints {
     private static final String SERVICE = CASSANDRA + "service.StorageService";
     private static final String COMPACTIONS = CASSANDRA + "db.compaction.CompactionManager";
     private static final String GAUGE = "com.codahale.metrics.Gauge";
-    private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.TableAdvice$";
-    private static final String VERB_ADVICE = "dev.petra.cassandra.agent.VerbAdvice$";
-    private static final String NODE_ADVICE = "dev.petra.cassandra.agent.NodeAdvice$";
+    private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.advice.TableAdvice$";
+    private static final String NODETOOL_ADVICE =
+            "dev.petra.cassandra.agent.advice.NodetoolAdvice$";
+    private static final String NODE_ADVICE = "dev.petra.cassandra.agent.advice.NodeAdvice$";
     private static final String CONSTRUCTOR = "<init>";
     private static final String STRING = "java.lang.String";
     private static final String STRINGS = "[Ljava.lang.String;";
@@ -50,7 +51,8 @@ final class JoinPoints {
                     at(COMPACTIONS, "getCompactions", NODE_ADVICE + "Compactions"),
                     // first line: NodetoolHooks.stopCompactions(type);
                     at(COMPACTIONS, "stopCompaction", NODE_ADVICE + "StopCompactions", STRING),
-                    // first line: gauge = MetricHooks.gauge(factory.createMetricName(name).getScope(),
+                    // first line: gauge =
+                    // MetricHooks.gauge(factory.createMetricName(name).getScope(),
                     // name, gauge);
                     at(
                             CASSANDRA + "metrics.TableMetrics",
@@ -61,7 +63,8 @@ final class JoinPoints {
                             GAUGE,
                             GAUGE),
 
-                    // first lines: var done = MetricHooks.sizeEstimates(table, ranges); if (done != null)
+                    // first lines: var done = MetricHooks.sizeEstimates(table, ranges); if (done !=
+                    // null)
                     // return done;
                     at(
                             CASSANDRA + "db.SizeEstimatesRecorder",
@@ -70,7 +73,8 @@ final class JoinPoints {
                             CFS,
                             "java.util.Collection"),
 
-                    // first lines: long[] ours = MetricHooks.repairEstimate(keyspace, table, tokenRange);
+                    // first lines: long[] ours = MetricHooks.repairEstimate(keyspace, table,
+                    // tokenRange);
                     // partitions += ours[0]; sizeInRange += ours[1]; totalSize += ours[1];
                     at(
                             CASSANDRA + "repair.autorepair.AutoRepairUtils$SizeEstimate",
@@ -85,7 +89,8 @@ final class JoinPoints {
                             "long"),
                     // return MetricHooks.estimateKeys(this, n);
                     at(CFS, "estimateKeys", TABLE_ADVICE + "EstimateKeys"),
-                    // return MetricHooks.meanCellsPerPartition(this, count > 0 ? (int) (sum / count) :
+                    // return MetricHooks.meanCellsPerPartition(this, count > 0 ? (int) (sum /
+                    // count) :
                     // 0);
                     at(CFS, "getMeanEstimatedCellPerPartitionCount", TABLE_ADVICE + "MeanCells"),
                     // return MetricHooks.estimatedKeysForRange(this, range, count);
@@ -97,7 +102,8 @@ final class JoinPoints {
                     // return MetricHooks.keySamples(this, range, Iterables.concat(samples));
                     at(CFS, "keySamples", TABLE_ADVICE + "KeySamples", CASSANDRA + "dht.Range"),
 
-                    // NodeHooks.replayPlanBegins(); try { ... } finally { NodeHooks.replayPlanEnds(); }
+                    // NodeHooks.replayPlanBegins(); try { ... } finally {
+                    // NodeHooks.replayPlanEnds(); }
                     at(
                             CASSANDRA + "db.commitlog.CommitLogReplayer",
                             "construct",
@@ -124,7 +130,8 @@ final class JoinPoints {
                             CASSANDRA + "db.Mutation",
                             "boolean"),
 
-                    // first lines: var done = DataHooks.logInstead(mutation); if (done != null) return
+                    // first lines: var done = DataHooks.logInstead(mutation); if (done != null)
+                    // return
                     // done;
                     at(
                             CASSANDRA + "db.CassandraKeyspaceWriteHandler",
@@ -168,7 +175,8 @@ final class JoinPoints {
                             "boolean"),
                     // TableHooks.dumpBegins(); try { ... } finally { TableHooks.dumpEnds(); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
-                    // long before = TableHooks.beforeTruncate(this); ... TableHooks.afterTruncate(this,
+                    // long before = TableHooks.beforeTruncate(this); ...
+                    // TableHooks.afterTruncate(this,
                     // before);
                     at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
                     // first line: TableHooks.truncate(this);
@@ -185,7 +193,8 @@ final class JoinPoints {
                     at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
                     // before the return: TableHooks.afterForceFlush(this, reason);
                     at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
-                    // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable); Object begun
+                    // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable); Object
+                    // begun
                     // =
                     // TableHooks.snapshotBegins(this, snapshotName); try { ... } finally {
                     // TableHooks.snapshotEnds(begun); }
@@ -214,34 +223,37 @@ final class JoinPoints {
                     // nodetool, where the engine does it
 
                     // first line: if (NodetoolHooks.compact(this)) return;
-                    at(CFS, "forceMajorCompaction", VERB_ADVICE + "Compact", "boolean"),
+                    at(CFS, "forceMajorCompaction", NODETOOL_ADVICE + "Compact", "boolean"),
                     // first line: if (NodetoolHooks.compact(this, tokenRanges)) return;
                     at(
                             CFS,
                             "forceCompactionForTokenRange",
-                            VERB_ADVICE + "CompactRanges",
+                            NODETOOL_ADVICE + "CompactRanges",
                             "java.util.Collection"),
                     // first line: if (NodetoolHooks.compact(this, strings)) return;
                     at(
                             CFS,
                             "forceCompactionForTokenRanges",
-                            VERB_ADVICE + "CompactRangesAsText",
+                            NODETOOL_ADVICE + "CompactRangesAsText",
                             STRINGS),
-                    // first lines: var done = NodetoolHooks.verify(this, options); if (done != null) return
+                    // first lines: var done = NodetoolHooks.verify(this, options); if (done !=
+                    // null) return
                     // done;
                     at(
                             CFS,
                             "verify",
-                            VERB_ADVICE + "Verify",
+                            NODETOOL_ADVICE + "Verify",
                             CASSANDRA + "io.sstable.IVerifier$Options"),
-                    // first lines: var done = NodetoolHooks.cleanup(this); if (done != null) return done;
-                    at(CFS, "forceCleanup", VERB_ADVICE + "Cleanup", "int"),
-                    // first lines: var done = NodetoolHooks.garbageCollect(this); if (done != null) return
+                    // first lines: var done = NodetoolHooks.cleanup(this); if (done != null) return
+                    // done;
+                    at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
+                    // first lines: var done = NodetoolHooks.garbageCollect(this); if (done != null)
+                    // return
                     // done;
                     at(
                             CFS,
                             "garbageCollect",
-                            VERB_ADVICE + "GarbageCollect",
+                            NODETOOL_ADVICE + "GarbageCollect",
                             CASSANDRA + "schema.CompactionParams$TombstoneOption",
                             "int"),
                     // first lines: var done = NodetoolHooks.rewrite(this, skipIfCurrentVersion,
@@ -249,7 +261,7 @@ final class JoinPoints {
                     at(
                             CFS,
                             "sstablesRewrite",
-                            VERB_ADVICE + "Rewrite",
+                            NODETOOL_ADVICE + "Rewrite",
                             "boolean",
                             "long",
                             "boolean",
@@ -276,7 +288,7 @@ final class JoinPoints {
                     refused("setCompressionParameters", "java.util.Map"),
                     refused("setCrcCheckChance", "double"),
                     // first line: if (value) NodetoolHooks.refuse(this, "setNeverPurgeTombstones");
-                    at(CFS, "setNeverPurgeTombstones", VERB_ADVICE + "NeverPurge", "boolean"));
+                    at(CFS, "setNeverPurgeTombstones", NODETOOL_ADVICE + "NeverPurge", "boolean"));
 
     private JoinPoints() {}
 
@@ -295,6 +307,6 @@ final class JoinPoints {
     }
 
     private static JoinPoint refused(String method, String... parameters) {
-        return at(CFS, method, VERB_ADVICE + "Refuse", parameters);
+        return at(CFS, method, NODETOOL_ADVICE + "Refuse", parameters);
     }
 }
