@@ -196,7 +196,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         if (Tracing.isTracing()) Tracing.trace(message, what, factory.engine().engine());
     }
 
-    // What Cassandra concludes from figures: always on the side that keeps data and tombstones
+    // What Cassandra concludes from metrics: always on the side that keeps data and tombstones
 
     /** As low as there is: no compaction may drop a tombstone that still shadows something here. */
     @Override
@@ -273,7 +273,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
             return true;
         } catch (RuntimeException | FSError e) {
             logger.error(
-                    "Table {} cannot be moved out of {} now. It stays there until the node is"
+                    "Table {} cannot be migrated out of {} now. It stays there until the node is"
                             + " restarted or the table altered again.",
                     name(),
                     factory.engine(),

@@ -411,7 +411,7 @@ class LoadIT {
         }
         // Those of which nothing had become live have failed.
         System.out.println("LoadIT: " + loads.join());
-        TestNode.awaitMoves(session, PATIENCE);
+        TestNode.awaitMigrations(session, PATIENCE);
         for (int i = 0; i < all.size(); i++) {
             String verb = VERBS.get(i % VERBS.size()).formatted("end" + i);
             if (verb.startsWith("DROP")) createSimple("end" + i);

@@ -243,9 +243,9 @@ public final class StoreLoader {
                                     + node
                                     + " does not have table "
                                     + target.table()
-                                    + " in a storage engine, or not as a whole: wait for the end"
-                                    + " of its move (petra.moves), or --ignore the node and repair"
-                                    + " it afterwards.");
+                                    + " in a storage engine, or not as a whole: wait for the end of"
+                                    + " its migration (petra.migrations), or --ignore the node and"
+                                    + " repair it afterwards.");
                 // Those that own the same are sent the same.
                 OutgoingParts parts =
                         written.computeIfAbsent(Range.normalize(each.getValue()), store::streamOut);

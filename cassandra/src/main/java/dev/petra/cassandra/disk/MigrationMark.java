@@ -62,7 +62,8 @@ public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
                             + AFTER
                             + "' but holds "
                             + lines
-                            + ". Write these two lines: the table is then moved from its start.");
+                            + ". Write these two lines: the table is then migrated from its"
+                            + " start.");
         String after = lines.get(1).substring(AFTER.length());
         return new MigrationMark(
                 lines.get(0).substring(CONFIGURATION.length()),

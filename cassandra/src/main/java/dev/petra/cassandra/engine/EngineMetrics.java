@@ -17,7 +17,7 @@ import org.apache.cassandra.metrics.DefaultNameFactory;
 
 /**
  * Gauges of each engine beside Cassandra's metrics, as {@code
- * org.apache.cassandra.metrics:type=Petra,scope=<engine>,name=<Figure>}. There are as many as
+ * org.apache.cassandra.metrics:type=Petra,scope=<engine>,name=<Metric>}. There are as many as
  * engines, not as tables: those have {@code TableGauges}.
  */
 final class EngineMetrics {
@@ -35,18 +35,18 @@ final class EngineMetrics {
         gauge(names, engine, "MemoryBytes", EngineStatistics::memoryBudgetBytes);
         gauge(names, engine, "CacheBytes", EngineStatistics::cacheBytes);
         gauge(names, engine, "WriteBufferBytes", EngineStatistics::writeBufferBytes);
-        for (String figure : engine.figures().keySet())
+        for (String metric : engine.figures().keySet())
             register(
-                    names.createMetricName(inCapitals(figure)),
-                    () -> Objects.requireNonNullElse(engine.figures().get(figure), 0L));
+                    names.createMetricName(inCapitals(metric)),
+                    () -> Objects.requireNonNullElse(engine.figures().get(metric), 0L));
     }
 
     private static void gauge(
             DefaultNameFactory names,
             StorageEngine engine,
             String name,
-            ToLongFunction<EngineStatistics> figure) {
-        register(names.createMetricName(name), () -> figure.applyAsLong(engine.statistics()));
+            ToLongFunction<EngineStatistics> metric) {
+        register(names.createMetricName(name), () -> metric.applyAsLong(engine.statistics()));
     }
 
     private static void register(MetricName name, Gauge<Long> gauge) {
@@ -54,8 +54,8 @@ final class EngineMetrics {
     }
 
     /** As Cassandra's metrics are named: {@code block_cache_hits} is {@code BlockCacheHits}. */
-    private static String inCapitals(String figure) {
-        return Arrays.stream(figure.split("_", -1))
+    private static String inCapitals(String metric) {
+        return Arrays.stream(metric.split("_", -1))
                 .map(word -> Character.toUpperCase(word.charAt(0)) + word.substring(1))
                 .collect(Collectors.joining());
     }

@@ -86,7 +86,8 @@ public final class NodeHooks {
             Migrations.stop();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            logger.warn("Interrupted while moves of tables stop; they go on at the next start");
+            logger.warn(
+                    "Interrupted while migrations of tables stop; they go on at the next start");
         }
         Disposals.logLeft();
         Engines.closeAll();

@@ -123,9 +123,9 @@ final class SchemaGate {
         if (PetraMemtableFactory.owns(before))
             throw refused(
                     after,
-                    "it cannot be moved to an engine with other settings directly. Alter it to a"
-                            + " memtable of Cassandra's, wait until petra.moves no longer shows it"
-                            + " on any node, and alter it again.");
+                    "it cannot be migrated to an engine with other settings directly. Alter it to a"
+                        + " memtable of Cassandra's, wait until petra.migrations no longer shows it"
+                        + " on any node, and alter it again.");
         if (SchemaConstants.isSystemKeyspace(after.keyspace))
             throw refused(after, "system tables cannot be.");
         if (after.isCompactTable())

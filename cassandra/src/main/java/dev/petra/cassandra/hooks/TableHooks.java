@@ -108,8 +108,9 @@ public final class TableHooks {
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + stores.displayName()
-                            + " cannot be done while the table is being moved into a storage engine"
-                            + " or out of it: see petra.moves, and try again when that is over.");
+                            + " cannot be done while the table is being migrated into a storage"
+                            + " engine or out of it: see petra.migrations, and try again when that"
+                            + " is over.");
         return stores == null ? 0 : stores.truncations();
     }
 

@@ -39,8 +39,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The virtual keyspace {@code petra}: what this node's engines and their tables hold and do.
  *
- * <p>Each query reads the figures anew. A table that cannot be used, or has no store yet, has a row
- * that says so, and no figures.
+ * <p>Each query reads the metrics anew. A table that cannot be used, or has no store yet, has a row
+ * that says so, and no metrics.
  */
 public final class VirtualTables {
     public static final String KEYSPACE = "petra";
@@ -62,11 +62,11 @@ public final class VirtualTables {
                         KEYSPACE,
                         List.of(
                                 engines(),
-                                engineFigures(),
+                                engineMetrics(),
                                 settings(),
                                 tables(),
-                                figures(),
-                                moves())));
+                                metrics(),
+                                migrations())));
     }
 
     /** One whose partition key is one text, unless another partitioner is set. */
@@ -116,11 +116,11 @@ public final class VirtualTables {
                                 }));
     }
 
-    private static VirtualTable engineFigures() {
+    private static VirtualTable engineMetrics() {
         return ofEachEngine(
-                "engine_figures",
-                "the engines' own figures, on this node",
-                "figure",
+                "engine_metrics",
+                "the engines' own metrics, on this node",
+                "metric",
                 LongType.instance,
                 StorageEngine::figures);
     }
@@ -213,37 +213,39 @@ public final class VirtualTables {
                 });
     }
 
-    private static VirtualTable figures() {
+    private static VirtualTable metrics() {
         return new Table(
-                table("figures", "the engines' own figures of each table, on this node")
+                table("metrics", "the engines' own metrics of each table, on this node")
                         .partitioner(
                                 new LocalPartitioner(
                                         CompositeType.getInstance(
                                                 UTF8Type.instance, UTF8Type.instance)))
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addPartitionKeyColumn("table_name", UTF8Type.instance)
-                        .addClusteringColumn("figure", UTF8Type.instance)
+                        .addClusteringColumn("metric", UTF8Type.instance)
                         .addRegularColumn("value", LongType.instance)
                         .build(),
                 result ->
                         TableRegistry.forEach(
-                                (table, stores) -> addFigures(result, table, stores)));
+                                (table, stores) -> addMetrics(result, table, stores)));
     }
 
-    private static void addFigures(SimpleDataSet result, String table, TableGenerations stores) {
+    private static void addMetrics(SimpleDataSet result, String table, TableGenerations stores) {
         withStore(
                 stores.current(),
                 store ->
                         store.figures()
                                 .forEach(
-                                        (figure, value) ->
-                                                result.row(stores.keyspace(), table, figure)
+                                        (metric, value) ->
+                                                result.row(stores.keyspace(), table, metric)
                                                         .column("value", value)));
     }
 
-    private static VirtualTable moves() {
+    private static VirtualTable migrations() {
         return new Table(
-                table("moves", "tables on their way into an engine or out of it, on this node")
+                table(
+                                "migrations",
+                                "tables being migrated into an engine or out of it, on this node")
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addClusteringColumn("table_name", UTF8Type.instance)
                         .addClusteringColumn("direction", UTF8Type.instance)
@@ -269,7 +271,7 @@ public final class VirtualTables {
             TableStore store = generation.existing();
             if (store != null) use.accept(store);
         } catch (IllegalStateException e) {
-            logger.debug("{} was closed or dropped while its figures were read", generation, e);
+            logger.debug("{} was closed or dropped while its metrics were read", generation, e);
         }
     }
 }

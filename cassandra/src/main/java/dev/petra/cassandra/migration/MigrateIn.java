@@ -83,7 +83,7 @@ final class MigrateIn extends Migration {
                     cfs.getTracker().tryModify(sstable, OperationType.RELOCATE)) {
                 // Cassandra compacts it; what comes of that is moved.
                 if (transaction == null) continue;
-                state("moving " + sstable.descriptor.baseFile().name());
+                state("migrating " + sstable.descriptor.baseFile().name());
                 return move(sstable, transaction) ? Duration.ZERO : SOON;
             }
         }

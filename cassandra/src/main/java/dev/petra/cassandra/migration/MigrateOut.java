@@ -133,7 +133,8 @@ public final class MigrateOut extends Migration {
             // twice.
             if (!cfs.getLiveSSTables().containsAll(sstables)) throw e;
             logger.warn(
-                    "What was moved out of {} could not be indexed; it will be before the move"
+                    "What was migrated out of {} could not be indexed; it will be before the"
+                            + " migration"
                             + " ends",
                     stores.displayName(),
                     e);

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * all the while: what is in both places merges to the same as what is in one.
  */
 public abstract class Migration {
-    /** How long a move rests that has to wait for something. */
+    /** How long a migration rests that has to wait for something. */
     static final Duration SOON = Duration.ofSeconds(1);
 
     /** How long after {@code nodetool stop}, or after a failure. */
@@ -117,7 +117,7 @@ public abstract class Migration {
 
     @Override
     public String toString() {
-        return "The move of "
+        return "The migration of "
                 + stores.displayName()
                 + (direction().equals("in") ? " into" : " out of")
                 + " its engine";

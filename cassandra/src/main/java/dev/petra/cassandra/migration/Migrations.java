@@ -16,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Moves tables into engines and out of them, in the background, a step of one after a step of
+ * Migrates tables into engines and out of them, in the background, a step of one after a step of
  * another, on one thread. Thread-safe.
  */
 public final class Migrations {
@@ -43,7 +43,7 @@ public final class Migrations {
         ScheduledExecutorService started =
                 Executors.newSingleThreadScheduledExecutor(
                         work -> {
-                            Thread made = new Thread(work, "PetraMoves");
+                            Thread made = new Thread(work, "PetraMigrations");
                             made.setDaemon(true);
                             return made;
                         });
@@ -61,7 +61,7 @@ public final class Migrations {
         if (running == null) return;
         running.shutdown();
         if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS))
-            logger.warn("A move of a table still runs while the node shuts down");
+            logger.warn("A migration of a table still runs while the node shuts down");
     }
 
     /** Whether {@link #stop} was called. */

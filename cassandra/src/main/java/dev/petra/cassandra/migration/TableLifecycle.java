@@ -16,8 +16,8 @@ import org.apache.cassandra.io.FSError;
 
 /**
  * Opens the stores of tables and says which generation a new memtable stands for; begins and ends
- * the moves of tables into engines and out of them. All of it excludes each other, under the lock
- * of {@link TableRegistry}. Thread-safe.
+ * the migrations of tables into engines and out of them. All of it excludes each other, under the
+ * lock of {@link TableRegistry}. Thread-safe.
  */
 public final class TableLifecycle {
     private TableLifecycle() {}
@@ -73,7 +73,7 @@ public final class TableLifecycle {
                     new IllegalStateException(
                             "Table "
                                     + table
-                                    + " was moved into a storage engine, but there was data"
+                                    + " was migrated into a storage engine, but there was data"
                                     + " already in "
                                     + TableRegistry.directories(cfs)
                                     + ". Move what does not belong there away and restart the"
@@ -129,7 +129,7 @@ public final class TableLifecycle {
             throw new IllegalStateException(
                     "Table "
                             + stores.displayName()
-                            + " is being moved out of a storage engine, and what is left there"
+                            + " is being migrated out of a storage engine, and what is left there"
                             + " cannot be read: "
                             + failure.getMessage(),
                     failure);

@@ -82,7 +82,7 @@ public record PetraRepairManager(
         LocalSession session = ActiveRepairService.instance().consistent.local.getSession(parentId);
         if (session == null) throw new NoSuchRepairSessionException(parentId);
         if (table.departure() != 0 || !cfs.getLiveSSTables().isEmpty())
-            throw refused("it is being moved (see petra.moves) on this node");
+            throw refused("it is being migrated (see petra.migrations) on this node");
         long end = System.nanoTime() + GOSSIP.toNanos();
         for (InetAddressAndPort replica : session.participants)
             while (!replica.equals(FBUtilities.getBroadcastAddressAndPort()) && !takes(replica)) {

@@ -26,7 +26,8 @@ import org.jspecify.annotations.Nullable;
 /** Writes what a store holds, deletions included, to SSTables of Cassandra's own format. */
 public final class SSTableExport {
     /** How large an SSTable becomes, whole partitions permitting. */
-    public static final long SSTABLE_BYTES = Long.getLong("petra.move.sstable_bytes", 256L << 20);
+    public static final long SSTABLE_BYTES =
+            Long.getLong("petra.migration.sstable_bytes", 256L << 20);
 
     private SSTableExport() {}
 

@@ -51,7 +51,7 @@ public final class StoreScanner implements ISSTableScanner {
         partitions.close();
     }
 
-    /** An estimate, as all figures here. */
+    /** An estimate, as all numbers here. */
     @Override
     public long getLengthInBytes() {
         return estimatedBytes;

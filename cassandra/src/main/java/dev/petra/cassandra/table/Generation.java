@@ -130,17 +130,17 @@ public final class Generation {
         }
     }
 
-    /** One of the store's figures, 0 where there is no open store. */
-    public long statistic(ToLongFunction<StoreStatistics> figure) {
-        return measure(present -> figure.applyAsLong(present.statistics()), 0L);
+    /** One of the store's metrics, 0 where there is no open store. */
+    public long statistic(ToLongFunction<StoreStatistics> metric) {
+        return measure(present -> metric.applyAsLong(present.statistics()), 0L);
     }
 
     /** What the store tells, or {@code absent} where there is none, or none any more. */
-    public <T> T measure(Function<TableStore, T> figure, T absent) {
+    public <T> T measure(Function<TableStore, T> metric, T absent) {
         TableStore present = store;
         if (present == null) return absent;
         try {
-            return figure.apply(present);
+            return metric.apply(present);
         } catch (IllegalStateException e) {
             // Closed with the node, or dropped; metrics are still read then.
             return absent;

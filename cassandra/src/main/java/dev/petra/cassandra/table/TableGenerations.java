@@ -12,7 +12,6 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.IncomingParts;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -412,7 +411,7 @@ public final class TableGenerations {
 
     /** The number of the move that was under way when the table was opened. */
     public synchronized long resumeMove() {
-        if (!isMoving()) throw new IllegalStateException(displayName + " is not being moved");
+        if (!isMoving()) throw new IllegalStateException(displayName + " is not being migrated");
         return ++moveNumber;
     }
 
@@ -561,42 +560,8 @@ public final class TableGenerations {
     public void snapshot(Generation generation, String tag) {
         TableStore store = generation.existing();
         if (store == null) return;
-        StoreDirectory target = usableDirectory().snapshot(tag);
-        String failed = "Snapshot '" + tag + "' of " + displayName + " failed: ";
-        if (target.live().isPresent())
-            throw new IllegalStateException(failed + target + " is already there.");
-        // The causes are logged but not passed on: nodetool, to which these exceptions go, has none
-        // of the classes that may be among them.
-        try {
-            target.delete();
-            Files.createDirectories(target.root());
-            store.checkpoint(target.generation(generation.number()));
-            MigrationMark mark = moveMark;
-            if (mark != null) target.markMove(new MigrationMark(mark.configuration(), null));
-            // Last: a snapshot is whole once it says which generation it holds.
-            target.makeLive(generation.number());
-        } catch (IOException | FSError e) {
-            logger.error(failed, e);
-            removeHalf(target);
-            throw new FSWriteError(
-                    new IOException(failed + e.getMessage()), target.root().toString());
-        } catch (RuntimeException e) {
-            logger.error(failed, e);
-            removeHalf(target);
-            throw new IllegalStateException(failed + e.getMessage());
-        }
-    }
-
-    private static void removeHalf(StoreDirectory snapshot) {
-        try {
-            snapshot.delete();
-            // Cassandra lists whatever folder there is as a snapshot.
-            Files.deleteIfExists(snapshot.parent());
-        } catch (DirectoryNotEmptyException e) {
-            logger.debug("{} holds more of the snapshot than ours", snapshot);
-        } catch (IOException | FSError e) {
-            logger.error("The half of a snapshot in {} could not be removed", snapshot, e);
-        }
+        new StoreSnapshot(displayName, usableDirectory(), tag)
+                .take(store, generation.number(), () -> moveMark);
     }
 
     /**
@@ -609,7 +574,8 @@ public final class TableGenerations {
         mayDelete = false;
         // Before anything else: a table may be created with the same ID while this one is read.
         if (directory != null && Files.exists(directory.root()))
-            mark(directory, tag, "it is to be moved into the snapshot");
+            new StoreSnapshot(displayName, directory, tag)
+                    .markKept("it is to be moved into the snapshot");
     }
 
     /** Whether that was said of this generation. */
@@ -624,7 +590,7 @@ public final class TableGenerations {
      */
     boolean dispose(Generation generation, @Nullable TableStore store) {
         try {
-            if (isKept(generation)) moveAside(generation, store, keepAs);
+            if (isKept(generation)) moveAside(generation, store);
             else if (store != null) store.drop();
             else deleteGarbage(generation.number());
         } catch (IllegalStateException e) {
@@ -644,51 +610,11 @@ public final class TableGenerations {
         return true;
     }
 
-    private void moveAside(Generation generation, @Nullable TableStore store, String tag) {
+    private void moveAside(Generation generation, @Nullable TableStore store) {
         if (directory == null) return;
-        StoreDirectory place = directory;
-        try {
-            if (store != null) store.close();
-            // Without a number it is not known which of what is there is the data: all of it stays.
-            if (generation.number() == 0) {
-                keepInPlace(place, tag, "it is not known which generation is alive");
-                return;
-            }
-            if (Files.exists(place.generation(generation.number()))) {
-                place.moveToSnapshot(generation.number(), tag);
-                logger.error(
-                        "The snapshot '{}' of the dropped table {} could not be taken, so its data"
-                                + " was not deleted but moved to {}",
-                        tag,
-                        displayName,
-                        place.snapshot(tag));
-            }
-            place.keepNoMore();
-            synchronized (this) {
-                mayDelete = true;
-            }
-        } catch (IOException | RuntimeException | FSError e) {
-            logger.error("{} could not be moved aside", generation, e);
-            keepInPlace(place, tag, e.toString());
-        }
-    }
-
-    private void keepInPlace(StoreDirectory place, String tag, String reason) {
-        logger.error(
-                "The snapshot '{}' of the dropped table {} could not be taken, so its data was not"
-                        + " deleted. It is in {} and could not be moved: {}",
-                tag,
-                displayName,
-                place,
-                reason);
-        mark(place, tag, reason);
-    }
-
-    private static void mark(StoreDirectory place, String tag, String reason) {
-        try {
-            place.keep("Snapshot " + tag + " failed when the table was dropped: " + reason);
-        } catch (IOException e) {
-            logger.error("{} could not be marked as to be kept: save it elsewhere", place, e);
+        if (!new StoreSnapshot(displayName, directory, keepAs).moveThere(generation, store)) return;
+        synchronized (this) {
+            mayDelete = true;
         }
     }
 

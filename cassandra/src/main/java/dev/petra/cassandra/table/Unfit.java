@@ -110,8 +110,8 @@ public final class Unfit {
             throw new UnavailableStoreException(
                     cfs.metadata().toString(),
                     new IllegalStateException(
-                            "it is on its way out of a storage engine, and only when that is over"
-                                    + " (see petra.moves) reads by "
+                            "it is being migrated out of a storage engine, and only when that is"
+                                    + " over (see petra.migrations) reads by "
                                     + by
                                     + " find all of it"));
     }

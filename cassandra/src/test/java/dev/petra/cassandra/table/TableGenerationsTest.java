@@ -495,7 +495,7 @@ class TableGenerationsTest {
     }
 
     @Test
-    void figuresOfAClosedStoreAreZeroAndItIsNotTakenForEmpty() {
+    void metricsOfAClosedStoreAreZeroAndItIsNotTakenForEmpty() {
         TableGenerations stores = open();
         Generation generation = stores.current();
         write(generation, "a");

@@ -29,7 +29,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
-class MoveIT {
+class MigrationIT {
     private static final Duration MOVES = Duration.ofMinutes(2);
 
     /** Where a crash may fall, on the way in and on the way out. */
@@ -95,7 +95,7 @@ class MoveIT {
                                 crashes.in(
                                         config.yaml(Map.of("commitlog_sync", "batch"))
                                                 .yaml(Map.of("materialized_views_enabled", true)),
-                                        "-Dpetra.move.sstable_bytes=32768"));
+                                        "-Dpetra.migration.sstable_bytes=32768"));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -216,7 +216,7 @@ class MoveIT {
 
         alter("every", "rocks");
         assertThat(withoutTtl(everything("every"))).isEqualTo(before);
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         assertNoSSTables("every");
         assertThat(hasStore("every")).isTrue();
         assertThat(withoutTtl(everything("every"))).isEqualTo(before);
@@ -229,7 +229,7 @@ class MoveIT {
 
         alter("every", "default");
         assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         assertThat(hasStore("every")).isFalse();
         assertThat(sstables("every")).isPositive();
         assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
@@ -250,14 +250,14 @@ class MoveIT {
         session.execute("DELETE FROM ks.counters WHERE p = 1 AND c = 3");
         String before = content("SELECT * FROM ks.counters");
         alter("counters", "rocks");
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
         session.execute("UPDATE ks.counters SET n = n - 1 WHERE p = 1 AND c = 0");
         killAndRestart();
         String after = content("SELECT * FROM ks.counters");
         assertThat(after).contains("n:14").isNotEqualTo(before);
         alter("counters", "default");
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         session.execute("UPDATE ks.counters SET n = n + 1 WHERE p = 1 AND c = 0");
         killAndRestart();
         assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
@@ -274,7 +274,7 @@ class MoveIT {
         alter("deleted", "rocks");
         session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 500");
         nodetool("compact", "ks", "deleted");
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
         killAndRestart();
@@ -283,7 +283,7 @@ class MoveIT {
         session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 700");
         flush("deleted");
         nodetool("compact", "ks", "deleted");
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
         killAndRestart();
@@ -297,9 +297,9 @@ class MoveIT {
         for (int round = 0; round < 6; round++) {
             alter(table, round % 2 == 0 ? "rocks" : "default");
             // Some rounds turn back before the move is over.
-            if (round >= 3) TestNode.awaitMoves(session, MOVES);
+            if (round >= 3) TestNode.awaitMigrations(session, MOVES);
         }
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         for (Writer writer : writers) {
             writer.halt();
             writer.join();
@@ -340,10 +340,10 @@ class MoveIT {
             session.execute("TRUNCATE ks." + table);
             alter(table, "default");
         }
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         session.execute("INSERT INTO ks.gone_again (cycle, writer, step) VALUES (1, 2, 3)");
         alter("gone_again", "rocks");
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         session.execute("TRUNCATE ks.gone_again");
         killAndRestart();
         assertThat(rows("ks.gone_out")).isEmpty();
@@ -369,7 +369,7 @@ class MoveIT {
     private static void moveInUnderWrites(String table) throws Exception {
         List<Writer> writers = startWriters(table, "default");
         session.execute("ALTER TABLE " + table + " WITH memtable = 'rocks'");
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         for (Writer writer : writers) {
             writer.halt();
             writer.join();
@@ -392,14 +392,14 @@ class MoveIT {
             flush(table);
             if (way.equals("out")) {
                 alter(table, "rocks");
-                TestNode.awaitMoves(session, MOVES);
+                TestNode.awaitMigrations(session, MOVES);
             }
             // So that it takes a while.
             assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
             alter(table, way.equals("in") ? "rocks" : "default");
             assertThat(nodetool("snapshot", "-t", "way", "-cf", table, "ks").exitCode()).isZero();
             assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             Path files = TableFiles.of(node, "ks", table).directory();
             session.execute("DELETE FROM ks." + table + " WHERE p = 7");
             session.close();
@@ -408,7 +408,7 @@ class MoveIT {
             node.restart();
             session = node.session();
             assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
             assertThat(hasStore(table)).isEqualTo(way.equals("in"));
         }
@@ -438,13 +438,13 @@ class MoveIT {
         alter("refused", "rocks");
         assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
         node.awaitLog(
-                "TRUNCATE of ks.refused cannot be done while the table is being moved", MOVES);
+                "TRUNCATE of ks.refused cannot be done while the table is being migrated", MOVES);
         assertThat(nodetool("compactionstats").output()).contains("refused");
         assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
         TimeUnit.SECONDS.sleep(1);
-        assertThat(content("SELECT state FROM petra.moves")).contains("stopped for a while");
+        assertThat(content("SELECT state FROM petra.migrations")).contains("stopped for a while");
         assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         session.execute("TRUNCATE ks.refused");
         assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
     }
@@ -460,14 +460,14 @@ class MoveIT {
         flush(table);
         if (to.equals("default")) {
             alter(table, "rocks");
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
         }
         Path files = TableFiles.of(node, "ks", table).directory();
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         alter(table, to);
         session.execute("DROP TABLE ks." + table);
         assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         assertThat(files.resolve("rocksdb")).doesNotExist();
         try (var left = Files.list(files)) {
             assertThat(left.filter(Files::isRegularFile)).isEmpty();
@@ -494,7 +494,7 @@ class MoveIT {
         session.execute(
                 "CREATE MATERIALIZED VIEW ks.found_by_u AS SELECT p, u FROM ks.found WHERE p IS NOT"
                         + " NULL AND u IS NOT NULL PRIMARY KEY (u, p)");
-        assertThat(content("SELECT * FROM petra.moves")).contains("found");
+        assertThat(content("SELECT * FROM petra.migrations")).contains("found");
         session.execute("INSERT INTO ks.found (p, v, w, u) VALUES (300, 1, 1, 1)");
         assertFoundOrFails();
         for (String crash :
@@ -519,7 +519,7 @@ class MoveIT {
         }
         killAndRestart();
         assertFoundOrFails();
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         assertThat(hasStore("found")).isFalse();
         for (String select : FOUND)
             assertThat(session.execute(select).all()).as(select).hasSize(301);
@@ -569,7 +569,7 @@ class MoveIT {
             for (Writer writer : writers) writer.check(session);
             // Moved to its end before the last crash but one.
             for (Writer writer : earlier) writer.check(session);
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             for (Writer writer : writers) writer.check(session);
             if (isInEngine(table)) assertNoSSTables(table);
             else assertThat(hasStore(table)).describedAs(crash).isFalse();
