@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.cassandra.agent.AgentState;
 import java.nio.file.Path;
 import java.security.CodeSource;
 import java.util.concurrent.atomic.AtomicReference;
@@ -18,7 +17,7 @@ import org.apache.cassandra.schema.TableMetadataRef;
  * exception into its own memtable and show an empty table. There the refusal waits until the table
  * is opened, which ends the start of the node.
  */
-final class AgentMissing implements Memtable.Factory {
+public final class AgentMissing implements Memtable.Factory {
     private AgentMissing() {}
 
     /** Whether this is such a node. */

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.Truncation;
+import dev.petra.cassandra.table.Unfit;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.util.Map;
@@ -37,8 +43,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A memtable that is the whole storage of its table: one generation in a storage engine. It is
- * never flushed to SSTables; {@link MoveIn} and {@link MoveOut} take a table into the engine and
- * out of it.
+ * never flushed to SSTables; {@link dev.petra.cassandra.migration.MigrateIn} and {@link
+ * dev.petra.cassandra.migration.MigrateOut} take a table into the engine and out of it.
  *
  * <p>Cassandra finds this class by its name in {@code cassandra.yaml}:
  *
@@ -50,7 +56,7 @@ import org.slf4j.LoggerFactory;
  *       parameters: {engine: rocks}
  * </pre>
  */
-public final class PetraMemtable extends AbstractMemtableWithCommitlog {
+public final class PetraMemtable extends AbstractMemtableWithCommitlog implements EngineMemtable {
     private static final Logger logger = LoggerFactory.getLogger(PetraMemtable.class);
 
     private final PetraMemtableFactory factory;
@@ -87,13 +93,13 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         return factory;
     }
 
-    /** Which generation this stands for. */
-    Generation generation() {
+    @Override
+    public Generation generation() {
         return generation;
     }
 
-    /** Which engine it is in. */
-    EngineKey engine() {
+    @Override
+    public EngineKey engine() {
         return factory.engine();
     }
 
@@ -190,7 +196,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         if (Tracing.isTracing()) Tracing.trace(message, what, factory.engine().engine());
     }
 
-    // What Cassandra concludes from figures: always on the side that keeps data and tombstones
+    // What Cassandra concludes from metrics: always on the side that keeps data and tombstones
 
     /** As low as there is: no compaction may drop a tombstone that still shadows something here. */
     @Override
@@ -255,7 +261,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     /**
      * Only when the schema takes the table out of its engine. What another reason asks for is done
      * where the reason arises: SNAPSHOT is followed by {@link #performSnapshot}, a flush by {@link
-     * Hooks#afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
+     * TableHooks#afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
      */
     @Override
     public boolean shouldSwitch(ColumnFamilyStore.FlushReason reason) {
@@ -267,7 +273,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
             return true;
         } catch (RuntimeException | FSError e) {
             logger.error(
-                    "Table {} cannot be moved out of {} now. It stays there until the node is"
+                    "Table {} cannot be migrated out of {} now. It stays there until the node is"
                             + " restarted or the table altered again.",
                     name(),
                     factory.engine(),
@@ -276,8 +282,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
         }
     }
 
-    /** The number of the move by which this memtable's data leaves the engine; 0 for none. */
-    long departure() {
+    @Override
+    public long departure() {
         return departure;
     }
 
@@ -292,7 +298,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
      */
     @Override
     public void metadataUpdated() {
-        TableRegistry.logIfUnfit(owner);
+        Unfit.logIfSo(owner);
         Memtable.Factory wanted = metadata().params.memtable.factory();
         if (wanted instanceof PetraMemtableFactory && !factory.equals(wanted))
             NoSpamLogger.log(
@@ -344,7 +350,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog {
     @Override
     public FlushablePartitionSet<?> getFlushSet(PartitionPosition from, PartitionPosition to) {
         throw new UnsupportedOperationException(
-                "Table " + name() + " leaves " + factory.engine() + " by MoveOut, not by a flush.");
+                "Table "
+                        + name()
+                        + " leaves "
+                        + factory.engine()
+                        + " by MigrateOut, not by a flush.");
     }
 
     private String name() {

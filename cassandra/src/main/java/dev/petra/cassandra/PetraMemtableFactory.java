@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.migration.EngineConfiguration;
+import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.Generation;
 import dev.petra.engine.StorageEngine;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
@@ -24,27 +30,28 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Neither kind of streaming through memtables is asked for: received SSTables would be replayed
  * as mutations, and sent data written to temporary SSTables in the live directory. Streams of these
- * tables go through {@link PetraStreamManager}.
+ * tables go through {@link dev.petra.cassandra.streaming.PetraStreamManager}.
  */
-record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
+public record PetraMemtableFactory(EngineKey engine)
+        implements Memtable.Factory, EngineConfiguration {
     /** Whether a table's schema gives it to an engine of ours. */
-    static boolean owns(TableMetadata table) {
+    public static boolean owns(TableMetadata table) {
         return table.params.memtable.factory() instanceof PetraMemtableFactory;
     }
 
     /** Opens the engine, so that errors show where the configuration is read. */
-    StorageEngine open() {
+    public StorageEngine open() {
         return Engines.get(engine);
     }
 
-    /** A memtable configuration of {@code cassandra.yaml} for this engine. */
-    String configuration() {
+    @Override
+    public String configuration() {
         for (String name : configurations().keySet()) if (equals(named(name))) return name;
         throw new IllegalStateException("No memtable configuration is for " + engine);
     }
 
     /** What a memtable configuration makes, or null if that is not an engine's. */
-    static @Nullable PetraMemtableFactory named(String configuration) {
+    public static @Nullable PetraMemtableFactory named(String configuration) {
         return configurations().containsKey(configuration)
                         && MemtableParams.get(configuration).factory()
                                 instanceof PetraMemtableFactory factory
@@ -53,7 +60,7 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
     }
 
     /** The first engine that {@code cassandra.yaml} configures, or null. */
-    static @Nullable PetraMemtableFactory any() {
+    public static @Nullable PetraMemtableFactory any() {
         for (String name : configurations().keySet()) {
             PetraMemtableFactory factory = named(name);
             if (factory != null) return factory;
@@ -64,7 +71,7 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
     /**
      * Whether a memtable configuration is known, of whatever class; Cassandra's default always is.
      */
-    static boolean isConfigured(String configuration) {
+    public static boolean isConfigured(String configuration) {
         return configuration.equals("default") || configurations().containsKey(configuration);
     }
 
@@ -100,22 +107,25 @@ record PetraMemtableFactory(EngineKey engine) implements Memtable.Factory {
             return SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner);
         StartupCheck.requirePassed();
         return new PetraMemtable(
-                commitLogLowerBound, metadata, this, cfs, TableRegistry.next(cfs, engine));
+                commitLogLowerBound, metadata, this, cfs, TableLifecycle.next(cfs, engine));
     }
 
-    /** The memtable of a table that is not the current one, for what is left in its store. */
-    PetraMemtable memtable(ColumnFamilyStore cfs, Generation generation) {
-        return new PetraMemtable(
-                new AtomicReference<>(CommitLog.instance.getCurrentPosition()),
-                cfs.metadata,
-                this,
-                cfs,
-                generation);
+    @Override
+    public EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long move) {
+        PetraMemtable memtable =
+                new PetraMemtable(
+                        new AtomicReference<>(CommitLog.instance.getCurrentPosition()),
+                        cfs.metadata,
+                        this,
+                        cfs,
+                        generation);
+        memtable.departBy(move);
+        return memtable;
     }
 
     /**
      * Where nothing else is alive. While a table is on its way into the engine its writes go to the
-     * commit log as well: {@link Hooks#logInstead}.
+     * commit log as well: {@code DataHooks.logInstead}.
      */
     @Override
     public boolean writesShouldSkipCommitLog() {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
-import dev.petra.cassandra.agent.AgentState;
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.OrphanStores;
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.engine.Engines;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import java.io.IOException;
@@ -30,7 +33,7 @@ import org.slf4j.LoggerFactory;
  * schema, since Cassandra would replace a configuration that it cannot read by its own memtable,
  * and the tables would look empty.
  */
-final class StartupCheck {
+public final class StartupCheck {
     private static final Logger logger = LoggerFactory.getLogger(StartupCheck.class);
 
     /** The releases with which all tests were run. */
@@ -50,7 +53,7 @@ final class StartupCheck {
      *
      * @throws StartupException naming what is wrong and the mend; Cassandra logs it and exits
      */
-    static void run() throws StartupException {
+    public static void run() throws StartupException {
         String weaving = AgentState.missing();
         if (weaving != null) throw wrongConfig(weaving);
         checkRelease(FBUtilities.getReleaseVersionString());
@@ -207,7 +210,7 @@ final class StartupCheck {
     }
 
     /** All directories of tables, of whatever keyspace, also of tables that no longer exist. */
-    static List<Path> tableDirectories(List<Path> dataDirectories) throws IOException {
+    public static List<Path> tableDirectories(List<Path> dataDirectories) throws IOException {
         List<Path> tables = new ArrayList<>();
         for (Path data : dataDirectories)
             for (Path keyspace : subdirectories(data)) tables.addAll(subdirectories(keyspace));

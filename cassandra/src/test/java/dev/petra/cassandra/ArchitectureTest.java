@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import static com.tngtech.archunit.base.DescribedPredicate.not;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.simpleName;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
+import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
 
+import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
+import com.tngtech.archunit.library.Architectures;
+import java.util.List;
+import java.util.stream.IntStream;
 
 @AnalyzeClasses(
         packages = "dev.petra.cassandra",
@@ -20,10 +30,69 @@ class ArchitectureTest {
                     .resideInAnyPackage("org.rocksdb..", "dev.petra.engine.rocks..");
 
     @ArchTest
+    static final ArchRule NO_CYCLE_BETWEEN_PACKAGES =
+            slices().matching("dev.petra.(**)").should().beFreeOfCycles();
+
+    /** From the top: each package knows only those below it. */
+    private static final List<List<String>> LAYERS =
+            List.of(
+                    List.of("agent", "agent.advice"),
+                    List.of("hooks"),
+                    List.of(""),
+                    List.of("repair", "nodetool", "metrics", "bulkload"),
+                    List.of("streaming"),
+                    List.of("migration"),
+                    List.of("table", "sstable"),
+                    List.of("engine", "disk", "commitlog"));
+
+    @ArchTest
+    static final ArchRule EACH_PACKAGE_IS_IN_A_LAYER =
+            classes()
+                    .should()
+                    .resideInAnyPackage(
+                            LAYERS.stream()
+                                    .flatMap(List::stream)
+                                    .map(ArchitectureTest::inFull)
+                                    .toArray(String[]::new));
+
+    @ArchTest
+    static void layersKnowOnlyThoseBelow(JavaClasses classes) {
+        Architectures.LayeredArchitecture architecture =
+                layeredArchitecture().consideringOnlyDependenciesInLayers();
+        for (int layer = 0; layer < LAYERS.size(); layer++)
+            architecture =
+                    architecture
+                            .layer(name(layer))
+                            .definedBy(
+                                    LAYERS.get(layer).stream()
+                                            .map(ArchitectureTest::inFull)
+                                            .toArray(String[]::new));
+        for (int layer = 0; layer < LAYERS.size(); layer++)
+            architecture =
+                    layer == 0
+                            ? architecture.whereLayer(name(layer)).mayNotBeAccessedByAnyLayer()
+                            : architecture
+                                    .whereLayer(name(layer))
+                                    .mayOnlyBeAccessedByLayers(
+                                            IntStream.range(0, layer)
+                                                    .mapToObj(ArchitectureTest::name)
+                                                    .toArray(String[]::new));
+        architecture.check(classes);
+    }
+
+    private static String name(int layer) {
+        return String.valueOf(LAYERS.get(layer));
+    }
+
+    private static String inFull(String name) {
+        return name.isEmpty() ? "dev.petra.cassandra" : "dev.petra.cassandra." + name;
+    }
+
+    @ArchTest
     static final ArchRule ONLY_THE_AGENT_NAMES_BYTE_BUDDY =
             noClasses()
                     .that()
-                    .resideInAPackage("dev.petra.cassandra")
+                    .resideOutsideOfPackages("dev.petra.cassandra.agent..")
                     .should()
                     .dependOnClassesThat()
                     .resideInAPackage("net.bytebuddy..");
@@ -40,5 +109,10 @@ class ArchitectureTest {
                     .haveSimpleNameStartingWith("JoinPoint")
                     .should()
                     .dependOnClassesThat()
-                    .resideInAnyPackage("org.apache.cassandra..", "dev.petra.cassandra");
+                    .resideInAnyPackage("org.apache.cassandra..")
+                    .orShould()
+                    .dependOnClassesThat(
+                            resideInAPackage("dev.petra.cassandra..")
+                                    .and(not(resideInAPackage("dev.petra.cassandra.agent")))
+                                    .and(not(simpleName("AgentState"))));
 }

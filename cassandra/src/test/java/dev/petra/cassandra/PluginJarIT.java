@@ -92,6 +92,8 @@ class PluginJarIT {
                 .contains(
                         "dev/petra/cassandra/PetraMemtable.class",
                         "dev/petra/cassandra/agent/PetraAgent.class",
+                        "dev/petra/cassandra/agent/advice/TableAdvice.class",
+                        "dev/petra/cassandra/bulkload/load-logback.xml",
                         "dev/petra/engine/StorageEngines.class",
                         "dev/petra/shaded/bytebuddy/agent/builder/AgentBuilder.class",
                         "org/rocksdb/RocksDB.class",

@@ -9,7 +9,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 
 /** Tables without a node. */
-final class TestTables {
+public final class TestTables {
     static {
         DatabaseDescriptor.clientInitialization(false);
         if (DatabaseDescriptor.getPartitioner() == null)
@@ -18,13 +18,13 @@ final class TestTables {
 
     private TestTables() {}
 
-    static TableMetadata table(String cql) {
+    public static TableMetadata table(String cql) {
         return CreateTableStatement.parse(cql, "ks")
                 .id(TableId.fromString("11111111-2222-3333-4444-555555555555"))
                 .build();
     }
 
-    static TableMetadataRef reference() {
+    public static TableMetadataRef reference() {
         return TableMetadataRef.forOfflineTools(table("CREATE TABLE t (p int PRIMARY KEY, v int)"));
     }
 }

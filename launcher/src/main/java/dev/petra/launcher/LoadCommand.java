@@ -18,7 +18,7 @@ import picocli.CommandLine.Parameters;
             "petra load --nodes 127.0.0.1 <table dir>/snapshots/<tag>"
         })
 final class LoadCommand implements Callable<Integer> {
-    private static final String MAIN = "dev.petra.cassandra.StoreLoader";
+    private static final String MAIN = "dev.petra.cassandra.bulkload.StoreLoader";
 
     @Parameters(
             paramLabel = "ARG",
@@ -41,7 +41,7 @@ final class LoadCommand implements Callable<Integer> {
         // Most of the work is native, and often soon done.
         command.addAll(List.of("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
         command.addAll(JvmOptions.access());
-        command.add("-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml");
+        command.add("-Dlogback.configurationFile=dev/petra/cassandra/bulkload/load-logback.xml");
         command.add("-Dio.netty.tryReflectionSetAccessible=true");
         command.add("-cp");
         command.add(distribution.classPath(List.of(distribution.plugin())));

@@ -377,7 +377,7 @@ class ChurnIT {
             assertThat(System.nanoTime()).as("all nodes answer").isLessThan(end);
             TimeUnit.SECONDS.sleep(1);
         }
-        if (MIXED) TestNode.awaitMoves(all, PATIENCE);
+        if (MIXED) TestNode.awaitMigrations(all, PATIENCE);
     }
 
     /** Whether every coordinator that the driver chooses sees all replicas. */

@@ -163,12 +163,12 @@ class ClusterIT {
                 assertThat(content(session)).isEqualTo(expected);
                 try (CqlSession there = newcomer.session()) {
                     assertThat(content(there)).isEqualTo(expected);
-                    TestNode.awaitMoves(there, MOVES);
+                    TestNode.awaitMigrations(there, MOVES);
                     assertThat(content(there)).isEqualTo(expected);
                 }
                 newcomer.nodetool("decommission", "-f");
             }
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             assertThat(content(session)).isEqualTo(expected);
             for (Writer writer : writers) {
                 writer.halt();
@@ -178,7 +178,7 @@ class ClusterIT {
             }
             String log = seed.process().log();
             assertThat(log.contains(INGESTED)).isEqualTo(newcomerHasTheEngine);
-            assertThat(log.contains("The move of ks.t into its engine is over"))
+            assertThat(log.contains("The migration of ks.t into its engine is over"))
                     .isNotEqualTo(newcomerHasTheEngine);
             // What was sent lay beside the store meanwhile.
             Path stores = TableFiles.of(seed, "ks", "t").stores();
@@ -269,7 +269,7 @@ class ClusterIT {
             seed.nodetool("repair", "-full", "ks", "t");
             assertThat(seed.process().log().contains(INGESTED)).isEqualTo(otherHasTheEngine);
             try (CqlSession session = seed.session()) {
-                TestNode.awaitMoves(session, MOVES);
+                TestNode.awaitMigrations(session, MOVES);
                 assertThat(content(session)).isEqualTo(expected);
             }
             assertThat(Contents.alone(other, CONTENT)).isEqualTo(expected);
@@ -476,7 +476,7 @@ class ClusterIT {
     private static void awaitNoMoves(TestNode node) throws Exception {
         long end = System.nanoTime() + MOVES.toNanos();
         for (int none = 0; none < 5; none++) {
-            if (!Contents.alone(node, "SELECT * FROM petra.moves").isEmpty()) none = 0;
+            if (!Contents.alone(node, "SELECT * FROM petra.migrations").isEmpty()) none = 0;
             assertThat(System.nanoTime()).isLessThan(end);
             TimeUnit.MILLISECONDS.sleep(50);
         }

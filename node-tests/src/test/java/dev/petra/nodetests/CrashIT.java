@@ -62,10 +62,10 @@ class CrashIT {
                     CFS + "#onTableDropped",
                     CFS + "#unloadCf",
                     "org.apache.cassandra.db.SystemKeyspace#saveTruncationRecord",
-                    OURS + "TableStores#successor",
-                    OURS + "TableStores#drop",
-                    OURS + "TableStores#dispose",
-                    OURS + "TableStores#deleteDropped");
+                    OURS + "table.TableGenerations#successor",
+                    OURS + "table.TableGenerations#drop",
+                    OURS + "table.TableGenerations#dispose",
+                    OURS + "table.TableGenerations#deleteDropped");
 
     private static final int WRITERS = 3;
 

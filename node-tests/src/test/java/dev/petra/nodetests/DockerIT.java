@@ -425,16 +425,17 @@ class DockerIT {
                                             .getStdout())
                             .contains("144");
             }
-            for (int node = 1; node <= 3; node++) awaitMoves(cluster.node(node));
+            for (int node = 1; node <= 3; node++) awaitMigrations(cluster.node(node));
         }
         check();
     }
 
-    private static void awaitMoves(PetraContainer node) throws IOException, InterruptedException {
+    private static void awaitMigrations(PetraContainer node)
+            throws IOException, InterruptedException {
         long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
         while (true) {
             String moves =
-                    node.execInContainer("petra", "cql", "--json", "SELECT * FROM petra.moves")
+                    node.execInContainer("petra", "cql", "--json", "SELECT * FROM petra.migrations")
                             .getStdout();
             if (moves.isBlank()) return;
             assertThat(System.nanoTime()).describedAs(moves).isLessThan(deadline);

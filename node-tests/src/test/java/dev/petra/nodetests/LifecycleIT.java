@@ -468,7 +468,7 @@ class LifecycleIT {
                                             .toString())
                     .contains(2, row, row + 1)
                     .doesNotContain(1);
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             assertThat(rows("target")).contains(2, row, row + 1).doesNotContain(1);
             if (Files.exists(inbox)) TableFiles.delete(inbox);
             session.execute("TRUNCATE ks.source");
@@ -510,7 +510,7 @@ class LifecycleIT {
                                 Integer.toString(STORAGE_PORT),
                                 prepared.toString());
         assertThat(result.exitCode()).describedAs(result.output()).isZero();
-        TestNode.awaitMoves(session, MOVES);
+        TestNode.awaitMigrations(session, MOVES);
         assertThat(rows("loaded")).containsExactly(2, 10, 11);
         killAndRestart();
         assertThat(rows("loaded")).containsExactly(2, 10, 11);

@@ -47,7 +47,7 @@ class LoadIT {
     /** What a user would write, against nothing but the jars. */
     private static final String PROGRAM =
             """
-            import dev.petra.cassandra.StoreWriter;
+            import dev.petra.cassandra.bulkload.StoreWriter;
             import java.nio.file.Path;
             import java.util.Map;
 
@@ -73,7 +73,7 @@ class LoadIT {
     /** Loads by each line's arguments, without a process for each. */
     private static final String LOADS =
             """
-            import dev.petra.cassandra.StoreLoader;
+            import dev.petra.cassandra.bulkload.StoreLoader;
             import java.nio.file.Files;
             import java.nio.file.Path;
 
@@ -195,7 +195,7 @@ class LoadIT {
                                 "java.base/jdk.internal.ref=ALL-UNNAMED",
                                 "-cp",
                                 lib.resolve("petra.jar") + ":" + lib.resolve("cassandra/*"),
-                                "-Dlogback.configurationFile=dev/petra/cassandra/load-logback.xml",
+                                "-Dlogback.configurationFile=dev/petra/cassandra/bulkload/load-logback.xml",
                                 program.toString()));
         command.addAll(List.of(arguments));
         return Commands.run(command.toArray(String[]::new));
@@ -411,7 +411,7 @@ class LoadIT {
         }
         // Those of which nothing had become live have failed.
         System.out.println("LoadIT: " + loads.join());
-        TestNode.awaitMoves(session, PATIENCE);
+        TestNode.awaitMigrations(session, PATIENCE);
         for (int i = 0; i < all.size(); i++) {
             String verb = VERBS.get(i % VERBS.size()).formatted("end" + i);
             if (verb.startsWith("DROP")) createSimple("end" + i);

@@ -147,8 +147,8 @@ class OperationsIT {
     private static long figure(CqlSession session, String table, String figure) {
         return session.execute(
                         SimpleStatement.newInstance(
-                                "SELECT value FROM petra.figures WHERE keyspace_name = 'ks' AND"
-                                        + " table_name = ? AND figure = ?",
+                                "SELECT value FROM petra.metrics WHERE keyspace_name = 'ks' AND"
+                                        + " table_name = ? AND metric = ?",
                                 table,
                                 figure))
                 .one()
@@ -266,8 +266,8 @@ class OperationsIT {
         assertThat(session.execute("SELECT * FROM ks.counted").all()).hasSize(50);
         assertThat(session.execute("SELECT * FROM ks.counted WHERE p = 1").all()).hasSize(10);
         List<String> positive = new ArrayList<>();
-        for (Row row : session.execute("SELECT * FROM petra.engine_figures"))
-            if (row.getLong("value") > 0) positive.add(row.getString("figure"));
+        for (Row row : session.execute("SELECT * FROM petra.engine_metrics"))
+            if (row.getLong("value") > 0) positive.add(row.getString("metric"));
         assertThat(positive)
                 .contains("written_bytes", "log_bytes", "flushed_bytes", "block_cache_misses");
     }

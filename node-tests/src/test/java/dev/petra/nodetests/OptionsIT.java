@@ -171,10 +171,10 @@ class OptionsIT {
 
     private static long files(String table) {
         return session.execute(
-                        "SELECT value FROM petra.figures WHERE keyspace_name = 'ks' AND"
+                        "SELECT value FROM petra.metrics WHERE keyspace_name = 'ks' AND"
                                 + " table_name = '"
                                 + table
-                                + "' AND figure = 'level_0_files'")
+                                + "' AND metric = 'level_0_files'")
                 .one()
                 .getLong(0);
     }

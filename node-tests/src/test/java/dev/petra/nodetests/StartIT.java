@@ -232,7 +232,7 @@ class StartIT {
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
                 CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
             assertThat(files.generations()).containsExactly("1");
             node.process().kill();
@@ -240,7 +240,7 @@ class StartIT {
         try (TestNode node = start(other, options -> options);
                 CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
             assertThat(files.stores()).doesNotExist();
         }
@@ -275,7 +275,7 @@ class StartIT {
         // The first mend: a class of Cassandra's again.
         try (TestNode node = start(other, options -> options);
                 CqlSession session = node.session()) {
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             assertThat(session.execute(byIndex).all()).hasSize(1);
             assertThat(new TableFiles(other.resolve("data"), "ks", "t").stores()).doesNotExist();
             node.process().stop();
@@ -285,7 +285,7 @@ class StartIT {
                 CqlSession session = node.session()) {
             session.execute("DROP INDEX ks.by_v");
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
-            TestNode.awaitMoves(session, MOVES);
+            TestNode.awaitMigrations(session, MOVES);
             session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
         }

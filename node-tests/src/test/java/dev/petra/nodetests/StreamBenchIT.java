@@ -222,7 +222,7 @@ class StreamBenchIT {
             String meanwhile = traffic.percentiles();
             newcomer.process().awaitCql(PATIENCE);
             try (CqlSession session = newcomer.session()) {
-                TestNode.awaitMoves(session, PATIENCE);
+                TestNode.awaitMigrations(session, PATIENCE);
             }
             long quiet = System.nanoTime();
             double cpu = cpuSeconds(seed) + cpuSeconds(newcomer) - cpuBefore;

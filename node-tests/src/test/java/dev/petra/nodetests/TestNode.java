@@ -215,14 +215,14 @@ final class TestNode implements AutoCloseable {
      * Waits until no table is on its way into an engine or out of it. The driver asks now one node
      * and now the other, and each knows its own moves.
      */
-    static void awaitMoves(CqlSession session, Duration patience) throws InterruptedException {
+    static void awaitMigrations(CqlSession session, Duration patience) throws InterruptedException {
         long deadline = System.nanoTime() + patience.toNanos();
         List<String> moves;
         int none = 0;
         do {
             TimeUnit.MILLISECONDS.sleep(50);
             moves =
-                    session.execute("SELECT * FROM petra.moves").all().stream()
+                    session.execute("SELECT * FROM petra.migrations").all().stream()
                             .map(Row::getFormattedContents)
                             .toList();
             none = moves.isEmpty() ? none + 1 : 0;

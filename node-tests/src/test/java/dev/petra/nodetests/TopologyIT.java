@@ -87,7 +87,7 @@ class TopologyIT {
     private static void check(Set<String> expected, TestNode... nodes) throws Exception {
         for (TestNode node : nodes)
             try (CqlSession session = node.session(ConsistencyLevel.ALL)) {
-                TestNode.awaitMoves(session, MOVES);
+                TestNode.awaitMigrations(session, MOVES);
             }
         NodeTool.Result preview =
                 nodes[0].process().nodetool("repair", "--preview", "-full", "ks", "t");

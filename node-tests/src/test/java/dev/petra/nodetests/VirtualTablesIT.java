@@ -41,8 +41,8 @@ class VirtualTablesIT {
 
     private static long figure(String name) {
         return session.execute(
-                        "SELECT value FROM petra.figures WHERE keyspace_name = 'ks' AND table_name"
-                                + " = 't' AND figure = '"
+                        "SELECT value FROM petra.metrics WHERE keyspace_name = 'ks' AND table_name"
+                                + " = 't' AND metric = '"
                                 + name
                                 + "'")
                 .one()

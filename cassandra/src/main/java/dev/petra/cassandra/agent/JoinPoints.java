@@ -16,9 +16,10 @@ final class JoinPoints {
     private static final String SERVICE = CASSANDRA + "service.StorageService";
     private static final String COMPACTIONS = CASSANDRA + "db.compaction.CompactionManager";
     private static final String GAUGE = "com.codahale.metrics.Gauge";
-    private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.TableAdvice$";
-    private static final String VERB_ADVICE = "dev.petra.cassandra.agent.VerbAdvice$";
-    private static final String NODE_ADVICE = "dev.petra.cassandra.agent.NodeAdvice$";
+    private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.advice.TableAdvice$";
+    private static final String NODETOOL_ADVICE =
+            "dev.petra.cassandra.agent.advice.NodetoolAdvice$";
+    private static final String NODE_ADVICE = "dev.petra.cassandra.agent.advice.NodeAdvice$";
     private static final String CONSTRUCTOR = "<init>";
     private static final String STRING = "java.lang.String";
     private static final String STRINGS = "[Ljava.lang.String;";
@@ -28,29 +29,30 @@ final class JoinPoints {
             List.of(
                     // The node
 
-                    // first line: Hooks.beforeStart();
+                    // first line: NodeHooks.beforeStart();
                     at(
                             CASSANDRA + "service.StartupChecks",
                             "verify",
                             NODE_ADVICE + "BeforeStart",
                             CASSANDRA + "config.StartupChecksOptions"),
-                    // last line: Hooks.afterTablesOpened();
+                    // last line: NodeHooks.afterTablesOpened();
                     at(
                             SERVICE,
                             "registerDaemon",
                             NODE_ADVICE + "AfterTablesOpened",
                             CASSANDRA + "service.CassandraDaemon"),
-                    // last line: Hooks.afterCompactionThroughput();
+                    // last line: NodetoolHooks.afterCompactionThroughput();
                     at(
                             SERVICE,
                             "setCompactionThroughputMbPerSec",
                             NODE_ADVICE + "AfterCompactionThroughput",
                             "int"),
-                    // before the return: Hooks.compactions(out);
+                    // before the return: NodetoolHooks.compactions(out);
                     at(COMPACTIONS, "getCompactions", NODE_ADVICE + "Compactions"),
-                    // first line: Hooks.stopCompactions(type);
+                    // first line: NodetoolHooks.stopCompactions(type);
                     at(COMPACTIONS, "stopCompaction", NODE_ADVICE + "StopCompactions", STRING),
-                    // first line: gauge = Hooks.gauge(factory.createMetricName(name).getScope(),
+                    // first line: gauge =
+                    // MetricHooks.gauge(factory.createMetricName(name).getScope(),
                     // name, gauge);
                     at(
                             CASSANDRA + "metrics.TableMetrics",
@@ -61,7 +63,8 @@ final class JoinPoints {
                             GAUGE,
                             GAUGE),
 
-                    // first lines: var done = Hooks.sizeEstimates(table, ranges); if (done != null)
+                    // first lines: var done = MetricHooks.sizeEstimates(table, ranges); if (done !=
+                    // null)
                     // return done;
                     at(
                             CASSANDRA + "db.SizeEstimatesRecorder",
@@ -70,7 +73,8 @@ final class JoinPoints {
                             CFS,
                             "java.util.Collection"),
 
-                    // first lines: long[] ours = Hooks.repairEstimate(keyspace, table, tokenRange);
+                    // first lines: long[] ours = MetricHooks.repairEstimate(keyspace, table,
+                    // tokenRange);
                     // partitions += ours[0]; sizeInRange += ours[1]; totalSize += ours[1];
                     at(
                             CASSANDRA + "repair.autorepair.AutoRepairUtils$SizeEstimate",
@@ -83,40 +87,42 @@ final class JoinPoints {
                             "long",
                             "long",
                             "long"),
-                    // return Hooks.estimateKeys(this, n);
+                    // return MetricHooks.estimateKeys(this, n);
                     at(CFS, "estimateKeys", TABLE_ADVICE + "EstimateKeys"),
-                    // return Hooks.meanCellsPerPartition(this, count > 0 ? (int) (sum / count) :
+                    // return MetricHooks.meanCellsPerPartition(this, count > 0 ? (int) (sum /
+                    // count) :
                     // 0);
                     at(CFS, "getMeanEstimatedCellPerPartitionCount", TABLE_ADVICE + "MeanCells"),
-                    // return Hooks.estimatedKeysForRange(this, range, count);
+                    // return MetricHooks.estimatedKeysForRange(this, range, count);
                     at(
                             CFS,
                             "estimatedKeysForRange",
                             TABLE_ADVICE + "EstimatedKeysForRange",
                             CASSANDRA + "dht.Range"),
-                    // return Hooks.keySamples(this, range, Iterables.concat(samples));
+                    // return MetricHooks.keySamples(this, range, Iterables.concat(samples));
                     at(CFS, "keySamples", TABLE_ADVICE + "KeySamples", CASSANDRA + "dht.Range"),
 
-                    // Hooks.replayPlanBegins(); try { ... } finally { Hooks.replayPlanEnds(); }
+                    // NodeHooks.replayPlanBegins(); try { ... } finally {
+                    // NodeHooks.replayPlanEnds(); }
                     at(
                             CASSANDRA + "db.commitlog.CommitLogReplayer",
                             "construct",
                             NODE_ADVICE + "ReplayPlan",
                             CASSANDRA + "db.commitlog.CommitLog",
                             "java.util.UUID"),
-                    // return Hooks.writesAreDurable(this, memtableFactory.writesAreDurable());
+                    // return DataHooks.writesAreDurable(this, memtableFactory.writesAreDurable());
                     at(CFS, "memtableWritesAreDurable", TABLE_ADVICE + "WritesAreDurable"),
 
                     // Schema and writes
 
-                    // first line: Hooks.beforeSchemaChange(diff);
+                    // first line: SchemaHooks.beforeSchemaChange(diff);
                     at(
                             CASSANDRA + "schema.SchemaKeyspace",
                             "convertSchemaDiffToMutations",
                             NODE_ADVICE + "BeforeSchemaChange",
                             CASSANDRA + "schema.Keyspaces$KeyspacesDiff",
                             "long"),
-                    // first line: Hooks.beforeWrite(mutation, makeDurable);
+                    // first line: DataHooks.beforeWrite(mutation, makeDurable);
                     at(
                             CASSANDRA + "db.CassandraKeyspaceWriteHandler",
                             "beginWrite",
@@ -124,7 +130,8 @@ final class JoinPoints {
                             CASSANDRA + "db.Mutation",
                             "boolean"),
 
-                    // first lines: var done = Hooks.logInstead(mutation); if (done != null) return
+                    // first lines: var done = DataHooks.logInstead(mutation); if (done != null)
+                    // return
                     // done;
                     at(
                             CASSANDRA + "db.CassandraKeyspaceWriteHandler",
@@ -132,13 +139,13 @@ final class JoinPoints {
                             NODE_ADVICE + "AddToCommitLog",
                             CASSANDRA + "db.Mutation"),
 
-                    // first line: Hooks.beforeRead(this);
+                    // first line: DataHooks.beforeRead(this);
                     at(
                             CASSANDRA + "db.ReadCommand",
                             "executeLocally",
                             NODE_ADVICE + "BeforeRead",
                             CASSANDRA + "db.ReadExecutionController"),
-                    // last line: Hooks.beforeCommitLogMarker();
+                    // last line: NodeHooks.beforeCommitLogMarker();
                     at(
                             CASSANDRA + "db.commitlog.CommitLogSegment",
                             "waitForModifications",
@@ -146,7 +153,7 @@ final class JoinPoints {
 
                     // A table's life
 
-                    // before the return: Hooks.afterOpen(cfs);
+                    // before the return: SchemaHooks.afterOpen(cfs);
                     at(
                             CFS,
                             "createColumnFamilyStore",
@@ -158,7 +165,7 @@ final class JoinPoints {
                             "boolean",
                             "boolean",
                             "boolean"),
-                    // first line: if (Hooks.flushMemtable(cfs, memtable)) return List.of();
+                    // first line: if (TableHooks.flushMemtable(cfs, memtable)) return List.of();
                     at(
                             CFS + "$Flush",
                             "flushMemtable",
@@ -166,14 +173,15 @@ final class JoinPoints {
                             CFS,
                             CASSANDRA + "db.memtable.Memtable",
                             "boolean"),
-                    // Hooks.dumpBegins(); try { ... } finally { Hooks.dumpEnds(); }
+                    // TableHooks.dumpBegins(); try { ... } finally { TableHooks.dumpEnds(); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
-                    // long before = Hooks.beforeTruncate(this); ... Hooks.afterTruncate(this,
+                    // long before = TableHooks.beforeTruncate(this); ...
+                    // TableHooks.afterTruncate(this,
                     // before);
                     at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
-                    // first line: Hooks.truncate(this);
+                    // first line: TableHooks.truncate(this);
                     at(CFS, "discardSSTables", TABLE_ADVICE + "DiscardSSTables", "long"),
-                    // first line: position = Hooks.truncationPosition(cfs, position);
+                    // first line: position = TableHooks.truncationPosition(cfs, position);
                     at(
                             CASSANDRA + "db.SystemKeyspace",
                             "saveTruncationRecord",
@@ -181,14 +189,15 @@ final class JoinPoints {
                             CFS,
                             "long",
                             CASSANDRA + "db.commitlog.CommitLogPosition"),
-                    // last line: Hooks.afterUnload(this);
+                    // last line: SchemaHooks.afterUnload(this);
                     at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
-                    // before the return: Hooks.afterForceFlush(this, reason);
+                    // before the return: TableHooks.afterForceFlush(this, reason);
                     at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
-                    // skipMemtable = Hooks.snapshotSkipsMemtable(this, skipMemtable); Object begun
+                    // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable); Object
+                    // begun
                     // =
-                    // Hooks.snapshotBegins(this, snapshotName); try { ... } finally {
-                    // Hooks.snapshotEnds(begun); }
+                    // TableHooks.snapshotBegins(this, snapshotName); try { ... } finally {
+                    // TableHooks.snapshotEnds(begun); }
                     at(
                             CFS,
                             "snapshot",
@@ -200,63 +209,66 @@ final class JoinPoints {
                             CASSANDRA + "config.DurationSpec$IntSecondsBound",
                             "com.google.common.util.concurrent.RateLimiter",
                             "java.time.Instant"),
-                    // Hooks.importing(cfs); try { ... } finally { Hooks.importing(cfs); }
+                    // TableHooks.importing(cfs); try { ... } finally { TableHooks.importing(cfs); }
                     at(
                             CASSANDRA + "db.SSTableImporter",
                             "importNewSSTables",
                             TABLE_ADVICE + "Import",
                             CASSANDRA + "db.SSTableImporter$Options"),
-                    // return Hooks.streamManager(this, streamManager);
+                    // return TableHooks.streamManager(this, streamManager);
                     at(CFS, "getStreamManager", TABLE_ADVICE + "StreamManager"),
-                    // return Hooks.repairManager(this, repairManager);
+                    // return TableHooks.repairManager(this, repairManager);
                     at(CFS, "getRepairManager", TABLE_ADVICE + "RepairManager"),
 
                     // nodetool, where the engine does it
 
-                    // first line: if (Hooks.compact(this)) return;
-                    at(CFS, "forceMajorCompaction", VERB_ADVICE + "Compact", "boolean"),
-                    // first line: if (Hooks.compact(this, tokenRanges)) return;
+                    // first line: if (NodetoolHooks.compact(this)) return;
+                    at(CFS, "forceMajorCompaction", NODETOOL_ADVICE + "Compact", "boolean"),
+                    // first line: if (NodetoolHooks.compact(this, tokenRanges)) return;
                     at(
                             CFS,
                             "forceCompactionForTokenRange",
-                            VERB_ADVICE + "CompactRanges",
+                            NODETOOL_ADVICE + "CompactRanges",
                             "java.util.Collection"),
-                    // first line: if (Hooks.compact(this, strings)) return;
+                    // first line: if (NodetoolHooks.compact(this, strings)) return;
                     at(
                             CFS,
                             "forceCompactionForTokenRanges",
-                            VERB_ADVICE + "CompactRangesAsText",
+                            NODETOOL_ADVICE + "CompactRangesAsText",
                             STRINGS),
-                    // first lines: var done = Hooks.verify(this, options); if (done != null) return
+                    // first lines: var done = NodetoolHooks.verify(this, options); if (done !=
+                    // null) return
                     // done;
                     at(
                             CFS,
                             "verify",
-                            VERB_ADVICE + "Verify",
+                            NODETOOL_ADVICE + "Verify",
                             CASSANDRA + "io.sstable.IVerifier$Options"),
-                    // first lines: var done = Hooks.cleanup(this); if (done != null) return done;
-                    at(CFS, "forceCleanup", VERB_ADVICE + "Cleanup", "int"),
-                    // first lines: var done = Hooks.garbageCollect(this); if (done != null) return
+                    // first lines: var done = NodetoolHooks.cleanup(this); if (done != null) return
+                    // done;
+                    at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
+                    // first lines: var done = NodetoolHooks.garbageCollect(this); if (done != null)
+                    // return
                     // done;
                     at(
                             CFS,
                             "garbageCollect",
-                            VERB_ADVICE + "GarbageCollect",
+                            NODETOOL_ADVICE + "GarbageCollect",
                             CASSANDRA + "schema.CompactionParams$TombstoneOption",
                             "int"),
-                    // first lines: var done = Hooks.rewrite(this, skipIfCurrentVersion,
+                    // first lines: var done = NodetoolHooks.rewrite(this, skipIfCurrentVersion,
                     // skipIfNewerThanTimestamp); if (done != null) return done;
                     at(
                             CFS,
                             "sstablesRewrite",
-                            VERB_ADVICE + "Rewrite",
+                            NODETOOL_ADVICE + "Rewrite",
                             "boolean",
                             "long",
                             "boolean",
                             "int"),
 
                     // nodetool, where it is refused; first line of each:
-                    // Hooks.refuse(this, "<name of the method>");
+                    // NodetoolHooks.refuse(this, "<name of the method>");
 
                     refused(
                             "scrub",
@@ -275,8 +287,8 @@ final class JoinPoints {
                     refused("setCompactionParameters", "java.util.Map"),
                     refused("setCompressionParameters", "java.util.Map"),
                     refused("setCrcCheckChance", "double"),
-                    // first line: if (value) Hooks.refuse(this, "setNeverPurgeTombstones");
-                    at(CFS, "setNeverPurgeTombstones", VERB_ADVICE + "NeverPurge", "boolean"));
+                    // first line: if (value) NodetoolHooks.refuse(this, "setNeverPurgeTombstones");
+                    at(CFS, "setNeverPurgeTombstones", NODETOOL_ADVICE + "NeverPurge", "boolean"));
 
     private JoinPoints() {}
 
@@ -295,6 +307,6 @@ final class JoinPoints {
     }
 
     private static JoinPoint refused(String method, String... parameters) {
-        return at(CFS, method, VERB_ADVICE + "Refuse", parameters);
+        return at(CFS, method, NODETOOL_ADVICE + "Refuse", parameters);
     }
 }

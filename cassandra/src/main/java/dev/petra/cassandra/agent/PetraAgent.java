@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
+import dev.petra.cassandra.AgentState;
 import java.lang.instrument.Instrumentation;
 import java.util.ArrayList;
 import java.util.List;
@@ -38,7 +39,7 @@ public final class PetraAgent {
                                 + ". Petra for Cassandra 5.0 knows the releases of its"
                                 + " compatibility table only");
             install(instrumentation);
-            AgentState.installed();
+            AgentState.installed(JoinPoints.types());
         } catch (RuntimeException | LinkageError e) {
             System.err.println("Petra's agent cannot be installed: " + e.getMessage());
             e.printStackTrace();

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.agent.advice;
+
+import com.codahale.metrics.Gauge;
+import dev.petra.cassandra.hooks.DataHooks;
+import dev.petra.cassandra.hooks.MetricHooks;
+import dev.petra.cassandra.hooks.NodeHooks;
+import dev.petra.cassandra.hooks.NodetoolHooks;
+import dev.petra.cassandra.hooks.SchemaHooks;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import net.bytebuddy.asm.Advice;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.ReadCommand;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.metrics.MetricNameFactory;
+import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.utils.Pair;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Code that is copied into the methods of the node, its schema and its writes. Never called here.
+ */
+final class NodeAdvice {
+    private NodeAdvice() {}
+
+    static final class BeforeStart {
+        private BeforeStart() {}
+
+        @Advice.OnMethodEnter
+        static void enter() throws StartupException {
+            NodeHooks.beforeStart();
+        }
+    }
+
+    static final class AfterTablesOpened {
+        private AfterTablesOpened() {}
+
+        @Advice.OnMethodExit
+        static void exit() {
+            NodeHooks.afterTablesOpened();
+        }
+    }
+
+    static final class AfterCompactionThroughput {
+        private AfterCompactionThroughput() {}
+
+        @Advice.OnMethodExit
+        static void exit() {
+            NodetoolHooks.afterCompactionThroughput();
+        }
+    }
+
+    static final class Compactions {
+        private Compactions() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return List<Map<String, String>> shown) {
+            NodetoolHooks.compactions(shown);
+        }
+    }
+
+    static final class StopCompactions {
+        private StopCompactions() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(0) String type) {
+            NodetoolHooks.stopCompactions(type);
+        }
+    }
+
+    static final class TableGauge {
+        private TableGauge() {}
+
+        // An assignment to a parameter is how an advice changes what the method around it gets.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.FieldValue("factory") MetricNameFactory factory,
+                @Advice.Argument(0) String name,
+                @Advice.Argument(value = 2, readOnly = false) Gauge<?> gauge) {
+            gauge = MetricHooks.gauge(factory.createMetricName(name).getScope(), name, gauge);
+        }
+    }
+
+    static final class ReplayPlan {
+        private ReplayPlan() {}
+
+        @Advice.OnMethodEnter
+        static void enter() {
+            NodeHooks.replayPlanBegins();
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit() {
+            NodeHooks.replayPlanEnds();
+        }
+    }
+
+    static final class SizeEstimates {
+        private SizeEstimates() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable Map<Range<Token>, Pair<Long, Long>> enter(
+                @Advice.Argument(0) ColumnFamilyStore cfs,
+                @Advice.Argument(1) Collection<Range<Token>> ranges) {
+            return MetricHooks.sizeEstimates(cfs, ranges);
+        }
+
+        // An assignment to a parameter is how an advice changes what the method around it returns.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable Map<Range<Token>, Pair<Long, Long>> done,
+                @Advice.Return(readOnly = false)
+                        @Nullable Map<Range<Token>, Pair<Long, Long>> estimates) {
+            if (done != null) estimates = done;
+        }
+    }
+
+    static final class RepairEstimate {
+        private RepairEstimate() {}
+
+        // Assignments to parameters are how an advice changes what the method around it gets.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(1) String keyspace,
+                @Advice.Argument(2) String table,
+                @Advice.Argument(3) Range<Token> range,
+                @Advice.Argument(value = 4, readOnly = false) long partitions,
+                @Advice.Argument(value = 5, readOnly = false) long sizeInRange,
+                @Advice.Argument(value = 6, readOnly = false) long totalSize) {
+            long[] ours = MetricHooks.repairEstimate(keyspace, table, range);
+            partitions += ours[0];
+            sizeInRange += ours[1];
+            totalSize += ours[1];
+        }
+    }
+
+    static final class BeforeSchemaChange {
+        private BeforeSchemaChange() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(0) Keyspaces.KeyspacesDiff change) {
+            SchemaHooks.beforeSchemaChange(change);
+        }
+    }
+
+    static final class BeforeWrite {
+        private BeforeWrite() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(0) Mutation mutation, @Advice.Argument(1) boolean durable) {
+            DataHooks.beforeWrite(mutation, durable);
+        }
+    }
+
+    static final class BeforeRead {
+        private BeforeRead() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ReadCommand command) {
+            DataHooks.beforeRead(command);
+        }
+    }
+
+    static final class BeforeCommitLogMarker {
+        private BeforeCommitLogMarker() {}
+
+        @Advice.OnMethodExit
+        static void exit() {
+            NodeHooks.beforeCommitLogMarker();
+        }
+    }
+
+    static final class AddToCommitLog {
+        private AddToCommitLog() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable CommitLogPosition enter(@Advice.Argument(0) Mutation mutation) {
+            return DataHooks.logInstead(mutation);
+        }
+
+        // An assignment to a parameter is how an advice changes what the method around it returns.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable CommitLogPosition done,
+                @Advice.Return(readOnly = false) @Nullable CommitLogPosition position) {
+            if (done != null) position = done;
+        }
+    }
+}

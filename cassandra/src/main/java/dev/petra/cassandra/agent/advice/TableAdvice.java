@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.agent.advice;
+
+import dev.petra.cassandra.hooks.DataHooks;
+import dev.petra.cassandra.hooks.MetricHooks;
+import dev.petra.cassandra.hooks.SchemaHooks;
+import dev.petra.cassandra.hooks.TableHooks;
+import java.util.Collection;
+import java.util.Collections;
+import net.bytebuddy.asm.Advice;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.repair.TableRepairManager;
+import org.apache.cassandra.streaming.TableStreamManager;
+import org.jspecify.annotations.Nullable;
+
+/** Code that is copied into the methods of a table's life cycle. Never called here. */
+// Assignments to parameters are how an advice changes the values of the method around it.
+@SuppressWarnings("UnusedVariable")
+final class TableAdvice {
+    private TableAdvice() {}
+
+    static final class Dump {
+        private Dump() {}
+
+        @Advice.OnMethodEnter
+        static void enter() {
+            TableHooks.dumpBegins();
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit() {
+            TableHooks.dumpEnds();
+        }
+    }
+
+    static final class WritesAreDurable {
+        private WritesAreDurable() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Return(readOnly = false) boolean durable) {
+            durable = DataHooks.writesAreDurable(cfs, durable);
+        }
+    }
+
+    static final class TruncateBlocking {
+        private TruncateBlocking() {}
+
+        @Advice.OnMethodEnter
+        static long enter(@Advice.This ColumnFamilyStore cfs) {
+            return TableHooks.beforeTruncate(cfs);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.This ColumnFamilyStore cfs, @Advice.Enter long before) {
+            TableHooks.afterTruncate(cfs, before);
+        }
+    }
+
+    static final class DiscardSSTables {
+        private DiscardSSTables() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs) {
+            TableHooks.truncate(cfs);
+        }
+    }
+
+    static final class TruncationPosition {
+        private TruncationPosition() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.Argument(0) ColumnFamilyStore cfs,
+                @Advice.Argument(value = 2, readOnly = false) CommitLogPosition position) {
+            position = TableHooks.truncationPosition(cfs, position);
+        }
+    }
+
+    static final class AfterUnload {
+        private AfterUnload() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.This ColumnFamilyStore cfs) {
+            SchemaHooks.afterUnload(cfs);
+        }
+    }
+
+    static final class AfterForceFlush {
+        private AfterForceFlush() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) ColumnFamilyStore.FlushReason reason) {
+            TableHooks.afterForceFlush(cfs, reason);
+        }
+    }
+
+    static final class Snapshot {
+        private Snapshot() {}
+
+        @Advice.OnMethodEnter
+        static @Nullable Object enter(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) String tag,
+                @Advice.Argument(value = 3, readOnly = false) boolean skipMemtable) {
+            skipMemtable = TableHooks.snapshotSkipsMemtable(cfs, skipMemtable);
+            return TableHooks.snapshotBegins(cfs, tag);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.Enter @Nullable Object begun) {
+            TableHooks.snapshotEnds(begun);
+        }
+    }
+
+    static final class AfterOpen {
+        private AfterOpen() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return ColumnFamilyStore cfs) {
+            SchemaHooks.afterOpen(cfs);
+        }
+    }
+
+    static final class Import {
+        private Import() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
+            TableHooks.importing(cfs);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
+            TableHooks.importing(cfs);
+        }
+    }
+
+    static final class FlushMemtable {
+        private FlushMemtable() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter(
+                @Advice.Argument(0) ColumnFamilyStore cfs, @Advice.Argument(1) Memtable memtable) {
+            return TableHooks.flushMemtable(cfs, memtable);
+        }
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter boolean done,
+                @Advice.Return(readOnly = false) Collection<SSTableReader> flushed) {
+            if (done) flushed = Collections.emptyList();
+        }
+    }
+
+    static final class StreamManager {
+        private StreamManager() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Return(readOnly = false) TableStreamManager manager) {
+            manager = TableHooks.streamManager(cfs, manager);
+        }
+    }
+
+    static final class RepairManager {
+        private RepairManager() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Return(readOnly = false) TableRepairManager manager) {
+            manager = TableHooks.repairManager(cfs, manager);
+        }
+    }
+
+    static final class EstimateKeys {
+        private EstimateKeys() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Return(readOnly = false) long keys) {
+            keys = MetricHooks.estimateKeys(cfs, keys);
+        }
+    }
+
+    static final class MeanCells {
+        private MeanCells() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Return(readOnly = false) int cells) {
+            cells = MetricHooks.meanCellsPerPartition(cfs, cells);
+        }
+    }
+
+    static final class EstimatedKeysForRange {
+        private EstimatedKeysForRange() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) Range<Token> range,
+                @Advice.Return(readOnly = false) long keys) {
+            keys = MetricHooks.estimatedKeysForRange(cfs, range, keys);
+        }
+    }
+
+    static final class KeySamples {
+        private KeySamples() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Argument(0) Range<Token> range,
+                @Advice.Return(readOnly = false) Iterable<DecoratedKey> keys) {
+            keys = MetricHooks.keySamples(cfs, range, keys);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.bulkload;
+
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngines;
+import java.util.Map;
+
+/** The engine of a process that is no node: it writes one store, or reads one. */
+final class OfflineEngine {
+    private static final Map<String, String> SETTINGS = Map.of("memory", "64MiB");
+
+    private OfflineEngine() {}
+
+    static StorageEngine open() {
+        return StorageEngines.open("rocks", new EngineSettings(SETTINGS));
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.bulkload;
+
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.streaming.OutgoingPart;
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.engine.stream.StreamManifest;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.lang.reflect.Method;
+import java.nio.channels.WritableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.exceptions.RequestValidationException;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.locator.InetAddressAndPort;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.streaming.OutgoingStream;
+import org.apache.cassandra.streaming.PreviewKind;
+import org.apache.cassandra.streaming.SessionInfo;
+import org.apache.cassandra.streaming.StreamException;
+import org.apache.cassandra.streaming.StreamOperation;
+import org.apache.cassandra.streaming.StreamPlan;
+import org.apache.cassandra.streaming.StreamState;
+import org.apache.cassandra.tools.LoaderOptions;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * {@code petra load}: sends what {@link StoreWriter} wrote, or what a snapshot of a node has, to
+ * the nodes that own it. The cluster need not be the one of the snapshot, nor have as many nodes.
+ * Each node makes what it is sent live as a whole; if one fails, the others have theirs, and to do
+ * it all again does no harm.
+ *
+ * <p>With {@code sstableloader}'s options and connections, not in a process that is a node.
+ */
+public final class StoreLoader {
+    private final LoaderOptions options;
+    private final Path directory;
+    private final PrintStream out;
+
+    private StoreLoader(LoaderOptions options, PrintStream out) {
+        this.options = options;
+        this.directory = options.directory.toPath();
+        this.out = out;
+    }
+
+    /** What its user can mend. */
+    private static final class LoadException extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        LoadException(String message) {
+            super(message);
+        }
+    }
+
+    /**
+     * Loads one directory and ends the process: with 0, or with 1 and the reason.
+     *
+     * @param args {@code sstableloader}'s options, and the directory
+     */
+    public static void main(String[] args) {
+        // Even if all is done: Netty's threads would go on.
+        System.exit(load(args));
+    }
+
+    /**
+     * Loads one directory, in a program that goes on, whose JVM needs {@code --add-exports
+     * java.base/jdk.internal.ref=ALL-UNNAMED} beside what a {@link StoreWriter} needs. Options that
+     * cannot be understood end the process, as {@code sstableloader} does.
+     *
+     * @param args {@code sstableloader}'s options, and the directory
+     * @return 0, or 1 when the reason has been written to the standard error output
+     */
+    public static int load(String... args) {
+        DatabaseDescriptor.clientInitialization();
+        try {
+            new StoreLoader(options(args), System.out).load();
+            return 0;
+        } catch (LoadException
+                | IOException
+                | CorruptStoreException
+                | RequestValidationException
+                | FSError e) {
+            System.err.println("petra load: " + e.getMessage());
+        } catch (InterruptedException | RuntimeException | Error e) {
+            System.err.println("petra load: this is unexpected:");
+            e.printStackTrace();
+        }
+        return 1;
+    }
+
+    /** What builds them is for Cassandra's own tool, and not public. */
+    private static LoaderOptions options(String[] args) {
+        try {
+            Object builder = LoaderOptions.class.getMethod("builder").invoke(null);
+            Method parse = builder.getClass().getMethod("parseArgs", String[].class);
+            parse.setAccessible(true);
+            Object parsed = parse.invoke(builder, (Object) args);
+            Method build = builder.getClass().getMethod("build");
+            build.setAccessible(true);
+            return (LoaderOptions) build.invoke(parsed);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("This Cassandra's sstableloader is another", e);
+        }
+    }
+
+    private void load() throws LoadException, IOException, InterruptedException {
+        if (options.connectionsPerHost != 1)
+            throw new LoadException(
+                    "What a node is sent goes live as a whole, so it comes by one connection:"
+                            + " leave out --connections-per-host.");
+        Path source = store();
+        LoadClient client = new LoadClient(options);
+        LoadClient.Target target =
+                find(
+                        client,
+                        SchemaText.parse(Files.readString(directory.resolve(SchemaText.FILE))));
+        Path copies = Files.createTempDirectory(directory, "load");
+        StoreSpec copy =
+                new StoreSpec(
+                        copies.resolve("1"),
+                        target.table().name,
+                        1,
+                        TableMetadataRef.forOfflineTools(target.table()),
+                        () -> false,
+                        // It is read once.
+                        () -> false);
+        try (StorageEngine engine = OfflineEngine.open()) {
+            try {
+                engine.copyStore(source, copy);
+                try (TableStore store = engine.openStore(copy)) {
+                    send(client, store, target);
+                }
+            } finally {
+                engine.deleteStore(copy.directory());
+            }
+        } finally {
+            Files.delete(copies);
+        }
+    }
+
+    /** The one store below the directory. */
+    private Path store() throws LoadException, IOException {
+        Path stores = directory.resolve(StoreDirectory.NAME);
+        if (!Files.isDirectory(stores) || !Files.isReadable(directory.resolve(SchemaText.FILE)))
+            throw new LoadException(
+                    directory
+                            + " must have a folder "
+                            + StoreDirectory.NAME
+                            + " and a file "
+                            + SchemaText.FILE
+                            + ": name a snapshot (<table dir>/snapshots/<tag>) of a node that had"
+                            + " data of the table, or what a StoreWriter wrote. For SSTables there"
+                            + " is sstableloader.");
+        try (Stream<Path> files = Files.list(directory)) {
+            if (files.anyMatch(file -> file.toString().endsWith("-Data.db")))
+                throw new LoadException(
+                        directory
+                                + " has SSTables as well: the table was on its way into the engine"
+                                + " or out of it. Move them to a folder of their own, and load that"
+                                + " by sstableloader, too.");
+        }
+        try (Stream<Path> files = Files.list(stores)) {
+            List<Path> generations =
+                    files.filter(file -> String.valueOf(file.getFileName()).matches("\\d+"))
+                            .toList();
+            if (generations.size() != 1)
+                throw new LoadException(
+                        stores + " has " + generations.size() + " stores where one belongs.");
+            return generations.get(0);
+        }
+    }
+
+    private LoadClient.Target find(LoadClient client, SchemaText schema)
+            throws LoadException, IOException {
+        String keyspace = Objects.requireNonNullElse(options.targetKeyspace, schema.keyspace());
+        String name = Objects.requireNonNullElse(options.targetTable, schema.name());
+        try {
+            client.init(keyspace);
+        } catch (RuntimeException e) {
+            throw new LoadException(
+                    "The cluster cannot be asked by "
+                            + options.hosts
+                            + ": "
+                            + Objects.requireNonNullElse(e.getCause(), e).getMessage());
+        }
+        TableMetadataRef found = client.getTableMetadata(name);
+        if (found == null)
+            throw new LoadException(
+                    "There is no table "
+                            + keyspace
+                            + "."
+                            + name
+                            + " in the cluster: create it, or name another by --target-keyspace and"
+                            + " --target-table.");
+        LoadClient.Target target = client.target(found.get());
+        // The partitioner of the data is looked at when it is copied.
+        TableMetadata data = schema.table(target.table().partitioner, schema.types(target.types()));
+        List<String> differences = SchemaCompatibility.difference(data, target.table());
+        if (!differences.isEmpty())
+            throw new LoadException(
+                    "The data of "
+                            + data
+                            + " does not fit table "
+                            + target.table()
+                            + ": "
+                            + String.join("; ", differences));
+        return target;
+    }
+
+    private void send(LoadClient client, TableStore store, LoadClient.Target target)
+            throws LoadException, IOException, InterruptedException {
+        StreamPlan plan =
+                new StreamPlan(StreamOperation.BULK_LOAD, 1, false, null, PreviewKind.NONE)
+                        .connectionFactory(client.getConnectionFactory());
+        Map<List<Range<Token>>, OutgoingParts> written = new HashMap<>();
+        try {
+            long bytes = 0;
+            for (Map.Entry<InetAddressAndPort, Collection<Range<Token>>> each :
+                    client.getEndpointToRangesMap().entrySet()) {
+                InetAddressAndPort node = each.getKey();
+                if (options.ignores.contains(node)) continue;
+                if (target.without().contains(node.getAddress().getHostAddress()))
+                    throw new LoadException(
+                            "Node "
+                                    + node
+                                    + " does not have table "
+                                    + target.table()
+                                    + " in a storage engine, or not as a whole: wait for the end of"
+                                    + " its migration (petra.migrations), or --ignore the node and"
+                                    + " repair it afterwards.");
+                // Those that own the same are sent the same.
+                OutgoingParts parts =
+                        written.computeIfAbsent(Range.normalize(each.getValue()), store::streamOut);
+                List<OutgoingStream> streams = OutgoingPart.of(new Lent(parts));
+                if (streams.isEmpty()) continue;
+                out.printf(
+                        "%s: %d bytes in %d parts%n",
+                        node, parts.manifest().totalBytes(), parts.manifest().parts().size());
+                plan.transferStreams(node, streams);
+                bytes += parts.manifest().totalBytes();
+            }
+            if (bytes == 0) {
+                out.println("There is nothing in it that a node would own.");
+                return;
+            }
+            execute(plan, bytes);
+        } finally {
+            written.values().forEach(OutgoingParts::close);
+        }
+    }
+
+    private void execute(StreamPlan plan, long bytes) throws LoadException, InterruptedException {
+        DatabaseDescriptor.setEntireSSTableStreamThroughputOutboundMebibytesPerSec(
+                options.entireSSTableThrottleMebibytes);
+        DatabaseDescriptor.setEntireSSTableInterDCStreamThroughputOutboundMebibytesPerSec(
+                options.entireSSTableInterDcThrottleMebibytes);
+        long begin = System.nanoTime();
+        try {
+            StreamState state = plan.execute().get();
+            out.printf(
+                    "Loaded %d bytes into %d node(s) in %d ms.%n",
+                    bytes,
+                    state.sessions().size(),
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
+        } catch (ExecutionException e) {
+            throw new LoadException(
+                    "Not all nodes have taken it: "
+                            + failed(e.getCause())
+                            + ". Their logs say why; if they could not be reached, the lines above"
+                            + " do (nodes with TLS among each other want --conf-path). Load it"
+                            + " again when that is mended; what is there already does no harm.");
+        }
+    }
+
+    private static String failed(@Nullable Throwable cause) {
+        if (!(cause instanceof StreamException failure)) return String.valueOf(cause);
+        List<String> peers = new ArrayList<>();
+        for (SessionInfo session : failure.finalState.sessions())
+            if (session.isFailed()) peers.add(String.valueOf(session.peer));
+        return String.join(", ", peers);
+    }
+
+    /** Of one owner for several nodes, who closes it himself. */
+    private record Lent(OutgoingParts parts) implements OutgoingParts {
+        @Override
+        public StreamManifest manifest() {
+            return parts.manifest();
+        }
+
+        @Override
+        public long transferTo(int index, WritableByteChannel channel) throws IOException {
+            return parts.transferTo(index, channel);
+        }
+
+        @Override
+        public @Nullable Path file(int index) {
+            return parts.file(index);
+        }
+
+        @Override
+        public void close() {}
+    }
+}

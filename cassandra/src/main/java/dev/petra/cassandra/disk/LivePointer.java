@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.disk;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
+import dev.petra.engine.CorruptStoreException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.OptionalLong;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+
+/**
+ * The file {@code LIVE} beside a table's generations: one number, the lowest generation that is
+ * alive. What is below it is garbage. Not thread-safe.
+ */
+final class LivePointer {
+    /** The file's name. */
+    static final String NAME = "LIVE";
+
+    private final Path directory;
+    private final Disk disk;
+
+    LivePointer(Path directory, Disk disk) {
+        this.directory = directory;
+        this.disk = disk;
+    }
+
+    /**
+     * The number, or nothing if no generation was ever alive.
+     *
+     * @throws CorruptStoreException if the file holds anything but a number of at least 1
+     * @throws FSReadError if it cannot be read
+     */
+    OptionalLong read() {
+        Path file = directory.resolve(NAME);
+        String text;
+        try {
+            text = Files.readString(file, US_ASCII);
+        } catch (NoSuchFileException e) {
+            return OptionalLong.empty();
+        } catch (IOException e) {
+            throw new FSReadError(e, file.toString());
+        }
+        String number = text.endsWith("\n") ? text.substring(0, text.length() - 1) : text;
+        if (!number.matches("[1-9][0-9]{0,17}"))
+            throw new CorruptStoreException(
+                    file
+                            + " must hold one number, the generation of the table that is alive,"
+                            + " but holds '"
+                            + number.strip()
+                            + "'. Write the number of the directory beside it that holds the"
+                            + " table's data.");
+        return OptionalLong.of(Long.parseLong(number));
+    }
+
+    /**
+     * Makes the number durable: after a crash at any point the file holds the old number or the new
+     * one, and the new one once this has returned. Creates the directory.
+     *
+     * @throws FSWriteError if that failed; the file then holds the old number or the new one
+     */
+    void write(long generation) {
+        Path file = directory.resolve(NAME);
+        try {
+            Disk.replace(disk, file, (generation + "\n").getBytes(US_ASCII));
+        } catch (IOException e) {
+            throw new FSWriteError(e, file.toString());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.disk;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import dev.petra.engine.CorruptStoreException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.List;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The file {@code MOVING} in a table's {@code rocksdb} folder: the table's data is partly in the
+ * store and partly in SSTables, and is on its way to where the schema says that it belongs. Two
+ * lines:
+ *
+ * <pre>
+ *   configuration=rocks     the memtable configuration whose engine the store is of
+ *   after=00c0ffee          out of the engine: partitions up to this key are in SSTables; or empty
+ * </pre>
+ *
+ * @param configuration the memtable configuration
+ * @param after a partition key; null if none was moved yet, and on the way into the engine
+ */
+public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
+    /** The file's name. */
+    static final String NAME = "MOVING";
+
+    private static final String CONFIGURATION = "configuration=";
+    private static final String AFTER = "after=";
+
+    /**
+     * What is in a folder, or null if there is no such file.
+     *
+     * @throws CorruptStoreException if it is ill-formed
+     * @throws FSReadError if it cannot be read
+     */
+    static @Nullable MigrationMark read(Path directory) {
+        Path file = directory.resolve(NAME);
+        List<String> lines;
+        try {
+            lines = Files.readAllLines(file, UTF_8);
+        } catch (NoSuchFileException e) {
+            return null;
+        } catch (IOException e) {
+            throw new FSReadError(e, file.toString());
+        }
+        if (lines.size() != 2
+                || !lines.get(0).startsWith(CONFIGURATION)
+                || !lines.get(1).matches(AFTER + "([0-9a-f]{2})*"))
+            throw new CorruptStoreException(
+                    file
+                            + " must hold the lines '"
+                            + CONFIGURATION
+                            + "<memtable configuration>' and '"
+                            + AFTER
+                            + "' but holds "
+                            + lines
+                            + ". Write these two lines: the table is then migrated from its"
+                            + " start.");
+        String after = lines.get(1).substring(AFTER.length());
+        return new MigrationMark(
+                lines.get(0).substring(CONFIGURATION.length()),
+                after.isEmpty() ? null : ByteBufferUtil.hexToBytes(after));
+    }
+
+    /**
+     * Makes this durable in a folder, which is created: after a crash at any point the file is the
+     * old one or this, and this once the method has returned.
+     *
+     * @throws FSWriteError if that failed
+     */
+    void write(Path directory, Disk disk) {
+        Path file = directory.resolve(NAME);
+        ByteBuffer key = after;
+        String text =
+                CONFIGURATION
+                        + configuration
+                        + "\n"
+                        + AFTER
+                        + (key == null ? "" : ByteBufferUtil.bytesToHex(key))
+                        + "\n";
+        try {
+            Disk.replace(disk, file, text.getBytes(UTF_8));
+        } catch (IOException e) {
+            throw new FSWriteError(e, file.toString());
+        }
+    }
+
+    /**
+     * Removes the file, durably. Idempotent.
+     *
+     * @throws FSWriteError if that failed
+     */
+    static void remove(Path directory, Disk disk) {
+        try {
+            if (Files.deleteIfExists(directory.resolve(NAME))) disk.syncDirectory(directory);
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory.resolve(NAME).toString());
+        }
+    }
+}

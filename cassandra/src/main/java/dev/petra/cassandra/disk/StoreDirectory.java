@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.disk;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import dev.petra.engine.CorruptStoreException;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.SortedSet;
+import java.util.TreeSet;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Where the stores of one table lie.
+ *
+ * <pre>
+ *   &lt;table directory&gt;/rocksdb/LIVE                       the generation that is alive
+ *   &lt;table directory&gt;/rocksdb/3/                         that generation: the engine's directory
+ *   &lt;table directory&gt;/rocksdb/MOVING                     into or out of the engine: {@link MigrationMark}
+ *   &lt;table directory&gt;/rocksdb/streams/                   SSTables that are being sent
+ *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
+ *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
+ * </pre>
+ *
+ * <p>A snapshot is restored by putting its {@code rocksdb} in the place of the table's.
+ */
+public final class StoreDirectory {
+    /** The folder in the table's directory. */
+    public static final String NAME = "rocksdb";
+
+    /**
+     * A file that says that the data must stay although the table was dropped, because its snapshot
+     * could not be taken. An operator removes it together with the data.
+     */
+    public static final String KEEP = "KEEP";
+
+    /**
+     * A file in a snapshot that says that it is no copy: the schema did not know the table, as it
+     * may do again.
+     */
+    static final String ASIDE = "PETRA_ASIDE";
+
+    private static final String MANIFEST = "manifest.json";
+
+    private final Path tableDirectory;
+    private final Path root;
+    private final LivePointer pointer;
+    private final Disk disk;
+
+    public StoreDirectory(Path tableDirectory, Disk disk) {
+        this.disk = disk;
+        this.tableDirectory = tableDirectory;
+        this.root = tableDirectory.resolve(NAME);
+        this.pointer = new LivePointer(root, disk);
+    }
+
+    /**
+     * The place of a table with these directories, one per data directory of the node: where stores
+     * are already, otherwise in the first.
+     *
+     * @throws CorruptStoreException if there are stores in more than one
+     */
+    public static StoreDirectory locate(List<Path> tableDirectories, Disk disk) {
+        List<Path> holders =
+                tableDirectories.stream().filter(d -> Files.exists(d.resolve(NAME))).toList();
+        if (holders.size() > 1)
+            throw new CorruptStoreException(
+                    "One table has stores in several places: "
+                            + holders.stream().map(d -> d.resolve(NAME)).toList()
+                            + ". Keep the one that holds the table's data and move the others"
+                            + " away.");
+        if (holders.isEmpty() && tableDirectories.isEmpty())
+            throw new CorruptStoreException(
+                    "The table has no directory in any data directory of the node: check that the"
+                            + " disks are mounted and writable.");
+        return new StoreDirectory(
+                holders.isEmpty() ? tableDirectories.get(0) : holders.get(0), disk);
+    }
+
+    /** The folder of all generations; may not exist. */
+    public Path root() {
+        return root;
+    }
+
+    /** The engine's directory of one generation; may not exist. */
+    public Path generation(long generation) {
+        return root.resolve(Long.toString(generation));
+    }
+
+    /** The table's directory, or the snapshot's. */
+    public Path parent() {
+        return tableDirectory;
+    }
+
+    /** Where a snapshot of the table goes. */
+    public StoreDirectory snapshot(String tag) {
+        return new StoreDirectory(
+                tableDirectory.resolve(Directories.SNAPSHOT_SUBDIR).resolve(tag), Disk.REAL);
+    }
+
+    /** What {@link LivePointer} says. */
+    public OptionalLong live() {
+        return pointer.read();
+    }
+
+    /** Moves {@link LivePointer}, durably. */
+    public void makeLive(long generation) {
+        pointer.write(generation);
+    }
+
+    /** What {@link MigrationMark} says, or null if the table is whole where it is. */
+    public @Nullable MigrationMark moveMark() {
+        return MigrationMark.read(root);
+    }
+
+    /** Says that the table is on its way, durably. */
+    public void markMove(MigrationMark mark) {
+        mark.write(root, disk);
+    }
+
+    /** Says that it is not any more, durably. */
+    public void unmarkMove() {
+        MigrationMark.remove(root, disk);
+    }
+
+    /** The generations that have a directory. */
+    public SortedSet<Long> generations() {
+        SortedSet<Long> found = new TreeSet<>();
+        if (!Files.isDirectory(root)) return found;
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(root)) {
+            for (Path entry : entries) {
+                String name = String.valueOf(entry.getFileName());
+                if (name.matches("[1-9][0-9]{0,17}") && Files.isDirectory(entry))
+                    found.add(Long.parseLong(name));
+            }
+        } catch (IOException e) {
+            throw new FSReadError(e, root.toString());
+        }
+        return found;
+    }
+
+    /** Where SSTables lie that are being sent; of no worth after a restart. */
+    public Path streams() {
+        return root.resolve("streams");
+    }
+
+    /** Whether a generation that is alive is here. Without LIVE, any generation counts. */
+    public boolean holdsData() {
+        SortedSet<Long> found = generations();
+        if (found.isEmpty()) return false;
+        OptionalLong live = live();
+        return live.isEmpty() || found.last() >= live.getAsLong();
+    }
+
+    /** Whether an operator must decide about this data. */
+    public boolean isKept() {
+        return Files.exists(root.resolve(KEEP));
+    }
+
+    /** Leaves the mark of {@link #isKept()}, with the reason in it, durably. */
+    public void keep(String reason) throws IOException {
+        Disk.replace(disk, root.resolve(KEEP), (reason + "\n").getBytes(UTF_8));
+    }
+
+    /** Removes that mark: nothing is left here that was to be kept. Idempotent. */
+    public void keepNoMore() throws IOException {
+        Files.deleteIfExists(root.resolve(KEEP));
+    }
+
+    /**
+     * Moves one generation, which no engine has open, to where a snapshot of it would be.
+     *
+     * @throws IOException if it is not there whole; it is then here still
+     */
+    public void moveToSnapshot(long generation, String tag) throws IOException {
+        StoreDirectory target = snapshot(tag);
+        if (target.live().isPresent())
+            throw new IOException("there is a snapshot already in " + target.root);
+        target.delete();
+        Files.createDirectories(target.root);
+        // The pointer last: a snapshot is whole once it says which generation it holds.
+        Files.move(generation(generation), target.generation(generation));
+        try {
+            target.makeLive(generation);
+        } catch (FSWriteError e) {
+            Files.move(target.generation(generation), generation(generation));
+            throw new IOException(e);
+        }
+        Disk.REAL.syncDirectory(root);
+    }
+
+    /**
+     * Makes a snapshot of all that is here, which no engine has open, by renaming the folder.
+     *
+     * @param manifest that Cassandra shall know of it
+     * @return the snapshot
+     * @throws IOException if that failed; everything is here still
+     */
+    StoreDirectory moveAside(String tag, SnapshotManifest manifest) throws IOException {
+        StoreDirectory target = snapshot(tag);
+        if (Files.exists(target.root))
+            throw new IOException("there is a snapshot already in " + target.root);
+        Files.createDirectories(target.tableDirectory);
+        manifest.serializeToJsonFile(new File(target.tableDirectory.resolve(MANIFEST)));
+        Files.createFile(target.tableDirectory.resolve(ASIDE));
+        Files.move(root, target.root, StandardCopyOption.ATOMIC_MOVE);
+        Disk.REAL.syncDirectory(target.tableDirectory);
+        Disk.REAL.syncDirectory(tableDirectory);
+        return target;
+    }
+
+    /**
+     * Undoes {@link #moveAside} for a table that the schema knows after all, as one that an old
+     * schema lacked and the node's peers told it of.
+     *
+     * @param tableDirectories the table's directories, one per data directory of the node
+     * @return the snapshot that it was; null if there is none
+     * @throws CorruptStoreException if there are several
+     * @throws FSWriteError if it could not be moved
+     */
+    static @Nullable Path bringBack(List<Path> tableDirectories) {
+        List<Path> aside = new ArrayList<>();
+        try {
+            for (Path table : tableDirectories) {
+                if (Files.exists(table.resolve(NAME))) return null;
+                aside.addAll(aside(table));
+            }
+            if (aside.size() > 1)
+                throw new CorruptStoreException(
+                        "Several stores of one table were moved aside: "
+                                + aside
+                                + ". Stop the node, move the folder "
+                                + NAME
+                                + " of the one that holds the table's data to the table's"
+                                + " directory, and clear the snapshots.");
+            if (aside.isEmpty()) return null;
+            Path snapshot = aside.get(0);
+            for (Path table : tableDirectories)
+                if (snapshot.startsWith(table)) {
+                    Files.move(
+                            snapshot.resolve(NAME),
+                            table.resolve(NAME),
+                            StandardCopyOption.ATOMIC_MOVE);
+                    Disk.REAL.syncDirectory(table);
+                }
+            Files.deleteIfExists(snapshot.resolve(ASIDE));
+            Files.deleteIfExists(snapshot.resolve(MANIFEST));
+            Files.deleteIfExists(snapshot);
+            return snapshot;
+        } catch (IOException e) {
+            throw new FSWriteError(e, tableDirectories.toString());
+        }
+    }
+
+    private static List<Path> aside(Path table) throws IOException {
+        Path snapshots = table.resolve(Directories.SNAPSHOT_SUBDIR);
+        if (!Files.isDirectory(snapshots)) return List.of();
+        List<Path> aside = new ArrayList<>();
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(snapshots)) {
+            for (Path snapshot : all)
+                if (Files.exists(snapshot.resolve(ASIDE)) && Files.exists(snapshot.resolve(NAME)))
+                    aside.add(snapshot);
+        }
+        return aside;
+    }
+
+    /**
+     * Deletes everything here, snapshots excepted. Idempotent.
+     *
+     * @throws FSWriteError if something cannot be deleted
+     */
+    public void delete() {
+        deleteTree(root);
+    }
+
+    /** Deletes a directory with all that is in it. Idempotent. */
+    public static void deleteTree(Path root) {
+        if (!Files.exists(root)) return;
+        try {
+            Files.walkFileTree(
+                    root,
+                    new SimpleFileVisitor<>() {
+                        @Override
+                        public FileVisitResult visitFile(Path file, BasicFileAttributes attributes)
+                                throws IOException {
+                            Files.deleteIfExists(file);
+                            return FileVisitResult.CONTINUE;
+                        }
+
+                        @Override
+                        public FileVisitResult postVisitDirectory(
+                                Path directory, @Nullable IOException e) throws IOException {
+                            if (e != null) throw e;
+                            Files.deleteIfExists(directory);
+                            return FileVisitResult.CONTINUE;
+                        }
+                    });
+        } catch (IOException e) {
+            throw new FSWriteError(e, root.toString());
+        }
+    }
+
+    @Override
+    public String toString() {
+        return root.toString();
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.hooks;
+
+import dev.petra.cassandra.PetraMemtableFactory;
+import dev.petra.cassandra.commitlog.CommitLogOrder;
+import dev.petra.cassandra.commitlog.ReplayPlan;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.Unfit;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Mutation;
+import org.apache.cassandra.db.ReadCommand;
+import org.apache.cassandra.db.commitlog.CommitLog;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.commitlog.CommitLogSegment;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.net.MessagingService;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+
+/** Join points of writes and reads. */
+public final class DataHooks {
+    private DataHooks() {}
+
+    /**
+     * Whether a table's writes are durable without the commit log.
+     *
+     * @param stock what its memtable says
+     */
+    public static boolean writesAreDurable(ColumnFamilyStore cfs, boolean stock) {
+        if (!stock || EngineMemtables.current(cfs) == null) return stock;
+        return !ReplayPlan.isMade() && EngineMemtables.areWritesOurs(cfs);
+    }
+
+    /**
+     * Before a mutation is appended to the commit log, in the write's group of {@code
+     * Keyspace.writeOrder}. While a memtable of Cassandra's is alive beside the engine's, the write
+     * may go to either, so it goes to the log as well.
+     *
+     * @return its position, or null if Cassandra is to append what the tables' configurations say
+     */
+    public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
+        boolean moving = false;
+        for (PartitionUpdate update : mutation.getPartitionUpdates())
+            moving |= owns(update) && !skipsLog(update);
+        if (!moving) return null;
+        Set<TableId> skipping = new HashSet<>();
+        for (PartitionUpdate update : mutation.getPartitionUpdates())
+            if (owns(update) && skipsLog(update)) skipping.add(update.metadata().id);
+        // The last flush may just have ended.
+        return skipping.containsAll(mutation.getTableIds())
+                ? null
+                : CommitLog.instance.add(mutation.without(skipping));
+    }
+
+    private static boolean owns(PartitionUpdate update) {
+        return PetraMemtableFactory.owns(update.metadata());
+    }
+
+    private static boolean skipsLog(PartitionUpdate update) {
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
+        return cfs == null || EngineMemtables.areWritesOurs(cfs);
+    }
+
+    /**
+     * Before a mutation is applied. Checks what the commit log would have checked, if it skips it.
+     *
+     * @throws org.apache.cassandra.exceptions.MutationExceededMaxSizeException if it is too large
+     */
+    public static void beforeWrite(Mutation mutation, boolean durable) {
+        if (!durable) return;
+        CommitLogOrder.note(mutation);
+        for (PartitionUpdate update : mutation.getPartitionUpdates()) {
+            if (!owns(update)) continue;
+            // Computed once per mutation; the coordinator and the verb handler ask for it as well.
+            mutation.validateSize(
+                    MessagingService.current_version, CommitLogSegment.ENTRY_OVERHEAD_SIZE);
+            return;
+        }
+    }
+
+    /**
+     * Before a read on this node. What is in an engine is in no index and in no view, so that they
+     * would show less than there is, and never ask the table.
+     *
+     * @throws RuntimeException for an index of an engine table, or a view of one
+     */
+    public static void beforeRead(ReadCommand command) {
+        TableMetadata table = command.metadata();
+        if (!table.indexes.isEmpty() || table.isView())
+            Unfit.checkRead(table, command.indexQueryPlan() != null);
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.hooks;
+
+import dev.petra.cassandra.StartupCheck;
+import dev.petra.cassandra.commitlog.CommitLogOrder;
+import dev.petra.cassandra.commitlog.LogArchive;
+import dev.petra.cassandra.commitlog.ReplayPlan;
+import dev.petra.cassandra.disk.OrphanStores;
+import dev.petra.cassandra.engine.Allocator;
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.metrics.VirtualTables;
+import dev.petra.cassandra.migration.Migrations;
+import dev.petra.cassandra.streaming.StreamCapabilities;
+import dev.petra.cassandra.table.Disposals;
+import dev.petra.cassandra.table.TableRegistry;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.concurrent.ScheduledExecutors;
+import org.apache.cassandra.config.CassandraRelevantProperties;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Join points of the node: its start, its end, its commit log. */
+public final class NodeHooks {
+    private static final Logger logger = LoggerFactory.getLogger(NodeHooks.class);
+
+    /** How often Cassandra's metrics are told how large the tables are, besides after each verb. */
+    private static final int DISK_SPACE_SECONDS = 10;
+
+    private NodeHooks() {}
+
+    /**
+     * First of the start-up checks.
+     *
+     * @throws StartupException if the node must not start
+     */
+    public static void beforeStart() throws StartupException {
+        StartupCheck.run();
+    }
+
+    /** When all tables are open and the node has not joined yet. */
+    public static void afterTablesOpened() {
+        boolean added = StorageService.instance.addPostShutdownHook(NodeHooks::afterShutdown);
+        if (!added)
+            logger.info("The node shuts down already; its storage engines close by themselves");
+        VirtualTables.register();
+        if (!TableRegistry.isEmpty()) Allocator.check();
+        Migrations.start();
+        if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
+            logger.warn(
+                    "incremental_backups does not include the tables in storage engines: take"
+                            + " snapshots of them");
+        if (LogArchive.isConfigured() && !TableRegistry.isEmpty())
+            logger.warn(
+                    "The commit logs that commitlog_archiving.properties archives or restores do"
+                            + " not include the tables in storage engines: take and restore"
+                            + " snapshots of them");
+        every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
+        every(1, StreamCapabilities::publish);
+        List<Path> directories = new ArrayList<>();
+        for (String directory : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
+            directories.add(Path.of(directory));
+        try {
+            OrphanStores.remove(
+                    StartupCheck.tableDirectories(directories),
+                    id -> Schema.instance.getTableMetadata(id) != null,
+                    schemaDoubt(),
+                    OrphanStores.ttl(),
+                    FBUtilities.now());
+        } catch (IOException e) {
+            logger.error("The data directories cannot be searched for stores of dropped tables", e);
+        }
+    }
+
+    private static void afterShutdown() {
+        try {
+            Migrations.stop();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            logger.warn(
+                    "Interrupted while migrations of tables stop; they go on at the next start");
+        }
+        Disposals.logLeft();
+        Engines.closeAll();
+    }
+
+    private static void every(int seconds, Runnable task) {
+        var unused =
+                ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
+                        task, 0, seconds, TimeUnit.SECONDS);
+    }
+
+    private static @Nullable String schemaDoubt() {
+        if (Schema.instance.getUserKeyspaces().isEmpty()) return "the schema has no tables at all";
+        // A crash while the tables of the schema are flushed leaves tables without columns.
+        return CassandraRelevantProperties.IGNORE_CORRUPTED_SCHEMA_TABLES.getBoolean()
+                ? "the node leaves out what it cannot read of the schema"
+                : null;
+    }
+
+    /** Around the decision which records of the commit log are replayed. */
+    public static void replayPlanBegins() {
+        ReplayPlan.begin();
+    }
+
+    /** The end of {@link #replayPlanBegins}, also after an exception. */
+    public static void replayPlanEnds() {
+        ReplayPlan.end();
+    }
+
+    /**
+     * When the records of a section of the commit log are complete, and before they are made valid.
+     *
+     * @throws org.apache.cassandra.io.FSError if an engine cannot sync what they rely on
+     */
+    public static void beforeCommitLogMarker() {
+        CommitLogOrder.beforeMarker(Engines::opened);
+    }
+}

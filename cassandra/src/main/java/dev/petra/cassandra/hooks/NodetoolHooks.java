@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.hooks;
+
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.nodetool.CompactionActivity;
+import dev.petra.cassandra.nodetool.NodetoolOperations;
+import dev.petra.cassandra.nodetool.UnsupportedOperation;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.IVerifier;
+import org.jspecify.annotations.Nullable;
+
+/** Join points behind {@code nodetool}. */
+public final class NodetoolHooks {
+    private NodetoolHooks() {}
+
+    /** What {@code nodetool compactionstats} shows. The engines' work is added. */
+    public static void compactions(List<Map<String, String>> shown) {
+        CompactionActivity.addTo(shown);
+    }
+
+    /** Before {@code nodetool stop} ends Cassandra's own. */
+    public static void stopCompactions(String type) {
+        CompactionActivity.stop(type);
+    }
+
+    /** After {@code nodetool setcompactionthroughput}. */
+    public static void afterCompactionThroughput() {
+        Engines.compactionThroughputChanged();
+    }
+
+    /** Compacts the whole table. True if that was done. */
+    public static boolean compact(ColumnFamilyStore cfs) {
+        return compact(cfs, List.of());
+    }
+
+    /** Compacts some ranges. True if that was done. */
+    public static boolean compact(ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return false;
+        NodetoolOperations.compact(table, ranges);
+        return isWhole(cfs);
+    }
+
+    /** Compacts some ranges, given as text. True if that was done. */
+    public static boolean compact(ColumnFamilyStore cfs, String[] ranges) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return false;
+        NodetoolOperations.compact(table, cfs, ranges);
+        return isWhole(cfs);
+    }
+
+    /** Whether the engine has all of the table's data; else Cassandra does its part as well. */
+    private static boolean isWhole(ColumnFamilyStore cfs) {
+        return cfs.getLiveSSTables().isEmpty();
+    }
+
+    private static @Nullable AllSSTableOpStatus result(
+            ColumnFamilyStore cfs, AllSSTableOpStatus engines) {
+        return engines == AllSSTableOpStatus.SUCCESSFUL && !isWhole(cfs) ? null : engines;
+    }
+
+    /** Verifies the table. Null if that is Cassandra's to do. */
+    public static @Nullable AllSSTableOpStatus verify(
+            ColumnFamilyStore cfs, IVerifier.Options options) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        return table == null ? null : result(cfs, NodetoolOperations.verify(table, cfs, options));
+    }
+
+    /**
+     * Rewrites the table's files. Null if that is Cassandra's to do.
+     *
+     * @throws ExecutionException if that failed: {@code nodetool} takes an unchecked exception for
+     *     success, it tries five times and then says nothing
+     */
+    public static @Nullable AllSSTableOpStatus rewrite(
+            ColumnFamilyStore cfs, boolean onlyOldFormat, long newest) throws ExecutionException {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return null;
+        try {
+            return result(cfs, NodetoolOperations.rewrite(table, onlyOldFormat, newest));
+        } catch (RuntimeException e) {
+            throw new ExecutionException(e.getMessage(), e);
+        }
+    }
+
+    /** Removes what was deleted, and what may go of the deletions. Null if that is Cassandra's. */
+    public static @Nullable AllSSTableOpStatus garbageCollect(ColumnFamilyStore cfs) {
+        return compact(cfs) ? AllSSTableOpStatus.SUCCESSFUL : null;
+    }
+
+    /** Removes what the node does not own. Null if that is Cassandra's to do. */
+    public static @Nullable AllSSTableOpStatus cleanup(ColumnFamilyStore cfs) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        return table == null ? null : result(cfs, NodetoolOperations.cleanup(table, cfs));
+    }
+
+    /**
+     * At the entry of a method that means nothing to an engine.
+     *
+     * @param method the method's name, one of {@link UnsupportedOperation}
+     * @throws UnsupportedOperationException for an engine table, naming it
+     */
+    public static void refuse(ColumnFamilyStore cfs, String method) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return;
+        UnsupportedOperation refusal = UnsupportedOperation.valueOf(method);
+        throw NodetoolOperations.refused(table, refusal.verb(), refusal.reason());
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.hooks;
+
+import dev.petra.cassandra.PetraMemtableFactory;
+import dev.petra.cassandra.commitlog.LogArchive;
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.metrics.VirtualTables;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.schema.IndexMetadata;
+import org.apache.cassandra.schema.KeyspaceMetadata;
+import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.ViewMetadata;
+import org.apache.cassandra.service.ClientWarn;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Refuses the statements that an engine table cannot honour yet.
+ *
+ * <p>It sees the change that a statement on this node would make, before anything of it is written.
+ * Changes that other nodes made, and the schema read at start, do not come this way: refusing those
+ * would leave the schema half applied.
+ */
+final class SchemaGate {
+    private static final Logger logger = LoggerFactory.getLogger(SchemaGate.class);
+
+    private static final String NO_BACKUPS =
+            "incremental_backups does not include it, take snapshots instead";
+
+    private static final String NO_ARCHIVE =
+            "archived commit logs (commitlog_archiving.properties) do not include it, take"
+                    + " snapshots instead";
+
+    private SchemaGate() {}
+
+    /**
+     * @throws InvalidRequestException if the change is refused
+     */
+    static void check(Keyspaces.KeyspacesDiff change) {
+        for (KeyspaceMetadata keyspace : change.created) {
+            if (keyspace.name.equals(VirtualTables.KEYSPACE))
+                throw new InvalidRequestException(
+                        "Keyspace '"
+                                + keyspace.name
+                                + "' holds the virtual tables of this node's storage engines:"
+                                + " choose another name.");
+            check(null, keyspace);
+        }
+        for (KeyspaceMetadata.KeyspaceDiff keyspace : change.altered)
+            check(keyspace.before, keyspace.after);
+    }
+
+    private static void check(@Nullable KeyspaceMetadata before, KeyspaceMetadata after) {
+        for (TableMetadata table : after.tables) {
+            TableMetadata old = before == null ? null : before.tables.getNullable(table.id);
+            if (table.equals(old)) continue;
+            if (old == null) checkCreated(table);
+            else checkAltered(old, table);
+            checkIndexes(old, table);
+            checkViews(old, table, after);
+            warn(old, table);
+            // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
+            if (PetraMemtableFactory.owns(table) && table.params.cdc)
+                throw refused(
+                        table,
+                        "change data capture reads Cassandra's commit log, which its writes skip.");
+        }
+        for (ViewMetadata view : after.views) {
+            ViewMetadata old = before == null ? null : before.views.getNullable(view.name());
+            if (!view.equals(old)) checkView(old, view, after.tables.getNullable(view.baseTableId));
+        }
+        if (DatabaseDescriptor.isTransientReplicationEnabled()) checkReplication(after);
+    }
+
+    private static void checkView(
+            @Nullable ViewMetadata before, ViewMetadata after, @Nullable TableMetadata base) {
+        if (PetraMemtableFactory.owns(after.metadata))
+            throw refused(after.metadata, "materialized views in an engine are not supported yet.");
+        if (before == null && base != null && PetraMemtableFactory.owns(base))
+            throw refused(base, "materialized views on it are not supported yet.");
+    }
+
+    private static void checkReplication(KeyspaceMetadata keyspace) {
+        if (!keyspace.createReplicationStrategy().hasTransientReplicas()) return;
+        for (TableMetadata table : keyspace.tables)
+            if (PetraMemtableFactory.owns(table))
+                throw refused(table, "transient replication of its keyspace is not supported.");
+    }
+
+    private static void checkCreated(TableMetadata table) {
+        if (PetraMemtableFactory.owns(table)) {
+            if (SchemaConstants.isSystemKeyspace(table.keyspace))
+                throw refused(table, "system tables cannot be.");
+            return;
+        }
+        for (String data : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations()) {
+            StoreDirectory left =
+                    new StoreDirectory(
+                            Path.of(data, table.keyspace, table.getTableDirectoryName()),
+                            Disk.REAL);
+            if (left.holdsData())
+                throw new InvalidRequestException(
+                        "Table "
+                                + table
+                                + " would not show the data in "
+                                + left.root()
+                                + ", which is in a storage engine: create it WITH memtable = the"
+                                + " engine's configuration, or move that directory away.");
+        }
+    }
+
+    private static void checkAltered(TableMetadata before, TableMetadata after) {
+        if (!PetraMemtableFactory.owns(after)
+                || before.params.memtable.factory().equals(after.params.memtable.factory())) return;
+        if (PetraMemtableFactory.owns(before))
+            throw refused(
+                    after,
+                    "it cannot be migrated to an engine with other settings directly. Alter it to a"
+                        + " memtable of Cassandra's, wait until petra.migrations no longer shows it"
+                        + " on any node, and alter it again.");
+        if (SchemaConstants.isSystemKeyspace(after.keyspace))
+            throw refused(after, "system tables cannot be.");
+        if (after.isCompactTable())
+            throw refused(
+                    after,
+                    "a table WITH COMPACT STORAGE cannot be. ALTER TABLE … DROP COMPACT STORAGE"
+                            + " first.");
+    }
+
+    private static void checkIndexes(@Nullable TableMetadata before, TableMetadata after) {
+        if (!PetraMemtableFactory.owns(after)) return;
+        boolean enters = before != null && !PetraMemtableFactory.owns(before);
+        for (IndexMetadata index : after.indexes)
+            if (enters || before == null || !before.indexes.has(index.name))
+                throw refused(
+                        after,
+                        "secondary indexes (index '"
+                                + index.name
+                                + "') are not supported yet. Query by its primary key, or keep a"
+                                + " second table.");
+    }
+
+    /** A table with views that would enter an engine. */
+    private static void checkViews(
+            @Nullable TableMetadata before, TableMetadata after, KeyspaceMetadata keyspace) {
+        if (before == null
+                || PetraMemtableFactory.owns(before)
+                || !PetraMemtableFactory.owns(after)) return;
+        for (ViewMetadata view : keyspace.views)
+            if (view.baseTableId.equals(after.id))
+                throw refused(
+                        after,
+                        "materialized views on it ('" + view.name() + "') are not supported yet.");
+    }
+
+    /** Of options that the engine does not honour, and that the statement sets. */
+    private static void warn(@Nullable TableMetadata before, TableMetadata after) {
+        if (!(after.params.memtable.factory() instanceof PetraMemtableFactory factory)) return;
+        List<String> reservations = new ArrayList<>(factory.open().reservations(after.params));
+        if (before != null && PetraMemtableFactory.owns(before))
+            reservations.removeAll(factory.open().reservations(before.params));
+        // Not options of the table, so they are said once.
+        else {
+            if (DatabaseDescriptor.isIncrementalBackupsEnabled()) reservations.add(NO_BACKUPS);
+            if (LogArchive.isConfigured()) reservations.add(NO_ARCHIVE);
+        }
+        for (String reservation : reservations) {
+            String warning =
+                    "Table "
+                            + after
+                            + " is in storage engine '"
+                            + factory.engine().engine()
+                            + "': "
+                            + reservation
+                            + ".";
+            logger.warn(warning);
+            ClientWarn.instance.warn(warning);
+        }
+    }
+
+    private static InvalidRequestException refused(TableMetadata table, String reason) {
+        return new InvalidRequestException(
+                "Table " + table + " is, or would be, in a storage engine: " + reason);
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.hooks;
+
+import dev.petra.cassandra.AgentMissing;
+import dev.petra.cassandra.PetraMemtable;
+import dev.petra.cassandra.PetraMemtableFactory;
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.MigrationMark;
+import dev.petra.cassandra.disk.OrphanStores;
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Join points of the schema: statements, and tables that come and go. */
+public final class SchemaHooks {
+    private static final Logger logger = LoggerFactory.getLogger(SchemaHooks.class);
+
+    /** How long DROP, which holds up the schema, waits for its files to be deleted. */
+    private static final Duration DROP_PATIENCE = Duration.ofSeconds(5);
+
+    private SchemaHooks() {}
+
+    /**
+     * Before the change that a statement makes is written to the schema tables.
+     *
+     * @throws org.apache.cassandra.exceptions.InvalidRequestException if it is refused
+     */
+    public static void beforeSchemaChange(Keyspaces.KeyspacesDiff change) {
+        SchemaGate.check(change);
+    }
+
+    /**
+     * When a table was opened. Data that is in an engine although the table belongs elsewhere now,
+     * by its schema or by {@code cassandra.yaml}, is moved out.
+     *
+     * @throws IllegalStateException while the node starts, if there is such data and it cannot be
+     *     read, or it is not known whether it belongs there: the table would look empty
+     */
+    public static void afterOpen(ColumnFamilyStore cfs) {
+        TableMetadata table = cfs.metadata.get();
+        if (!DatabaseDescriptor.isDaemonInitialized()
+                || table.isIndex()
+                || PetraMemtableFactory.owns(table)
+                || table.params.memtable.factory() instanceof AgentMissing) return;
+        bringBack(cfs);
+        for (Path directory : TableRegistry.directories(cfs)) {
+            StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
+            MigrationMark mark = store.moveMark();
+            if (mark == null && !store.holdsData()) continue;
+            if (store.isKept()) {
+                logger.error(
+                        "{} has data of a dropped table that could not be moved to a snapshot, and"
+                                + " table {} has its id; it is left alone",
+                        directory,
+                        cfs);
+                continue;
+            }
+            PetraMemtableFactory reader = readerOf(table, mark);
+            if (reader != null) TableLifecycle.resumeMigrationOut(cfs, reader);
+            else cannotBeRead(table, store);
+        }
+    }
+
+    private static void bringBack(ColumnFamilyStore cfs) {
+        try {
+            OrphanStores.bringBack(TableRegistry.directories(cfs));
+        } catch (RuntimeException | FSError e) {
+            // As in cannotBeRead.
+            if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
+            logger.error("Table {} may have data in a storage engine that it lacks", cfs, e);
+        }
+    }
+
+    /**
+     * By which configuration a store is read whose table is not the engine's. Null if what the
+     * schema names is missing in {@code cassandra.yaml}: then the table may well be the engine's.
+     */
+    private static @Nullable PetraMemtableFactory readerOf(
+            TableMetadata table, @Nullable MigrationMark mark) {
+        if (!PetraMemtableFactory.isConfigured(table.params.memtable.configurationKey()))
+            return null;
+        PetraMemtableFactory marked =
+                mark == null ? null : PetraMemtableFactory.named(mark.configuration());
+        return marked != null ? marked : PetraMemtableFactory.any();
+    }
+
+    private static void cannotBeRead(TableMetadata table, StoreDirectory store) {
+        String message =
+                "Table "
+                        + table
+                        + " has its data in a storage engine, in "
+                        + store
+                        + ", but its memtable configuration '"
+                        + table.params.memtable.configurationKey()
+                        + "' is not in cassandra.yaml of this node, which would show an empty"
+                        + " table. Add that configuration, with the class "
+                        + PetraMemtable.class.getName()
+                        + ", or move the directory away.";
+        if (!StorageService.instance.isDaemonSetupCompleted())
+            throw new IllegalStateException(message);
+        // Throwing here would leave the schema half applied on this node.
+        logger.error(message);
+    }
+
+    /** When DROP has unloaded a table: its files are gone on return, readers permitting. */
+    public static void afterUnload(ColumnFamilyStore cfs) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        if (stores == null) return;
+        EngineMemtable departing = EngineMemtables.departing(cfs);
+        if (EngineMemtables.current(cfs) != null) {
+            // While the table is being moved Cassandra asks for a flush instead.
+            if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        } else if (departing != null && TableLifecycle.dropDeparting(cfs)) {
+            cfs.getTracker().replaceFlushed(departing, List.of());
+            departing.generation().discard();
+        }
+        TableRegistry.remove(cfs);
+        try {
+            if (!stores.awaitDisposed(DROP_PATIENCE))
+                logger.warn(
+                        "The files of {}, which was dropped, are not yet deleted; they go with the"
+                                + " table's last reader",
+                        stores.displayName());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            logger.warn("Interrupted while the files of {} are deleted", stores.displayName());
+        }
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.hooks;
+
+import com.google.common.collect.Ordering;
+import dev.petra.cassandra.commitlog.CommitLogOrder;
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.migration.MigrateOut;
+import dev.petra.cassandra.migration.Migrations;
+import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.nodetool.NodetoolOperations;
+import dev.petra.cassandra.repair.PetraRepairManager;
+import dev.petra.cassandra.streaming.PetraStreamManager;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.Truncation;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.SystemKeyspace;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.repair.TableRepairManager;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.streaming.TableStreamManager;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Join points of a table's life: flush, truncation, snapshot, import, streams and repairs. */
+public final class TableHooks {
+    private static final Logger logger = LoggerFactory.getLogger(TableHooks.class);
+
+    private TableHooks() {}
+
+    /**
+     * When a memtable is to be flushed to SSTables, and no write goes to it any more. One of a
+     * system table may say of writes to an engine that they are done: these are synced first.
+     *
+     * @return whether that is done otherwise: what is in an engine goes by {@link MigrateOut},
+     *     which neither keeps the flushes of other tables waiting nor begins anew after a crash
+     */
+    public static boolean flushMemtable(ColumnFamilyStore cfs, Memtable memtable) {
+        if (cfs.metadata.keyspace.equals(SchemaConstants.SYSTEM_KEYSPACE_NAME))
+            CommitLogOrder.beforeFlush(Engines.opened());
+        if (!(memtable instanceof EngineMemtable table) || table.departure() == 0) return false;
+        Migrations.begin(
+                new MigrateOut(cfs, table.generation().stores(), table.departure(), table));
+        return true;
+    }
+
+    /** Instead of Cassandra's streams. */
+    public static TableStreamManager streamManager(
+            ColumnFamilyStore cfs, TableStreamManager stock) {
+        EngineMemtable table = EngineMemtables.any(cfs);
+        return table == null ? stock : new PetraStreamManager(cfs, table, stock);
+    }
+
+    /** Instead of Cassandra's repairs. */
+    public static TableRepairManager repairManager(
+            ColumnFamilyStore cfs, TableRepairManager stock) {
+        EngineMemtable table = EngineMemtables.any(cfs);
+        return table == null ? stock : new PetraRepairManager(cfs, table, stock);
+    }
+
+    /**
+     * Around {@code nodetool import} and {@code refresh}: what comes is live at once, and moved
+     * into the store. Called before and after.
+     */
+    public static void importing(ColumnFamilyStore cfs) {
+        if (EngineMemtables.current(cfs) != null) TableLifecycle.migrateIn(cfs);
+    }
+
+    /** Around the switch that throws the current memtable's data away. */
+    public static void dumpBegins() {
+        Truncation.begin();
+    }
+
+    /** The end of {@link #dumpBegins}, also after an exception. */
+    public static void dumpEnds() {
+        Truncation.end();
+    }
+
+    /**
+     * When TRUNCATE removes the SSTables: the memtable's data goes as well. On return it is dead,
+     * whatever crashes.
+     */
+    public static void truncate(ColumnFamilyStore cfs) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return;
+        table.generation().stores().countTruncation();
+        // With auto_snapshot off Cassandra has already dropped it, before it came here.
+        // One without rows may have parts that are about to come into it.
+        if (!table.isClean() || table.generation().hasStore())
+            FBUtilities.waitOnFuture(cfs.dumpMemtable());
+    }
+
+    /**
+     * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
+     *
+     * @throws IllegalStateException while the table is being moved: a crash between the end of the
+     *     SSTables and that of the store would leave one without the other
+     */
+    public static long beforeTruncate(ColumnFamilyStore cfs) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        if (stores != null && stores.isMoving())
+            throw new IllegalStateException(
+                    "TRUNCATE of "
+                            + stores.displayName()
+                            + " cannot be done while the table is being migrated into a storage"
+                            + " engine or out of it: see petra.migrations, and try again when that"
+                            + " is over.");
+        return stores == null ? 0 : stores.truncations();
+    }
+
+    /**
+     * When TRUNCATE would report success.
+     *
+     * @throws IllegalStateException if it has not happened: Cassandra gives up without a word when
+     *     it cannot stop a compaction
+     */
+    public static void afterTruncate(ColumnFamilyStore cfs, long before) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        if (stores != null && stores.truncations() == before)
+            throw new IllegalStateException(
+                    "TRUNCATE of "
+                            + cfs.getKeyspaceName()
+                            + "."
+                            + cfs.getTableName()
+                            + " did not happen: a compaction could not be stopped. Try again.");
+    }
+
+    /**
+     * Up to where the commit log is not replayed for a table, when Cassandra notes it.
+     *
+     * @param position what Cassandra would note; after TRUNCATE it may be from before the table was
+     *     moved into its engine, and what was logged on the way would come back
+     */
+    public static CommitLogPosition truncationPosition(
+            ColumnFamilyStore cfs, CommitLogPosition position) {
+        EngineMemtable table = EngineMemtables.any(cfs);
+        if (table == null) return position;
+        CommitLogPosition noted = SystemKeyspace.getTruncatedPosition(cfs.metadata.id);
+        CommitLogPosition latest =
+                noted == null ? position : Ordering.natural().max(position, noted);
+        // While it is moved, what was logged before may be in a memtable of Cassandra's alone.
+        return table.generation().stores().isMoving()
+                ? latest
+                : Ordering.natural().max(latest, table.getCommitLogLowerBound());
+    }
+
+    /**
+     * After a flush was asked for, which for an engine table does nothing by itself.
+     *
+     * @throws RuntimeException if what the caller relies on could not be done
+     */
+    public static void afterForceFlush(
+            ColumnFamilyStore cfs, ColumnFamilyStore.FlushReason reason) {
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return;
+        switch (reason) {
+            case USER_FORCED -> NodetoolOperations.flush(table);
+            case DRAIN -> flushForDrain(table);
+            // Cassandra goes on to delete what it read: a commit log, received files.
+            case STARTUP, STREAMS_RECEIVED, INTERNALLY_FORCED, COMMITLOG_DIRTY ->
+                    NodetoolOperations.syncLog(table);
+            default -> {
+                // The others want SSTables, to send, validate, index or snapshot them.
+            }
+        }
+    }
+
+    private static void flushForDrain(EngineMemtable table) {
+        try {
+            NodetoolOperations.syncLog(table);
+            NodetoolOperations.flush(table);
+        } catch (RuntimeException | FSError e) {
+            // An exception would keep Cassandra from closing its own log. The store is synced once
+            // more when it closes, and if that fails too its log is replayed at the next start.
+            logger.error("Table {} could not be flushed for the drain", table, e);
+        }
+    }
+
+    /**
+     * Whether a snapshot leaves the memtable out, as {@code nodetool snapshot --skip-flush} asks.
+     * An engine table has no data elsewhere, and needs no flush for a snapshot.
+     */
+    public static boolean snapshotSkipsMemtable(ColumnFamilyStore cfs, boolean skip) {
+        return skip && EngineMemtables.current(cfs) == null;
+    }
+
+    /**
+     * Before a snapshot. What is on its way out of an engine goes with it, and nothing is moved
+     * until {@link #snapshotEnds}.
+     *
+     * @return what to give that method
+     */
+    public static @Nullable Object snapshotBegins(ColumnFamilyStore cfs, String tag) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        if (stores == null) return null;
+        stores.lockContent();
+        try {
+            EngineMemtable departing =
+                    EngineMemtables.current(cfs) == null ? EngineMemtables.departing(cfs) : null;
+            if (departing != null) departing.performSnapshot(tag);
+            return stores;
+        } catch (RuntimeException | Error e) {
+            stores.unlockContent();
+            throw e;
+        }
+    }
+
+    /** The end of {@link #snapshotBegins}, also after an exception in between. */
+    public static void snapshotEnds(@Nullable Object begun) {
+        if (begun instanceof TableGenerations stores) stores.unlockContent();
+    }
+}

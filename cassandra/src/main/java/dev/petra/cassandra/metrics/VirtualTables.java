@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.metrics;
+
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.migration.Migration;
+import dev.petra.cassandra.migration.Migrations;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.engine.EngineStatistics;
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.util.Date;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.BooleanType;
+import org.apache.cassandra.db.marshal.CompositeType;
+import org.apache.cassandra.db.marshal.DoubleType;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.marshal.TimestampType;
+import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.virtual.AbstractVirtualTable;
+import org.apache.cassandra.db.virtual.SimpleDataSet;
+import org.apache.cassandra.db.virtual.VirtualKeyspace;
+import org.apache.cassandra.db.virtual.VirtualKeyspaceRegistry;
+import org.apache.cassandra.db.virtual.VirtualTable;
+import org.apache.cassandra.dht.LocalPartitioner;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableMetadata;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The virtual keyspace {@code petra}: what this node's engines and their tables hold and do.
+ *
+ * <p>Each query reads the metrics anew. A table that cannot be used, or has no store yet, has a row
+ * that says so, and no metrics.
+ */
+public final class VirtualTables {
+    public static final String KEYSPACE = "petra";
+
+    private static final Logger logger = LoggerFactory.getLogger(VirtualTables.class);
+
+    private VirtualTables() {}
+
+    /** Shows them, unless somebody has a keyspace of that name. Once. */
+    public static void register() {
+        if (Schema.instance.getKeyspaceMetadata(KEYSPACE) != null) {
+            logger.warn(
+                    "There is a keyspace '{}', so the engines' virtual tables cannot be seen",
+                    KEYSPACE);
+            return;
+        }
+        VirtualKeyspaceRegistry.instance.register(
+                new VirtualKeyspace(
+                        KEYSPACE,
+                        List.of(
+                                engines(),
+                                engineMetrics(),
+                                settings(),
+                                tables(),
+                                metrics(),
+                                migrations())));
+    }
+
+    /** One whose partition key is one text, unless another partitioner is set. */
+    private static TableMetadata.Builder table(String name, String comment) {
+        return TableMetadata.builder(KEYSPACE, name)
+                .comment(comment)
+                .partitioner(new LocalPartitioner(UTF8Type.instance))
+                .kind(TableMetadata.Kind.VIRTUAL);
+    }
+
+    private static final class Table extends AbstractVirtualTable {
+        private final Consumer<SimpleDataSet> rows;
+
+        Table(TableMetadata metadata, Consumer<SimpleDataSet> rows) {
+            super(metadata);
+            this.rows = rows;
+        }
+
+        @Override
+        public DataSet data() {
+            SimpleDataSet result = new SimpleDataSet(metadata());
+            rows.accept(result);
+            return result;
+        }
+    }
+
+    private static VirtualTable engines() {
+        return new Table(
+                table("engines", "storage engines of this node")
+                        .addPartitionKeyColumn("engine", UTF8Type.instance)
+                        .addRegularColumn("version", UTF8Type.instance)
+                        .addRegularColumn("open_tables", Int32Type.instance)
+                        .addRegularColumn("memory_bytes", LongType.instance)
+                        .addRegularColumn("cache_bytes", LongType.instance)
+                        .addRegularColumn("write_buffer_bytes", LongType.instance)
+                        .build(),
+                result ->
+                        Engines.forEach(
+                                (key, engine) -> {
+                                    EngineStatistics now = engine.statistics();
+                                    result.row(key.toString())
+                                            .column("version", engine.version())
+                                            .column("open_tables", now.openStores())
+                                            .column("memory_bytes", now.memoryBudgetBytes())
+                                            .column("cache_bytes", now.cacheBytes())
+                                            .column("write_buffer_bytes", now.writeBufferBytes());
+                                }));
+    }
+
+    private static VirtualTable engineMetrics() {
+        return ofEachEngine(
+                "engine_metrics",
+                "the engines' own metrics, on this node",
+                "metric",
+                LongType.instance,
+                StorageEngine::figures);
+    }
+
+    private static VirtualTable settings() {
+        return ofEachEngine(
+                "settings",
+                "settings in force of this node's storage engines",
+                "name",
+                UTF8Type.instance,
+                StorageEngine::settingsInForce);
+    }
+
+    /** Whatever an engine has by name. */
+    private static <T> VirtualTable ofEachEngine(
+            String name,
+            String comment,
+            String key,
+            AbstractType<T> type,
+            Function<StorageEngine, Map<String, T>> values) {
+        return new Table(
+                table(name, comment)
+                        .addPartitionKeyColumn("engine", UTF8Type.instance)
+                        .addClusteringColumn(key, UTF8Type.instance)
+                        .addRegularColumn("value", type)
+                        .build(),
+                result ->
+                        Engines.forEach(
+                                (engine, storage) ->
+                                        values.apply(storage)
+                                                .forEach(
+                                                        (each, value) ->
+                                                                result.row(engine.toString(), each)
+                                                                        .column("value", value))));
+    }
+
+    private static VirtualTable tables() {
+        return new Table(
+                table("tables", "tables in storage engines, on this node")
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addRegularColumn("generation", LongType.instance)
+                        .addRegularColumn("usable", BooleanType.instance)
+                        .addRegularColumn("failure", UTF8Type.instance)
+                        .addRegularColumn("rows_estimate", LongType.instance)
+                        .addRegularColumn("live_bytes", LongType.instance)
+                        .addRegularColumn("disk_bytes", LongType.instance)
+                        .addRegularColumn("write_buffer_bytes", LongType.instance)
+                        .addRegularColumn("pending_compaction_bytes", LongType.instance)
+                        .addRegularColumn("writes", LongType.instance)
+                        .addRegularColumn("reads", LongType.instance)
+                        .addRegularColumn("purge_phase", UTF8Type.instance)
+                        .addRegularColumn("purge_done", DoubleType.instance)
+                        .addRegularColumn("purge_waits_since", TimestampType.instance)
+                        .addRegularColumn("purged", LongType.instance)
+                        .build(),
+                result ->
+                        TableRegistry.forEach((table, stores) -> addTable(result, table, stores)));
+    }
+
+    @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
+    private static void addTable(SimpleDataSet result, String table, TableGenerations stores) {
+        Generation generation = stores.current();
+        Throwable failure = stores.failure();
+        result.row(stores.keyspace(), table)
+                .column("generation", generation.number())
+                .column("usable", failure == null);
+        if (failure != null) {
+            result.column("failure", String.valueOf(failure.getMessage()));
+            return;
+        }
+        withStore(
+                generation,
+                store -> {
+                    StoreStatistics now = store.statistics();
+                    PurgeProgress purge = store.purgeProgress();
+                    result.column("rows_estimate", now.estimatedKeys())
+                            .column("live_bytes", now.liveDataBytes())
+                            .column("disk_bytes", now.diskBytes())
+                            .column("write_buffer_bytes", now.memoryBytes())
+                            .column("pending_compaction_bytes", now.pendingCompactionBytes())
+                            .column("writes", now.writes())
+                            .column("reads", now.reads())
+                            .column("purge_phase", purge.phase().name())
+                            .column("purge_done", purge.done())
+                            .column("purged", purge.removed());
+                    if (purge.waitsSinceSeconds() > 0)
+                        result.column(
+                                "purge_waits_since", new Date(purge.waitsSinceSeconds() * 1_000));
+                });
+    }
+
+    private static VirtualTable metrics() {
+        return new Table(
+                table("metrics", "the engines' own metrics of each table, on this node")
+                        .partitioner(
+                                new LocalPartitioner(
+                                        CompositeType.getInstance(
+                                                UTF8Type.instance, UTF8Type.instance)))
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addPartitionKeyColumn("table_name", UTF8Type.instance)
+                        .addClusteringColumn("metric", UTF8Type.instance)
+                        .addRegularColumn("value", LongType.instance)
+                        .build(),
+                result ->
+                        TableRegistry.forEach(
+                                (table, stores) -> addMetrics(result, table, stores)));
+    }
+
+    private static void addMetrics(SimpleDataSet result, String table, TableGenerations stores) {
+        withStore(
+                stores.current(),
+                store ->
+                        store.figures()
+                                .forEach(
+                                        (metric, value) ->
+                                                result.row(stores.keyspace(), table, metric)
+                                                        .column("value", value)));
+    }
+
+    private static VirtualTable migrations() {
+        return new Table(
+                table(
+                                "migrations",
+                                "tables being migrated into an engine or out of it, on this node")
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addClusteringColumn("direction", UTF8Type.instance)
+                        .addRegularColumn("done_bytes", LongType.instance)
+                        .addRegularColumn("left_bytes", LongType.instance)
+                        .addRegularColumn("state", UTF8Type.instance)
+                        .build(),
+                result -> {
+                    for (Migration move : Migrations.now())
+                        result.row(
+                                        move.cfs.getKeyspaceName(),
+                                        move.cfs.getTableName(),
+                                        move.direction())
+                                .column("done_bytes", move.doneBytes())
+                                .column("left_bytes", move.bytesLeft())
+                                .column("state", move.state());
+                });
+    }
+
+    private static void withStore(Generation generation, Consumer<TableStore> use) {
+        try {
+            if (generation.failure() != null) return;
+            TableStore store = generation.existing();
+            if (store != null) use.accept(store);
+        } catch (IllegalStateException e) {
+            logger.debug("{} was closed or dropped while its metrics were read", generation, e);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.migration;
+
+import com.google.common.util.concurrent.RateLimiter;
+import dev.petra.cassandra.table.TableGenerations;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.utils.TimeUUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The way of one table's data into its engine or out of it, in steps that can each be repeated
+ * after a crash. {@link Migrations} takes them one after the other. The table is read and written
+ * all the while: what is in both places merges to the same as what is in one.
+ */
+public abstract class Migration {
+    /** How long a migration rests that has to wait for something. */
+    static final Duration SOON = Duration.ofSeconds(1);
+
+    /** How long after {@code nodetool stop}, or after a failure. */
+    static final Duration LATER = Duration.ofSeconds(10);
+
+    public final ColumnFamilyStore cfs;
+    final TableGenerations stores;
+    final long number;
+
+    private volatile Progress progress = new Progress();
+    private final AtomicLong doneBytes = new AtomicLong();
+    private volatile String state = "waiting to begin";
+
+    Migration(ColumnFamilyStore cfs, TableGenerations stores, long number) {
+        this.cfs = cfs;
+        this.stores = stores;
+        this.number = number;
+    }
+
+    /**
+     * Goes on for a while.
+     *
+     * @return when to go on; null if it is over, because all is done or another move began
+     */
+    abstract @Nullable Duration step();
+
+    /** {@code in} or {@code out}. */
+    public abstract String direction();
+
+    /** About how many bytes are left. */
+    public abstract long bytesLeft();
+
+    /** Whether to stop now: this is no longer the table's move, or the node shuts down. */
+    final boolean isOver() {
+        return Migrations.areStopped() || !stores.isMove(number);
+    }
+
+    /** Whether to stop for now. */
+    final boolean isHalted() {
+        return progress.isStopRequested() || isOver();
+    }
+
+    /**
+     * What {@code nodetool compactionstats} shows and {@code nodetool stop} ends; one for a step.
+     */
+    final CompactionInfo.Holder newProgress() {
+        Progress next = new Progress();
+        progress = next;
+        return next;
+    }
+
+    /** What it does or waits for. */
+    public final String state() {
+        return state;
+    }
+
+    final void state(String now) {
+        state = now;
+    }
+
+    public final long doneBytes() {
+        return doneBytes.get();
+    }
+
+    /** Counts what was moved, and waits as {@code compaction_throughput} wants it. */
+    final void moved(long bytes) {
+        if (bytes <= 0) return;
+        doneBytes.addAndGet(bytes);
+        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
+        for (long left = bytes; left > 0; left -= Integer.MAX_VALUE)
+            limiter.acquire((int) Math.min(left, Integer.MAX_VALUE));
+    }
+
+    private final class Progress extends CompactionInfo.Holder {
+        private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
+
+        @Override
+        public CompactionInfo getCompactionInfo() {
+            long done = doneBytes();
+            long total = done + bytesLeft();
+            return CompactionInfo.withoutSSTables(
+                    cfs.metadata(),
+                    OperationType.RELOCATE,
+                    done,
+                    total,
+                    total,
+                    CompactionInfo.Unit.BYTES,
+                    id);
+        }
+
+        @Override
+        public boolean isGlobal() {
+            return false;
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "The migration of "
+                + stores.displayName()
+                + (direction().equals("in") ? " into" : " out of")
+                + " its engine";
+    }
+}

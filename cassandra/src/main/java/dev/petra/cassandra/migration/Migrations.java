@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.migration;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Migrates tables into engines and out of them, in the background, a step of one after a step of
+ * another, on one thread. Thread-safe.
+ */
+public final class Migrations {
+    private static final Logger logger = LoggerFactory.getLogger(Migrations.class);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(30);
+
+    private static final Set<Migration> all = new LinkedHashSet<>();
+    private static @Nullable ScheduledExecutorService thread;
+    private static volatile boolean stopped;
+
+    private Migrations() {}
+
+    /** Adds one. It is begun when the node is up. */
+    public static synchronized void begin(Migration move) {
+        all.add(move);
+        logger.info("{} begins", move);
+        ScheduledExecutorService running = thread;
+        if (running != null) schedule(running, move, Duration.ZERO);
+    }
+
+    /** When the commit log is replayed. */
+    public static synchronized void start() {
+        if (stopped || thread != null) return;
+        ScheduledExecutorService started =
+                Executors.newSingleThreadScheduledExecutor(
+                        work -> {
+                            Thread made = new Thread(work, "PetraMigrations");
+                            made.setDaemon(true);
+                            return made;
+                        });
+        thread = started;
+        all.forEach(move -> schedule(started, move, Duration.ZERO));
+    }
+
+    /** Before the engines are closed. They go on when the node starts again. */
+    public static void stop() throws InterruptedException {
+        ScheduledExecutorService running;
+        synchronized (Migrations.class) {
+            stopped = true;
+            running = thread;
+        }
+        if (running == null) return;
+        running.shutdown();
+        if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS))
+            logger.warn("A migration of a table still runs while the node shuts down");
+    }
+
+    /** Whether {@link #stop} was called. */
+    static boolean areStopped() {
+        return stopped;
+    }
+
+    /** Those that are under way. */
+    public static synchronized List<Migration> now() {
+        return new ArrayList<>(all);
+    }
+
+    private static synchronized void schedule(
+            ScheduledExecutorService running, Migration move, Duration when) {
+        if (stopped) return;
+        var unused =
+                running.schedule(() -> step(running, move), when.toMillis(), TimeUnit.MILLISECONDS);
+    }
+
+    private static void step(ScheduledExecutorService running, Migration move) {
+        Duration next;
+        CompactionInfo.Holder progress = move.newProgress();
+        CompactionManager.instance.active.beginCompaction(progress);
+        try {
+            next = move.step();
+        } catch (RuntimeException | Error e) {
+            // Whatever it is, what was moved is moved; the rest is where it was.
+            move.state("failed, to be tried again: " + e.getMessage());
+            if (!stopped) logger.error("{} failed and is tried again", move, e);
+            next = Migration.LATER;
+        } finally {
+            CompactionManager.instance.active.finishCompaction(progress);
+        }
+        if (next != null) {
+            if (progress.isStopRequested()) {
+                move.state("stopped for a while, by nodetool stop or what needs its SSTables");
+                next = Migration.LATER;
+            }
+            schedule(running, move, next);
+            return;
+        }
+        logger.info("{} is over: {}", move, move.state());
+        synchronized (Migrations.class) {
+            all.remove(move);
+        }
+    }
+}

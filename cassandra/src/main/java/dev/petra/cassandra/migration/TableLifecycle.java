@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.migration;
+
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.Truncation;
+import dev.petra.cassandra.table.Unfit;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.io.FSError;
+
+/**
+ * Opens the stores of tables and says which generation a new memtable stands for; begins and ends
+ * the migrations of tables into engines and out of them. All of it excludes each other, under the
+ * lock of {@link TableRegistry}. Thread-safe.
+ */
+public final class TableLifecycle {
+    private TableLifecycle() {}
+
+    /**
+     * The generation for a new memtable of a table: what is on disk for its first one, the next
+     * generation for TRUNCATE, an unusable one for DROP.
+     *
+     * @throws IllegalStateException if the memtable would replace one whose data it does not take
+     *     over; nothing has changed then
+     */
+    public static Generation next(ColumnFamilyStore cfs, EngineKey engine) {
+        return TableRegistry.exclusively(() -> nextExclusively(cfs, engine));
+    }
+
+    private static Generation nextExclusively(ColumnFamilyStore cfs, EngineKey engine) {
+        TableGenerations known = TableRegistry.find(cfs);
+        if (known != null && known.isMoving() && !Truncation.isRunning()) {
+            // It was on its way out, and is altered back.
+            arrive(cfs, known);
+            return known.current();
+        }
+        if (known == null) {
+            // A table object that failed half-way through its construction may have left its stores
+            // open; the data is whatever they hold, so they must not count as a predecessor.
+            TableRegistry.closeFormer(cfs);
+            TableGenerations stores = open(cfs, engine);
+            Unfit.logIfSo(cfs);
+            TableRegistry.put(cfs, stores);
+            return stores.current();
+        }
+        if (!Truncation.isRunning())
+            throw new IllegalStateException(
+                    known.displayName()
+                            + " keeps its data in storage engine '"
+                            + engine.engine()
+                            + "': its memtable cannot be flushed to SSTables or replaced, except by"
+                            + " TRUNCATE and DROP.");
+        return TableRegistry.isBeingDropped(cfs) ? known.drop() : known.successor();
+    }
+
+    private static TableGenerations open(ColumnFamilyStore cfs, EngineKey engine) {
+        String table = cfs.metadata.keyspace + "." + cfs.name;
+        TableGenerations stores = openStores(cfs, engine);
+        boolean altered = cfs.getTracker() != null;
+        if (stores.current().failure() != null
+                || !(altered || stores.isMoving() || hasSSTables(cfs))) return stores;
+        if (altered && !stores.isMoving() && !stores.current().isEmpty()) {
+            stores.close();
+            return unusable(
+                    cfs,
+                    engine,
+                    new IllegalStateException(
+                            "Table "
+                                    + table
+                                    + " was migrated into a storage engine, but there was data"
+                                    + " already in "
+                                    + TableRegistry.directories(cfs)
+                                    + ". Move what does not belong there away and restart the"
+                                    + " node."));
+        }
+        try {
+            arrive(cfs, stores);
+            return stores;
+        } catch (RuntimeException | FSError e) {
+            stores.close();
+            return unusable(cfs, engine, e);
+        }
+    }
+
+    private static void arrive(ColumnFamilyStore cfs, TableGenerations stores) {
+        long move = stores.beginMove(cfs.metadata.get().params.memtable.configurationKey());
+        Migrations.begin(new MigrateIn(cfs, stores, move));
+    }
+
+    /**
+     * Has SSTables moved into the store of a table that got some, or is about to. Does nothing if
+     * it is on its way already. From here on no deletion goes that may hide something in them.
+     */
+    public static void migrateIn(ColumnFamilyStore cfs) {
+        TableGenerations stores =
+                TableRegistry.exclusively(
+                        () -> {
+                            TableGenerations found = TableRegistry.find(cfs);
+                            if (found != null && !found.isMoving()) arrive(cfs, found);
+                            return found;
+                        });
+        if (stores != null) stores.stopPurging();
+    }
+
+    /**
+     * Moves a table out of its engine that belongs elsewhere by now, or was on its way when the
+     * node stopped.
+     *
+     * @throws IllegalStateException if that cannot be: the table would show only a part of its data
+     */
+    public static void resumeMigrationOut(ColumnFamilyStore cfs, EngineConfiguration from) {
+        TableRegistry.exclusively(
+                () -> {
+                    resumeExclusively(cfs, from);
+                    return null;
+                });
+    }
+
+    private static void resumeExclusively(ColumnFamilyStore cfs, EngineConfiguration from) {
+        TableGenerations stores = openStores(cfs, from.engine());
+        Throwable failure = stores.current().failure();
+        if (failure != null)
+            throw new IllegalStateException(
+                    "Table "
+                            + stores.displayName()
+                            + " is being migrated out of a storage engine, and what is left there"
+                            + " cannot be read: "
+                            + failure.getMessage(),
+                    failure);
+        if (stores.current().isEmpty()) {
+            // All had been moved, or there was nothing.
+            stores.close();
+            stores.deleteDirectory();
+            return;
+        }
+        TableRegistry.put(cfs, stores);
+        long move =
+                stores.isMoving() ? stores.resumeMove() : stores.beginMove(from.configuration());
+        EngineMemtable memtable = from.departing(cfs, stores.current(), move);
+        cfs.getTracker().switchMemtable(false, memtable);
+        cfs.getTracker().markFlushing(memtable);
+        Migrations.begin(new MigrateOut(cfs, stores, move, memtable));
+    }
+
+    /** Ends a move out of an engine: {@link TableGenerations#departed}. */
+    static boolean departed(ColumnFamilyStore cfs, TableGenerations stores, long move) {
+        return TableRegistry.exclusively(
+                () -> {
+                    if (!stores.departed(move)) return false;
+                    TableRegistry.remove(cfs);
+                    return true;
+                });
+    }
+
+    /** Drops a table that was on its way out of its engine. False if all of it has just left. */
+    public static boolean dropDeparting(ColumnFamilyStore cfs) {
+        return TableRegistry.exclusively(
+                () -> {
+                    TableGenerations stores = TableRegistry.find(cfs);
+                    if (stores == null) return false;
+                    stores.drop();
+                    return true;
+                });
+    }
+
+    /** Deletes the folder of a table that left, unless it came back. */
+    static void deleteIfGone(ColumnFamilyStore cfs, TableGenerations stores) {
+        TableRegistry.exclusively(
+                () -> {
+                    if (!TableRegistry.contains(cfs)) stores.deleteDirectory();
+                    return null;
+                });
+    }
+
+    private static TableGenerations openStores(ColumnFamilyStore cfs, EngineKey engine) {
+        return TableGenerations.open(
+                cfs.name,
+                cfs.metadata,
+                () -> Engines.get(engine),
+                TableRegistry.directories(cfs),
+                Disk.REAL);
+    }
+
+    private static TableGenerations unusable(
+            ColumnFamilyStore cfs, EngineKey engine, Throwable reason) {
+        return TableGenerations.unusable(cfs.name, cfs.metadata, () -> Engines.get(engine), reason);
+    }
+
+    private static boolean hasSSTables(ColumnFamilyStore cfs) {
+        return !cfs.getDirectories()
+                .sstableLister(Directories.OnTxnErr.IGNORE)
+                .skipTemporary(true)
+                .list()
+                .isEmpty();
+    }
+}

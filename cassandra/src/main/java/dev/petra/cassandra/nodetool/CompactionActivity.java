@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.nodetool;
+
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.engine.BackgroundTask;
+import dev.petra.engine.BackgroundTask.Kind;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.TimeUUID;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What the engines do in the background, among Cassandra's compactions. It is not registered there:
+ * whatever wants a table's SSTables for itself, such as TRUNCATE, would wait for it.
+ */
+public final class CompactionActivity {
+    private static final Logger logger = LoggerFactory.getLogger(CompactionActivity.class);
+
+    /** What a compaction of an engine is asked for by. */
+    private static final Set<OperationType> COMPACTIONS =
+            Set.of(
+                    OperationType.COMPACTION,
+                    OperationType.CLEANUP,
+                    OperationType.GARBAGE_COLLECT,
+                    OperationType.UPGRADE_SSTABLES);
+
+    private CompactionActivity() {}
+
+    /** Adds it, in the form that {@code nodetool compactionstats} wants. */
+    public static void addTo(List<Map<String, String>> shown) {
+        Engines.forEach(
+                (key, engine) -> {
+                    for (BackgroundTask task : engine.backgroundTasks()) shown.add(row(task));
+                });
+    }
+
+    private static Map<String, String> row(BackgroundTask task) {
+        TableMetadata table = task.store().metadata().get();
+        long total = Math.max(task.totalBytes(), task.doneBytes());
+        return CompactionInfo.withoutSSTables(
+                        table,
+                        task.kind() == Kind.FLUSH ? OperationType.FLUSH : OperationType.COMPACTION,
+                        task.doneBytes(),
+                        total,
+                        total,
+                        CompactionInfo.Unit.BYTES,
+                        TimeUUID.Generator.nextTimeUUID())
+                .asMap();
+    }
+
+    /**
+     * Ends those compactions that somebody asked for. What an engine begins by itself goes on: it
+     * would only begin again.
+     *
+     * @param type of {@code nodetool stop}
+     */
+    public static void stop(String type) {
+        if (COMPACTIONS.stream().noneMatch(compaction -> compaction.name().equals(type))) return;
+        TableRegistry.forEach(
+                (table, stores) ->
+                        stores.current()
+                                .measure(
+                                        store -> {
+                                            store.stopCompactions();
+                                            return true;
+                                        },
+                                        false));
+        logger.info(
+                "Compactions and purges of tables in storage engines were stopped. What they"
+                        + " compact by themselves goes on; 'nodetool disableautocompaction' ends"
+                        + " that.");
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.sstable;
+
+import dev.petra.engine.TableStore;
+import java.util.Set;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.ISSTableScanner;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.schema.TableMetadata;
+
+/**
+ * A range of a store, for Cassandra's own code that merges SSTables. It sees what was in the store
+ * when it was made. Not thread-safe.
+ */
+public final class StoreScanner implements ISSTableScanner {
+    private final UnfilteredPartitionIterator partitions;
+    private final long estimatedBytes;
+    private final long estimatedPartitions;
+    private long scanned;
+
+    public StoreScanner(TableStore store, TableMetadata table, Range<Token> range) {
+        var estimate = store.estimate(range);
+        estimatedPartitions = Math.max(1, estimate.partitions());
+        estimatedBytes = estimate.partitions() * estimate.meanPartitionBytes();
+        partitions = store.scan(DataRange.forTokenRange(range), ColumnFilter.all(table));
+    }
+
+    @Override
+    public TableMetadata metadata() {
+        return partitions.metadata();
+    }
+
+    @Override
+    public boolean hasNext() {
+        return partitions.hasNext();
+    }
+
+    @Override
+    public UnfilteredRowIterator next() {
+        scanned++;
+        return partitions.next();
+    }
+
+    @Override
+    public void close() {
+        partitions.close();
+    }
+
+    /** An estimate, as all numbers here. */
+    @Override
+    public long getLengthInBytes() {
+        return estimatedBytes;
+    }
+
+    @Override
+    public long getCompressedLengthInBytes() {
+        return estimatedBytes;
+    }
+
+    @Override
+    public long getCurrentPosition() {
+        return (long) (estimatedBytes * Math.min(1.0, (double) scanned / estimatedPartitions));
+    }
+
+    @Override
+    public long getBytesScanned() {
+        return getCurrentPosition();
+    }
+
+    @Override
+    public Set<SSTableReader> getBackingSSTables() {
+        return Set.of();
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.streaming;
+
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.engine.StorageEngine;
+import dev.petra.streaming.wire.Frame;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.gms.ApplicationState;
+import org.apache.cassandra.gms.EndpointState;
+import org.apache.cassandra.gms.Gossiper;
+import org.apache.cassandra.gms.VersionedValue;
+import org.apache.cassandra.locator.InetAddressAndPort;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Which nodes take which tables as parts of a storage engine: each says so by gossip. Others, and
+ * those that have not heard of a change yet, get SSTables. Thread-safe.
+ */
+public final class StreamCapabilities {
+    private static final Logger logger = LoggerFactory.getLogger(StreamCapabilities.class);
+
+    /** Whether this node sends and takes parts at all. */
+    private static final boolean ENABLED =
+            Boolean.parseBoolean(System.getProperty("petra.stream.parts", "true"));
+
+    /** One of those that Cassandra leaves free. */
+    private static final ApplicationState STATE = ApplicationState.X8;
+
+    /**
+     * Of them gossip carries one number each, of eight characters and a comma, and 65,535 bytes in
+     * all. Tables beyond are streamed as SSTables, and cannot be repaired incrementally.
+     */
+    static final int MOST_TABLES = 7_000;
+
+    private static String published = "";
+
+    private StreamCapabilities() {}
+
+    /** Says what this node takes, if that has changed. */
+    public static synchronized void publish() {
+        try {
+            InetAddressAndPort me = FBUtilities.getBroadcastAddressAndPort();
+            if (!Gossiper.instance.isEnabled()
+                    || Gossiper.instance.getEndpointStateForEndpoint(me) == null) return;
+            String mine = mine();
+            if (mine.equals(published)) return;
+            Gossiper.instance.addLocalApplicationState(
+                    STATE,
+                    // Cassandra makes values by what they are for; this is any text.
+                    StorageService.instance.valueFactory.rack(mine));
+            published = mine;
+            logger.debug("Other nodes are told: {}", mine);
+        } catch (RuntimeException e) {
+            logger.error("Other nodes cannot be told which tables are in storage engines", e);
+        }
+    }
+
+    /**
+     * {@code engine/format.protocol:table,table;engine/format.protocol:table}. A node that does not
+     * find its own engine, format and protocol in it sends SSTables.
+     */
+    private static String mine() {
+        Map<String, List<TableId>> tables = new TreeMap<>();
+        for (String keyspace : Schema.instance.getUserKeyspaces())
+            for (TableMetadata table :
+                    Objects.requireNonNull(Schema.instance.getKeyspaceMetadata(keyspace)).tables) {
+                ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
+                EngineMemtable receiver = cfs == null ? null : receiver(cfs);
+                if (receiver == null) continue;
+                StorageEngine engine = Engines.get(receiver.engine());
+                tables.computeIfAbsent(form(engine), name -> new ArrayList<>()).add(table.id);
+            }
+        return said(tables);
+    }
+
+    /** What is told of these tables, by the form in which they are taken. */
+    static String said(Map<String, List<TableId>> tables) {
+        List<String> forms = new ArrayList<>();
+        int left = MOST_TABLES;
+        for (Map.Entry<String, List<TableId>> form : tables.entrySet()) {
+            List<TableId> told = form.getValue().subList(0, Math.min(left, form.getValue().size()));
+            left -= told.size();
+            if (!told.isEmpty())
+                forms.add(
+                        form.getKey()
+                                + ":"
+                                + told.stream()
+                                        .map(StreamCapabilities::number)
+                                        .collect(Collectors.joining(",")));
+        }
+        return String.join(";", forms);
+    }
+
+    private static String form(StorageEngine engine) {
+        return engine.name() + "/" + engine.streamFormat() + "." + Frame.VERSION;
+    }
+
+    /** Short; that two tables have the same ends in a session that fails. */
+    private static String number(TableId table) {
+        return Integer.toHexString(table.asUUID().hashCode());
+    }
+
+    /** The memtable of a table that takes parts now, or null. */
+    static @Nullable EngineMemtable receiver(ColumnFamilyStore cfs) {
+        // The change log is fed by the write path.
+        if (!ENABLED || cfs.getTracker() == null || cfs.metadata().params.cdc) return null;
+        if (!(cfs.getCurrentMemtable() instanceof EngineMemtable table) || table.departure() != 0)
+            return null;
+        if (table.generation().failure() != null) return null;
+        return Engines.get(table.engine()).streamFormat() > 0 ? table : null;
+    }
+
+    /** Whether a node takes what this engine's store of a table sends. */
+    public static boolean takes(InetAddressAndPort peer, StorageEngine engine, TableId table) {
+        if (!ENABLED || engine.streamFormat() == 0) return false;
+        EndpointState state = Gossiper.instance.getEndpointStateForEndpoint(peer);
+        VersionedValue said = state == null ? null : state.getApplicationState(STATE);
+        return said != null && isSaid(said.value, form(engine), table);
+    }
+
+    /** Whether {@link #said} told of a table in that form. */
+    static boolean isSaid(String said, String form, TableId table) {
+        for (String each : said.split(";", -1)) {
+            int colon = each.indexOf(':');
+            if (colon > 0 && each.substring(0, colon).equals(form))
+                return List.of(each.substring(colon + 1).split(",", -1)).contains(number(table));
+        }
+        return false;
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.jspecify.annotations.Nullable;
+
+/** Finds the memtables of a table that are in a storage engine. */
+public final class EngineMemtables {
+    private EngineMemtables() {}
+
+    /** The table's current memtable, or null if that is not in an engine. */
+    public static @Nullable EngineMemtable current(ColumnFamilyStore cfs) {
+        // No tracker: the table is still under construction. No memtable: an offline tool.
+        if (cfs.getTracker() == null || !DatabaseDescriptor.isDaemonInitialized()) return null;
+        return cfs.getCurrentMemtable() instanceof EngineMemtable memtable ? memtable : null;
+    }
+
+    /** As {@link #current}, also if only a part of the data is still in the engine. */
+    public static @Nullable EngineMemtable any(ColumnFamilyStore cfs) {
+        EngineMemtable table = current(cfs);
+        return table != null || !DatabaseDescriptor.isDaemonInitialized() ? table : departing(cfs);
+    }
+
+    /**
+     * Whether all writes to a table go to its engine. While a memtable of Cassandra's is alive, or
+     * being flushed, some still go there.
+     */
+    public static boolean areWritesOurs(ColumnFamilyStore cfs) {
+        View view = cfs.getTracker().getView();
+        for (Memtable live : view.liveMemtables)
+            if (!(live instanceof EngineMemtable)) return false;
+        for (Memtable flushing : view.flushingMemtables)
+            if (!(flushing instanceof EngineMemtable)) return false;
+        return true;
+    }
+
+    /** The memtable of ours that is moved out of its engine, or null. */
+    public static @Nullable EngineMemtable departing(ColumnFamilyStore cfs) {
+        return cfs.getTracker() == null ? null : departing(cfs.getTracker().getView());
+    }
+
+    /** As {@link #departing(ColumnFamilyStore)}, as of a moment. */
+    public static @Nullable EngineMemtable departing(View view) {
+        for (Memtable flushing : view.flushingMemtables)
+            if (flushing instanceof EngineMemtable ours) return ours;
+        for (Memtable live : view.liveMemtables)
+            if (live instanceof EngineMemtable ours && ours.departure() != 0) return ours;
+        return null;
+    }
+}

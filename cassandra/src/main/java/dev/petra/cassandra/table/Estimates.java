@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.LoadingCache;
+import dev.petra.engine.RangeEstimate;
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * How many partitions a generation has, about, and what they are like. The store is asked again
+ * when the answer is old, which costs some reads, as many for a large table as for a small one.
+ * Thread-safe.
+ */
+public final class Estimates {
+    private static final Logger logger = LoggerFactory.getLogger(Estimates.class);
+
+    /** Exporters read all metrics all the time. */
+    private static final long OLD_NANOS = TimeUnit.MINUTES.toNanos(10);
+
+    /** How often partitions are counted, at most, of a table that grows or shrinks. */
+    private static final long SOON_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+    /** By which part a table has changed that is counted again. */
+    private static final long CHANGED = 20;
+
+    /**
+     * @param keys how many keys there were
+     * @param at when the partitions were counted
+     * @param checked when it was seen that the keys have not changed much since
+     */
+    private record Count(long partitions, long keys, long at, long checked) {}
+
+    /**
+     * One thread at a time reads the partitions of a table; who else asks gets what it found. What
+     * is old is read again in the background, and is no answer any more when it is twice as old.
+     */
+    private static final LoadingCache<Estimates, PartitionSample> SAMPLES =
+            Caffeine.newBuilder()
+                    .weakKeys()
+                    .refreshAfterWrite(OLD_NANOS, TimeUnit.NANOSECONDS)
+                    .expireAfterWrite(2 * OLD_NANOS, TimeUnit.NANOSECONDS)
+                    .build(Estimates::read);
+
+    private final Generation generation;
+    private final AtomicBoolean refreshing = new AtomicBoolean();
+    private volatile long refreshed = System.nanoTime() - SOON_NANOS;
+    private volatile @Nullable Count count;
+
+    Estimates(Generation generation) {
+        this.generation = generation;
+    }
+
+    /** How many partitions there are. Mostly known; else reads the store. */
+    public long partitions() {
+        Count known = count;
+        long now = System.nanoTime();
+        if (known != null && now - known.checked() < SOON_NANOS) return known.partitions();
+        long keys = generation.statistic(StoreStatistics::estimatedKeys);
+        if (known != null
+                && now - known.at() < OLD_NANOS
+                && Math.abs(keys - known.keys()) <= known.keys() / CHANGED) {
+            count = new Count(known.partitions(), known.keys(), known.at(), now);
+            return known.partitions();
+        }
+        long partitions = generation.measure(Estimates::count, 0L);
+        // What is nothing yet will soon be something.
+        if (partitions > 0) count = new Count(partitions, keys, now, now);
+        return partitions;
+    }
+
+    private static long count(TableStore store) {
+        Token least = store.spec().metadata().get().partitioner.getMinimumToken();
+        RangeEstimate all = store.estimate(new Range<>(least, least));
+        return all.partitions();
+    }
+
+    /** Some of the partitions. Mostly known; else reads the store. */
+    public PartitionSample sample() {
+        PartitionSample sample = SAMPLES.get(this);
+        return sample == null ? PartitionSample.none() : sample;
+    }
+
+    /** Null if there is nothing yet, which will soon be something. */
+    private static @Nullable PartitionSample read(Estimates of) {
+        PartitionSample now = of.generation.measure(PartitionSample::of, PartitionSample.none());
+        return now.isEmpty() ? null : now;
+    }
+
+    /**
+     * {@link #partitions} as they were known last, 0 if they never were. Never reads the store, but
+     * has it read in the background where that is old: for those who must not wait.
+     */
+    public long knownPartitions() {
+        refresh();
+        Count known = count;
+        return known == null ? 0 : known.partitions();
+    }
+
+    /** {@link #sample} as it was known last, likewise. */
+    public PartitionSample knownSample() {
+        refresh();
+        PartitionSample known = SAMPLES.getIfPresent(this);
+        return known == null ? PartitionSample.none() : known;
+    }
+
+    private void refresh() {
+        long now = System.nanoTime();
+        if (now - refreshed < SOON_NANOS
+                || generation.isEmpty()
+                || !refreshing.compareAndSet(false, true)) return;
+        refreshed = now;
+        var unused =
+                CompletableFuture.runAsync(
+                                () -> {
+                                    long partitions = partitions();
+                                    if (partitions > 0) sample();
+                                })
+                        .whenComplete(
+                                (done, failure) -> {
+                                    refreshing.set(false);
+                                    if (failure != null)
+                                        logger.warn(
+                                                "The partitions of {} cannot be estimated",
+                                                generation,
+                                                failure);
+                                });
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.function.ToLongFunction;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One generation of a table: at most one store, which comes into being with the first write. A
+ * generation that holds data from before is given its store, or the reason why there is none, when
+ * the table is opened. Thread-safe.
+ */
+public final class Generation {
+    private static final Logger logger = LoggerFactory.getLogger(Generation.class);
+
+    private final TableGenerations stores;
+    private final long number;
+    private final CountDownLatch attempted = new CountDownLatch(1);
+    private final Estimates estimates = new Estimates(this);
+
+    private volatile @Nullable TableStore store;
+    private volatile @Nullable Throwable failure;
+    private volatile boolean disposed;
+    private boolean discarded;
+
+    private Generation(
+            TableGenerations stores,
+            long number,
+            @Nullable TableStore store,
+            @Nullable Throwable failure) {
+        this.stores = stores;
+        this.number = number;
+        this.store = store;
+        this.failure = failure;
+    }
+
+    /** One without data yet. */
+    static Generation empty(TableGenerations stores, long number) {
+        return new Generation(stores, number, null, null);
+    }
+
+    /** One with data. */
+    static Generation of(TableGenerations stores, long number, TableStore store) {
+        return new Generation(stores, number, store, null);
+    }
+
+    /** One that cannot be used. */
+    static Generation failed(TableGenerations stores, long number, Throwable reason) {
+        return new Generation(stores, number, null, reason);
+    }
+
+    /** Counts from 1; 0 if the table's state on disk could not even be read. */
+    public long number() {
+        return number;
+    }
+
+    /** Whose generation this is. */
+    public TableGenerations stores() {
+        return stores;
+    }
+
+    /** Whether this is what the table holds now, and not the stand-in for a dropped one. */
+    public boolean isLive() {
+        return stores.isLive(this);
+    }
+
+    /** Why this cannot be used, if it cannot. */
+    public @Nullable Throwable failure() {
+        return failure;
+    }
+
+    /**
+     * The store, which is created if nothing was written yet. Blocks on disk then.
+     *
+     * @throws UnavailableStoreException if it could not be opened when the table was, or has failed
+     */
+    public TableStore writable() {
+        TableStore present = existing();
+        return present != null ? present : create();
+    }
+
+    /**
+     * The store, or null if nothing was written yet.
+     *
+     * @throws UnavailableStoreException if it could not be opened when the table was, or has failed
+     */
+    public @Nullable TableStore existing() {
+        Throwable reason = failure;
+        if (reason != null) throw new UnavailableStoreException(stores.displayName(), reason);
+        return store;
+    }
+
+    /** Lets every later use fail: writing on would acknowledge what a restart may not find. */
+    void fail(Throwable reason) {
+        failure = reason;
+    }
+
+    private synchronized TableStore create() {
+        TableStore present = store;
+        if (present != null) return present;
+        if (discarded)
+            throw new IllegalStateException(
+                    "Table " + stores.displayName() + " was dropped or truncated meanwhile.");
+        present = stores.createStore(number);
+        store = present;
+        return present;
+    }
+
+    /** Whether there is an open store, if only without rows. */
+    public boolean hasStore() {
+        return store != null;
+    }
+
+    /** Whether there is nothing in it. False if that is not known. */
+    public boolean isEmpty() {
+        TableStore present = store;
+        if (present == null) return failure == null;
+        try {
+            return present.isEmpty();
+        } catch (IllegalStateException e) {
+            // Closed with the node, or dropped: whoever asks must not take that for an empty table.
+            return false;
+        }
+    }
+
+    /** One of the store's metrics, 0 where there is no open store. */
+    public long statistic(ToLongFunction<StoreStatistics> metric) {
+        return measure(present -> metric.applyAsLong(present.statistics()), 0L);
+    }
+
+    /** What the store tells, or {@code absent} where there is none, or none any more. */
+    public <T> T measure(Function<TableStore, T> metric, T absent) {
+        TableStore present = store;
+        if (present == null) return absent;
+        try {
+            return metric.apply(present);
+        } catch (IllegalStateException e) {
+            // Closed with the node, or dropped; metrics are still read then.
+            return absent;
+        }
+    }
+
+    /** What is known of the partitions without reading them all. */
+    public Estimates estimates() {
+        return estimates;
+    }
+
+    /**
+     * Ends this generation and deletes its data, or does with it what the table was told to. While
+     * it is still read that is tried again in the background: whoever calls this has other tables
+     * to see to.
+     */
+    public void discard() {
+        TableStore present;
+        synchronized (this) {
+            if (discarded) return;
+            discarded = true;
+            present = store;
+        }
+        if (stores.isKept(this)) {
+            // To be moved it is closed first, which waits long for its readers.
+            Disposals.repeat(
+                    () -> {
+                        dispose(present);
+                        attempted.countDown();
+                        return true;
+                    });
+            return;
+        }
+        try {
+            if (!dispose(present)) {
+                logger.warn(
+                        "{} is ended, but is still being read: its files and its memory go with its"
+                                + " last reader, or its files when the node starts again",
+                        this);
+                Disposals.repeat(() -> dispose(present));
+            }
+        } finally {
+            attempted.countDown();
+        }
+    }
+
+    private boolean dispose(@Nullable TableStore present) {
+        if (stores.dispose(this, present)) disposed = true;
+        return disposed;
+    }
+
+    /** Closes the store and leaves its data, because the table is opened anew. Idempotent. */
+    synchronized void close() {
+        discarded = true;
+        TableStore present = store;
+        if (present != null) present.close();
+    }
+
+    /**
+     * Waits for {@link #discard}.
+     *
+     * @return false if it has not come within the time, or is left to the last reader
+     */
+    boolean awaitDisposed(Duration patience) throws InterruptedException {
+        return attempted.await(patience.toNanos(), TimeUnit.NANOSECONDS) && disposed;
+    }
+
+    @Override
+    public String toString() {
+        return stores.displayName() + " generation " + number;
+    }
+}

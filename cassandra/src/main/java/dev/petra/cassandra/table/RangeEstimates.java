@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.engine.RangeEstimate;
+import dev.petra.engine.TableStore;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.utils.Pair;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** How much a table's engine has in some token ranges. */
+public final class RangeEstimates {
+    private static final Logger logger = LoggerFactory.getLogger(RangeEstimates.class);
+
+    private RangeEstimates() {}
+
+    /** By unwrapped range: how many partitions, and bytes of one; none where it cannot be read. */
+    public static Map<Range<Token>, Pair<Long, Long>> of(
+            EngineMemtable table, Collection<Range<Token>> ranges) {
+        Map<Range<Token>, Pair<Long, Long>> estimates = new HashMap<>();
+        try {
+            TableStore store = table.generation().existing();
+            for (Range<Token> wrapped : ranges)
+                for (Range<Token> range : wrapped.unwrap()) {
+                    RangeEstimate estimate =
+                            store == null ? new RangeEstimate(0, 0) : store.estimate(range);
+                    estimates.put(
+                            range,
+                            Pair.create(estimate.partitions(), estimate.meanPartitionBytes()));
+                }
+        } catch (RuntimeException e) {
+            // Every few minutes, in the background; the other tables' must go on.
+            logger.warn(
+                    "The size of {} could not be estimated",
+                    table.generation().stores().displayName(),
+                    e);
+        }
+        return estimates;
+    }
+
+    /** What lies in a range, which may wrap; nothing where it cannot be read. */
+    public static RangeEstimate of(EngineMemtable table, Range<Token> range) {
+        long partitions = 0;
+        long bytes = 0;
+        for (Pair<Long, Long> part : of(table, List.of(range)).values()) {
+            partitions += part.left;
+            bytes += part.left * part.right;
+        }
+        return new RangeEstimate(partitions, partitions == 0 ? 0 : bytes / partitions);
+    }
+}

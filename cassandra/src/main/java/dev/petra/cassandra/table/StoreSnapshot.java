@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.cassandra.disk.MigrationMark;
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.engine.TableStore;
+import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.Files;
+import java.util.function.Supplier;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.FSWriteError;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The snapshot of one table under one tag: a copy of a generation, or the generation itself where
+ * the table was dropped and no copy could be made.
+ */
+final class StoreSnapshot {
+    private static final Logger logger = LoggerFactory.getLogger(StoreSnapshot.class);
+
+    private final String displayName;
+    private final StoreDirectory place;
+    private final String tag;
+
+    /**
+     * @param displayName the table and its keyspace, for messages
+     * @param place where the table's stores are
+     */
+    StoreSnapshot(String displayName, StoreDirectory place, String tag) {
+        this.displayName = displayName;
+        this.place = place;
+        this.tag = tag;
+    }
+
+    /**
+     * Copies a generation. Blocks on disk. After a failure nothing of it is left.
+     *
+     * @param migration asked after the copy was made: the migration under way, null for none
+     * @throws FSWriteError if the disk failed, naming the snapshot
+     * @throws IllegalStateException if the store did, naming the snapshot
+     */
+    void take(TableStore store, long generation, Supplier<@Nullable MigrationMark> migration) {
+        StoreDirectory target = place.snapshot(tag);
+        String failed = "Snapshot '" + tag + "' of " + displayName + " failed: ";
+        if (target.live().isPresent())
+            throw new IllegalStateException(failed + target + " is already there.");
+        // The causes are logged but not passed on: nodetool, to which these exceptions go, has none
+        // of the classes that may be among them.
+        try {
+            target.delete();
+            Files.createDirectories(target.root());
+            store.checkpoint(target.generation(generation));
+            MigrationMark mark = migration.get();
+            if (mark != null) target.markMove(new MigrationMark(mark.configuration(), null));
+            // Last: a snapshot is whole once it says which generation it holds.
+            target.makeLive(generation);
+        } catch (IOException | FSError e) {
+            logger.error(failed, e);
+            removeHalf(target);
+            throw new FSWriteError(
+                    new IOException(failed + e.getMessage()), target.root().toString());
+        } catch (RuntimeException e) {
+            logger.error(failed, e);
+            removeHalf(target);
+            throw new IllegalStateException(failed + e.getMessage());
+        }
+    }
+
+    private static void removeHalf(StoreDirectory snapshot) {
+        try {
+            snapshot.delete();
+            // Cassandra lists whatever folder there is as a snapshot.
+            Files.deleteIfExists(snapshot.parent());
+        } catch (DirectoryNotEmptyException e) {
+            logger.debug("{} holds more of the snapshot than ours", snapshot);
+        } catch (IOException | FSError e) {
+            logger.error("The half of a snapshot in {} could not be removed", snapshot, e);
+        }
+    }
+
+    /**
+     * Moves the data of a dropped table, of which no copy could be made, to where the snapshot
+     * would be. Does not throw.
+     *
+     * @param store closed first, which waits for its readers
+     * @return false if it is still in the table's directory, and marked as to be kept
+     */
+    boolean moveThere(Generation generation, @Nullable TableStore store) {
+        try {
+            if (store != null) store.close();
+            // Without a number it is not known which of what is there is the data: all of it stays.
+            if (generation.number() == 0) {
+                keepInPlace("it is not known which generation is alive");
+                return false;
+            }
+            if (Files.exists(place.generation(generation.number()))) {
+                place.moveToSnapshot(generation.number(), tag);
+                logger.error(
+                        "The snapshot '{}' of the dropped table {} could not be taken, so its data"
+                                + " was not deleted but moved to {}",
+                        tag,
+                        displayName,
+                        place.snapshot(tag));
+            }
+            place.keepNoMore();
+            return true;
+        } catch (IOException | RuntimeException | FSError e) {
+            logger.error("{} could not be moved aside", generation, e);
+            keepInPlace(e.toString());
+            return false;
+        }
+    }
+
+    private void keepInPlace(String reason) {
+        logger.error(
+                "The snapshot '{}' of the dropped table {} could not be taken, so its data was not"
+                        + " deleted. It is in {} and could not be moved: {}",
+                tag,
+                displayName,
+                place,
+                reason);
+        markKept(reason);
+    }
+
+    /** Leaves a file by which nothing deletes what is in the table's directory. Does not throw. */
+    void markKept(String reason) {
+        try {
+            place.keep("Snapshot " + tag + " failed when the table was dropped: " + reason);
+        } catch (IOException e) {
+            logger.error("{} could not be marked as to be kept: save it elsewhere", place, e);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.disk;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.CorruptStoreException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.Set;
+import org.apache.cassandra.config.DurationSpec;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class OrphanStoresTest {
+    private static final String HEX = "00112233445566778899aabbccddeeff";
+    private static final TableId ID = TableId.fromString("00112233-4455-6677-8899-aabbccddeeff");
+
+    @TempDir Path temp;
+
+    private Path table(String name, String live) throws IOException {
+        Path table = temp.resolve(name);
+        Path rocksdb = Files.createDirectories(table.resolve("rocksdb/1")).getParent();
+        Files.writeString(rocksdb.resolve("1/data"), "x");
+        Files.writeString(rocksdb.resolve("LIVE"), live + "\n");
+        Files.createDirectories(table.resolve("snapshots/s"));
+        return table;
+    }
+
+    private static void remove(
+            Path table, Set<TableId> schema, boolean anyTables, boolean snapshot) {
+        OrphanStores.remove(
+                List.of(table),
+                schema::contains,
+                anyTables ? null : "of a doubt",
+                snapshot ? null : new DurationSpec.IntSecondsBound("7d"),
+                Instant.ofEpochMilli(5));
+    }
+
+    @Test
+    void aTableOfTheSchemaIsNeverTouched() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(ID), true, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    /** An operator may have restored an old schema: that must not cost the data. */
+    @Test
+    void withoutAutoSnapshotTheDataBecomesASnapshotThatExpires() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/s")).exists();
+        Path moved = table.resolve("snapshots/dropped-5-t");
+        assertThat(moved.resolve("rocksdb/1/data")).exists();
+        assertThat(moved.resolve("rocksdb/LIVE")).hasContent("1\n");
+        assertThat(
+                        SnapshotManifest.deserializeFromJsonFile(
+                                new File(moved.resolve("manifest.json"))))
+                .satisfies(
+                        manifest -> {
+                            assertThat(manifest.createdAt).isEqualTo(Instant.ofEpochMilli(5));
+                            assertThat(manifest.expiresAt)
+                                    .isEqualTo(manifest.createdAt.plus(Duration.ofDays(7)));
+                        });
+    }
+
+    @Test
+    void withAutoSnapshotTheDataBecomesTheSnapshotThatDropWouldHaveTaken() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), true, true);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
+        assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/LIVE")).hasContent("1\n");
+        assertThat(table.resolve("snapshots/dropped-5-t/manifest.json"))
+                .content()
+                .doesNotContain("\"expires_at\":\"");
+    }
+
+    @Test
+    void deadGenerationsAreNotWorthASnapshot() throws IOException {
+        Path table = table("t-" + HEX, "2");
+        remove(table, Set.of(), true, true);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/dropped-5-t")).doesNotExist();
+    }
+
+    @Test
+    void nothingIsTouchedWhenTheWholeSchemaIsGone() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), false, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void whatAnOperatorMustDecideStays() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Files.createFile(table.resolve("rocksdb/KEEP"));
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void aDirectoryWithoutATableIdIsNotATable() throws IOException {
+        Path table = table("t", "1");
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    /** An old schema may have lacked it; the node's peers tell of it, seconds after the start. */
+    @Test
+    void aTableThatTheSchemaKnowsAgainGetsItsStoreBack() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Path other = Files.createDirectory(temp.resolve("other"));
+        OrphanStores.bringBack(List.of(other, table));
+        remove(table, Set.of(), true, false);
+        OrphanStores.bringBack(List.of(other, table));
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+        assertThat(table.resolve("rocksdb/LIVE")).hasContent("1\n");
+        assertThat(table.resolve("snapshots/dropped-5-t")).doesNotExist();
+        OrphanStores.bringBack(List.of(other, table));
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void aSnapshotThatDropTookIsNoStoreToBringBack() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Files.move(table.resolve("rocksdb"), table.resolve("snapshots/s/rocksdb"));
+        OrphanStores.bringBack(List.of(table));
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/s/rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void ofTwoStoresNoneIsBroughtBack() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        remove(table, Set.of(), true, false);
+        Path second = temp.resolve("second");
+        Files.move(table, second);
+        table("t-" + HEX, "1");
+        remove(table, Set.of(), true, false);
+        assertThatThrownBy(() -> OrphanStores.bringBack(List.of(table, second)))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("Several stores");
+        assertThat(table.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
+        assertThat(second.resolve("snapshots/dropped-5-t/rocksdb/1/data")).exists();
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.EngineStatistics;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
+import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.OutgoingParts;
+import dev.petra.engine.stream.StreamManifest;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An engine for the tests of generations: a store is a directory with one file of lines. Nothing is
+ * buffered, so that abandoning an engine is a crash.
+ */
+final class FileEngine implements StorageEngine {
+    /** The stores open now. */
+    final Set<Path> open = new HashSet<>();
+
+    /** Whether the next checkpoint, drop or opening fails. */
+    boolean failCheckpoint;
+
+    boolean failDrop;
+
+    /** Whether stores are being read, so that they cannot be ended. */
+    volatile boolean isRead;
+
+    /** What closing a store waits for. */
+    Runnable closing = () -> {};
+
+    boolean failOpen;
+
+    @Override
+    public String name() {
+        return "file";
+    }
+
+    @Override
+    public FileStore openStore(StoreSpec spec) {
+        if (failOpen) throw new CorruptStoreException("cannot open " + spec.directory());
+        if (!open.add(spec.directory()))
+            throw new IllegalStateException(spec.directory() + " is open");
+        try {
+            Files.createDirectories(spec.directory());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return new FileStore(spec);
+    }
+
+    @Override
+    public void deleteStore(Path directory) {
+        if (open.contains(directory)) throw new IllegalStateException(directory + " is open");
+        delete(directory);
+    }
+
+    private static void delete(Path directory) {
+        if (!Files.exists(directory)) return;
+        try (Stream<Path> files = Files.list(directory)) {
+            for (Path file : files.toList()) Files.delete(file);
+            Files.delete(directory);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Override
+    public void walSync(WalSync mode, Duration interval) {}
+
+    @Override
+    public void compactionThroughput(long bytesPerSecond) {}
+
+    @Override
+    public EngineStatistics statistics() {
+        return new EngineStatistics(open.size(), 0, 0, 0);
+    }
+
+    @Override
+    public void close() {
+        open.clear();
+    }
+
+    /** A store of lines. */
+    final class FileStore implements TableStore {
+        private final StoreSpec spec;
+
+        private FileStore(StoreSpec spec) {
+            this.spec = spec;
+        }
+
+        private Path file() {
+            if (!open.contains(spec.directory()))
+                throw new IllegalStateException(spec.directory() + " is closed");
+            return spec.directory().resolve("lines");
+        }
+
+        void append(String line) {
+            try {
+                Files.writeString(
+                        file(), line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        List<String> lines() {
+            try {
+                return Files.exists(file()) ? Files.readAllLines(file()) : List.of();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        @Override
+        public StoreSpec spec() {
+            return spec;
+        }
+
+        @Override
+        public boolean isEmpty() {
+            return lines().isEmpty();
+        }
+
+        @Override
+        public void checkpoint(Path target) {
+            try {
+                Files.createDirectory(target);
+                Files.copy(file(), target.resolve("lines"));
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+            if (failCheckpoint) throw new CorruptStoreException("no checkpoint today");
+        }
+
+        @Override
+        public void drop() {
+            if (isRead) throw new IllegalStateException(spec.directory() + " is read");
+            if (failDrop) throw new CorruptStoreException("no drop today");
+            close();
+            delete(spec.directory());
+        }
+
+        @Override
+        public void close() {
+            closing.run();
+            open.remove(spec.directory());
+        }
+
+        @Override
+        public StoreStatistics statistics() {
+            return new StoreStatistics(lines().size(), 0, 0, 0, 0, 0, 0, 0);
+        }
+
+        @Override
+        public void write(PartitionUpdate update) {
+            throw new UnsupportedOperationException("append instead");
+        }
+
+        @Override
+        public @Nullable UnfilteredRowIterator read(
+                DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
+            throw new UnsupportedOperationException("lines instead");
+        }
+
+        @Override
+        public UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns) {
+            throw new UnsupportedOperationException("lines instead");
+        }
+
+        @Override
+        public boolean mayContain(DecoratedKey key) {
+            return !isEmpty();
+        }
+
+        @Override
+        public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
+            throw new UnsupportedOperationException("no streams");
+        }
+
+        @Override
+        public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
+            throw new UnsupportedOperationException("no streams");
+        }
+
+        @Override
+        public void syncLog() {}
+
+        @Override
+        public void flush() {}
+
+        @Override
+        public void compact(Collection<Range<Token>> ranges) {}
+
+        @Override
+        public void retainRanges(Collection<Range<Token>> owned) {}
+
+        @Override
+        public void verify() {}
+    }
+}

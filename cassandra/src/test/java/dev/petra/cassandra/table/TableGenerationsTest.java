@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.fail;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+
+import com.google.common.util.concurrent.Uninterruptibles;
+import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.disk.CrashingDisk;
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.table.FileEngine.FileStore;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.IncomingParts;
+import java.io.IOException;
+import java.nio.channels.ReadableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.Consumer;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What a table holds after each step of its life, and after a crash at each step. */
+class TableGenerationsTest {
+    private static final TableMetadataRef TABLE = TestTables.reference();
+
+    @TempDir Path temp;
+    private Path table = Path.of("");
+    private FileEngine engine = new FileEngine();
+
+    @BeforeEach
+    void create() throws IOException {
+        table = Files.createDirectory(temp.resolve("t-1"));
+    }
+
+    private TableGenerations open() {
+        return open(Disk.REAL);
+    }
+
+    private TableGenerations open(Disk disk) {
+        return TableGenerations.open("t", TABLE, () -> engine, List.of(table), disk);
+    }
+
+    /** As after a crash: nothing is closed, and nothing is remembered. */
+    private TableGenerations reopen() {
+        engine = new FileEngine();
+        return open();
+    }
+
+    private static void write(Generation generation, String line) {
+        ((FileStore) generation.writable()).append(line);
+    }
+
+    private static List<String> read(TableGenerations stores) {
+        return read(stores.current());
+    }
+
+    private static List<String> read(Generation generation) {
+        TableStore store = generation.existing();
+        return store == null ? List.of() : ((FileStore) store).lines();
+    }
+
+    private Path stores() {
+        return table.resolve(StoreDirectory.NAME);
+    }
+
+    @Test
+    void aTableWithoutWritesLeavesNothingOnDisk() {
+        TableGenerations stores = open();
+        assertThat(stores.current().isEmpty()).isTrue();
+        assertThat(read(stores)).isEmpty();
+        assertThat(stores()).doesNotExist();
+    }
+
+    @Test
+    void theFirstWriteBeginsGenerationOne() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        assertThat(stores.current().isEmpty()).isFalse();
+        assertThat(stores().resolve("LIVE")).hasContent("1\n");
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void truncateLeavesTheOldGenerationReadableUntilItIsDiscarded() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        Generation next = stores.successor();
+        write(old, "b, written before the switch");
+        write(next, "c");
+        assertThat(read(old)).containsExactly("a", "b, written before the switch");
+        assertThat(read(stores)).containsExactly("c");
+        old.discard();
+        assertThat(stores().resolve("1")).doesNotExist();
+        assertThat(read(stores)).containsExactly("c");
+        old.discard();
+        assertThat(read(reopen())).containsExactly("c");
+    }
+
+    @Test
+    void aCrashAfterTruncateFindsTheTableEmptyAndRemovesTheGarbage() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        stores.successor();
+        TableGenerations after = reopen();
+        assertThat(read(after)).isEmpty();
+        assertThat(after.current().isEmpty()).isTrue();
+        assertThat(after.current().number()).isEqualTo(2);
+        assertThat(stores().resolve("1")).doesNotExist();
+        write(after.current(), "b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void truncateOfATableWithoutWrites() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(stores.successor(), "a");
+        old.discard();
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void aWriteThatCreatesTheOldGenerationDuringTheSwitchIsTruncatedToo() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        Generation next = stores.successor();
+        write(old, "late");
+        write(next, "new");
+        assertThat(read(reopen())).containsExactly("new");
+    }
+
+    @Test
+    void aCrashAtAnyStepOfTruncateLeavesAllRowsOrNone() throws IOException {
+        int failures = 0;
+        for (int step = 0; step < 6; step++) {
+            table = Files.createDirectory(temp.resolve("crash" + step));
+            engine = new FileEngine();
+            write(open().current(), "a");
+            engine = new FileEngine();
+            TableGenerations stores = open(CrashingDisk.at(step));
+            try {
+                stores.successor();
+            } catch (FSWriteError e) {
+                failures++;
+            }
+            TableGenerations after = reopen();
+            assertThat(read(after)).isIn(List.of("a"), List.of());
+            assertThat(after.current().failure()).isNull();
+        }
+        assertThat(failures).isPositive();
+    }
+
+    @Test
+    void whatIsAcknowledgedAfterAFailedTruncateSurvives() throws IOException {
+        for (int step = 0; step < 3; step++) {
+            table = Files.createDirectory(temp.resolve("failed" + step));
+            engine = new FileEngine();
+            write(open().current(), "a");
+            engine = new FileEngine();
+            TableGenerations stores = open(CrashingDisk.onceAt(step));
+            assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
+            write(stores.current(), "b");
+            assertThat(read(reopen())).containsExactly("a", "b");
+        }
+    }
+
+    @Test
+    void nothingIsAcknowledgedWhenItIsNotKnownWhetherTheTableIsTruncated() throws IOException {
+        // Step 2 syncs the directory behind the rename, and the attempt to go back fails as well.
+        write(open().current(), "a");
+        engine = new FileEngine();
+        TableGenerations stores = open(CrashingDisk.at(2));
+        assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
+        assertThatThrownBy(() -> write(stores.current(), "b"))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("ks.t");
+        assertThatThrownBy(() -> read(stores)).isInstanceOf(UnavailableStoreException.class);
+    }
+
+    @Test
+    void aFailedCreationIsTriedAgainByTheNextWrite() {
+        TableGenerations stores = open();
+        engine.failOpen = true;
+        assertThatThrownBy(() -> write(stores.current(), "a")).hasMessageContaining("cannot open");
+        engine.failOpen = false;
+        write(stores.current(), "b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void aStoreThatDoesNotOpenFailsEachUseWithItsReason() {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        engine.failOpen = true;
+        Generation generation = open().current();
+        assertThat(generation.isEmpty()).isFalse();
+        assertThatThrownBy(() -> read(generation))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("Table ks.t")
+                .hasMessageContaining("cannot open");
+        assertThatThrownBy(() -> write(generation, "b"))
+                .isInstanceOf(UnavailableStoreException.class);
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void truncateMendsAStoreThatDoesNotOpen() {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        engine.failOpen = true;
+        TableGenerations stores = open();
+        Generation broken = stores.current();
+        engine.failOpen = false;
+        write(stores.successor(), "b");
+        broken.discard();
+        assertThat(stores().resolve("1")).doesNotExist();
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"absent", "seven\n"})
+    void withoutAPointerTheDataIsNotGuessed(String pointer) throws IOException {
+        write(open().current(), "a");
+        if (pointer.equals("absent")) Files.delete(stores().resolve("LIVE"));
+        else Files.writeString(stores().resolve("LIVE"), pointer);
+        TableGenerations stores = reopen();
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("LIVE");
+        assertThatThrownBy(() -> write(stores.current(), "b"))
+                .isInstanceOf(UnavailableStoreException.class);
+        assertThatThrownBy(stores::successor).isInstanceOf(UnavailableStoreException.class);
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+    }
+
+    @Test
+    void aDirectoryThatAppearsUnderATableInUseIsNotItsData() throws IOException {
+        write(open().current(), "a");
+        TableGenerations stores = reopen();
+        stores.successor();
+        Files.createDirectory(stores().resolve("2"));
+        assertThatThrownBy(() -> write(stores.current(), "b")).hasMessageContaining("appeared");
+        assertThat(stores().resolve("2")).exists();
+    }
+
+    @Test
+    void aGenerationAboveThePointerIsRefused() throws IOException {
+        write(open().current(), "a");
+        Files.createDirectory(stores().resolve("2"));
+        TableGenerations stores = reopen();
+        assertThatThrownBy(stores::successor).isInstanceOf(UnavailableStoreException.class);
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("[1, 2]");
+    }
+
+    @Test
+    void storesInTwoDataDirectoriesAreRefused() throws IOException {
+        write(open().current(), "a");
+        Path other = Files.createDirectory(temp.resolve("other"));
+        Files.createDirectory(other.resolve(StoreDirectory.NAME));
+        TableGenerations stores =
+                TableGenerations.open("t", TABLE, () -> engine, List.of(table, other), Disk.REAL);
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("several places");
+        assertThatThrownBy(stores::successor).isInstanceOf(UnavailableStoreException.class);
+    }
+
+    @Test
+    void theSecondDataDirectoryIsUsedIfTheStoresAreThere() throws IOException {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        Path first = Files.createDirectory(temp.resolve("first"));
+        TableGenerations stores =
+                TableGenerations.open("t", TABLE, () -> engine, List.of(first, table), Disk.REAL);
+        assertThat(read(stores)).containsExactly("a");
+    }
+
+    @Test
+    void dropRemovesEverythingAndRefusesLaterUse() throws InterruptedException {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        Generation rest = stores.drop();
+        assertThat(old.isLive()).isFalse();
+        assertThat(rest.isLive()).isFalse();
+        assertThat(stores.awaitDisposed(Duration.ofMillis(1))).isFalse();
+        old.discard();
+        assertThat(stores.awaitDisposed(Duration.ofSeconds(1))).isTrue();
+        assertThat(stores()).doesNotExist();
+        assertThatThrownBy(() -> write(rest, "b")).hasMessageContaining("dropped");
+    }
+
+    /** Who ends a store ends the memory of other tables as well, and DROP holds up the schema. */
+    @Test
+    void aReaderThatOutlivesADropKeepsNobodyWaiting() throws InterruptedException {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.drop();
+        engine.isRead = true;
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
+        assertThat(stores.awaitDisposed(Duration.ofDays(1))).isFalse();
+        assertThat(stores().resolve("1")).exists();
+
+        TableGenerations again = open();
+        assertThat(read(again)).isEmpty();
+        write(again.current(), "b");
+        engine.isRead = false;
+        while (Files.exists(stores().resolve("1"))) Thread.sleep(10);
+        assertThat(read(again)).containsExactly("b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void aDropWhoseReadersOutliveTheNodeIsFinishedAtTheNextStart() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.drop();
+        engine.isRead = true;
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
+        assertThat(new StoreDirectory(table, Disk.REAL).holdsData()).isFalse();
+        assertThat(read(reopen())).isEmpty();
+        assertThat(stores().resolve("1")).doesNotExist();
+    }
+
+    @Test
+    void dropOfATableWithoutWrites() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        stores.drop();
+        old.discard();
+        assertThat(stores()).doesNotExist();
+    }
+
+    @Test
+    void aFailedDeletionIsRepeatedAtTheNextStart() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.successor();
+        engine.failDrop = true;
+        old.discard();
+        assertThat(stores().resolve("1")).exists();
+        assertThat(read(reopen())).isEmpty();
+        assertThat(stores().resolve("1")).doesNotExist();
+    }
+
+    @Test
+    void aSnapshotIsAStoreDirectoryOfItsOwn() throws IOException {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        stores.successor();
+        write(stores.current(), "b");
+        stores.snapshot(stores.current(), "s");
+        write(stores.current(), "c");
+        Path restored = Files.createDirectories(temp.resolve("restored"));
+        Files.move(table.resolve("snapshots/s/rocksdb"), restored.resolve("rocksdb"));
+        TableGenerations copy =
+                TableGenerations.open("t", TABLE, () -> engine, List.of(restored), Disk.REAL);
+        assertThat(read(copy)).containsExactly("b");
+    }
+
+    @Test
+    void aFailedSnapshotLeavesNothing() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        engine.failCheckpoint = true;
+        assertThatThrownBy(() -> stores.snapshot(stores.current(), "s"))
+                .isInstanceOf(IllegalStateException.class)
+                .hasNoCause()
+                .hasMessageContaining("'s' of ks.t")
+                .hasMessageContaining("no checkpoint today");
+        assertThat(table.resolve("snapshots/s")).doesNotExist();
+        engine.failCheckpoint = false;
+        stores.snapshot(stores.current(), "s");
+        assertThat(table.resolve("snapshots/s/rocksdb/1/lines")).exists();
+        assertThatThrownBy(() -> stores.snapshot(stores.current(), "s"))
+                .hasMessageContaining("already there");
+        assertThat(table.resolve("snapshots/s/rocksdb/1/lines")).exists();
+    }
+
+    @Test
+    void dropMovesTheDataAsideIfItsSnapshotFailed() throws Exception {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.keepInsteadOfDeleting(old, "dropped-1-t");
+        stores.drop();
+        dispose(stores, old);
+        assertThat(stores()).doesNotExist();
+        Path snapshot = table.resolve("snapshots/dropped-1-t/rocksdb");
+        assertThat(snapshot.resolve("1/lines")).hasContent("a\n");
+        assertThat(snapshot.resolve("LIVE")).hasContent("1\n");
+    }
+
+    @Test
+    void dropLeavesTheDataInPlaceIfItCannotBeMovedAside() throws Exception {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.keepInsteadOfDeleting(old, "dropped-1-t");
+        Files.writeString(table.resolve("snapshots"), "a file in the way");
+        stores.drop();
+        dispose(stores, old);
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
+    }
+
+    private static void dispose(TableGenerations stores, Generation old)
+            throws InterruptedException {
+        old.discard();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+    }
+
+    /** Closing waits long for a reader that leaked: nothing else does. */
+    @Test
+    void whatDropKeepsIsNotATablesThatIsCreatedWithTheSameIdMeanwhile() throws Exception {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        CountDownLatch read = new CountDownLatch(1);
+        engine.closing = () -> Uninterruptibles.awaitUninterruptibly(read);
+        stores.keepInsteadOfDeleting(old, "dropped-1-t");
+        stores.drop();
+        assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
+        assertThat(stores.awaitDisposed(Duration.ZERO)).isFalse();
+        TableGenerations next = reopen();
+        assertThat(next.current().failure()).hasMessageContaining("KEEP says why");
+        Generation unusable = next.current();
+        next.drop();
+        unusable.discard();
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        read.countDown();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(table.resolve("snapshots/dropped-1-t/rocksdb/1/lines")).hasContent("a\n");
+        assertThat(read(reopen())).isEmpty();
+    }
+
+    @Test
+    void dropLeavesEverythingInPlaceIfItIsNotKnownWhatIsAlive() throws Exception {
+        write(open().current(), "a");
+        Files.writeString(stores().resolve("LIVE"), "seven\n");
+        TableGenerations stores = reopen();
+        Generation broken = stores.current();
+        stores.keepInsteadOfDeleting(broken, "dropped-1-t");
+        stores.drop();
+        dispose(stores, broken);
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
+    }
+
+    @Test
+    void aTableObjectThatIsMadeAgainFindsTheSameData() {
+        TableGenerations first = open();
+        write(first.current(), "a");
+        first.close();
+        TableGenerations second = open();
+        assertThat(read(second)).containsExactly("a");
+        assertThat(second.current().number()).isEqualTo(1);
+    }
+
+    @Test
+    void retiringWithoutASuccessorKillsTheGenerationOnDisk() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        stores.retire(stores.current());
+        assertThat(read(reopen())).isEmpty();
+    }
+
+    @Test
+    void retiringAfterASuccessorChangesNothing() {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        write(stores.successor(), "b");
+        stores.retire(old);
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void metricsOfAClosedStoreAreZeroAndItIsNotTakenForEmpty() {
+        TableGenerations stores = open();
+        Generation generation = stores.current();
+        write(generation, "a");
+        assertThat(generation.statistic(s -> s.estimatedPartitions())).isEqualTo(1);
+        engine.close();
+        assertThat(generation.statistic(s -> s.estimatedPartitions())).isZero();
+        assertThat(generation.isEmpty()).isFalse();
+    }
+
+    @Test
+    void aTruncateThatAFullDiskStopsLeavesTheTableInUse() throws IOException {
+        write(open().current(), "a");
+        engine = new FileEngine();
+        TableGenerations stores = open(CrashingDisk.at(0));
+        assertThatThrownBy(stores::successor).isInstanceOf(FSWriteError.class);
+        write(stores.current(), "b");
+        assertThat(read(reopen())).containsExactly("a", "b");
+    }
+
+    // Moves into the engine and out of it
+
+    @Test
+    void aMoveLastsOverRestartsUntilItIsOver() {
+        TableGenerations stores = open();
+        assertThat(stores.isMoving()).isFalse();
+        long in = stores.beginMove("rocks");
+        write(stores.current(), "a");
+        stores = reopen();
+        assertThat(stores.isMoving()).isTrue();
+        assertThat(stores.isMove(in)).isFalse();
+        in = stores.resumeMove();
+        assertThat(stores.arrived(in)).isTrue();
+        assertThat(stores.arrived(in)).isFalse();
+        assertThat(stores.isMoving()).isFalse();
+        assertThat(reopen().isMoving()).isFalse();
+        assertThat(read(reopen())).containsExactly("a");
+    }
+
+    @Test
+    void aTableThatLeftIsDeadAndOneHalfWayIsNot() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        long out = stores.beginMove("rocks");
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        stores = reopen();
+        assertThat(stores.movedUpTo()).isEqualTo(ByteBufferUtil.hexToBytes("01"));
+        assertThat(read(stores)).containsExactly("a");
+        out = stores.resumeMove();
+        Generation left = stores.current();
+        assertThat(stores.departed(out)).isTrue();
+        assertThat(read(left)).containsExactly("a");
+        left.discard();
+        stores = reopen();
+        assertThat(stores.current().isEmpty()).isTrue();
+        stores.deleteDirectory();
+        assertThat(stores()).doesNotExist();
+    }
+
+    @Test
+    void onlyTheLatestMoveTakesSteps() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        long out = stores.beginMove("rocks");
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        long in = stores.beginMove("rocks");
+        assertThat(stores.movedUpTo()).describedAs("begins anew").isNull();
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("02"));
+        assertThat(stores.movedUpTo()).isNull();
+        assertThat(stores.departed(out)).isFalse();
+        assertThat(stores.stepOf(out, () -> fail("the move is over"))).isFalse();
+        assertThat(stores.isMove(in)).isTrue();
+        stores.drop();
+        assertThat(stores.arrived(in)).isFalse();
+    }
+
+    @Test
+    void aMoveThatCannotBeNotedDoesNotBegin() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        for (int step = 0; step < 3; step++) {
+            TableGenerations failing = open(CrashingDisk.at(step));
+            assertThatThrownBy(() -> failing.beginMove("rocks")).isInstanceOf(FSWriteError.class);
+            assertThat(failing.isMoving()).isFalse();
+        }
+    }
+
+    @Test
+    void aSnapshotTakenOnTheWaySaysSo() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        long out = stores.beginMove("rocks");
+        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        stores.snapshot(stores.current(), "tag");
+        assertThat(table.resolve("snapshots/tag/rocksdb/MOVING"))
+                .hasContent("configuration=rocks\nafter=\n");
+    }
+
+    // Streams
+
+    /** Parts that came for a generation, and what was done with them. */
+    private static final class Parts implements IncomingParts {
+        private final Runnable whileVerified;
+        private final List<String> done = new ArrayList<>();
+
+        Parts(Runnable whileVerified) {
+            this.whileVerified = whileVerified;
+        }
+
+        @Override
+        public void receive(int index, ReadableByteChannel channel) {}
+
+        @Override
+        public void verify() {
+            done.add("verify");
+            whileVerified.run();
+        }
+
+        @Override
+        public boolean ingest() {
+            done.add("ingest");
+            return false;
+        }
+
+        @Override
+        public void awaitRoom() {}
+
+        @Override
+        public void close() {}
+    }
+
+    /** Issue 19, A1: they were verified with what the dropped store had freed. */
+    @Test
+    void partsForAGenerationThatIsDeadAreNotEvenVerified() throws IOException {
+        List<Consumer<TableGenerations>> ends =
+                List.of(TableGenerations::successor, TableGenerations::drop);
+        for (Consumer<TableGenerations> end : ends) {
+            table = Files.createDirectory(temp.resolve("t-" + System.nanoTime()));
+            TableGenerations stores = open();
+            Generation generation = stores.current();
+            write(generation, "a");
+            Parts parts = new Parts(() -> {});
+            stores.verify(generation, () -> true, parts);
+            stores.ingest(generation, () -> true, parts);
+            assertThat(parts.done).containsExactly("verify", "ingest");
+            for (boolean stays : new boolean[] {false, true}) {
+                if (stays) end.accept(stores);
+                assertThatThrownBy(() -> stores.verify(generation, () -> stays, parts))
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("was truncated, dropped or altered");
+                assertThatThrownBy(() -> stores.ingest(generation, () -> stays, parts))
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("was truncated, dropped or altered");
+            }
+            assertThat(parts.done).hasSize(2);
+        }
+    }
+
+    @Test
+    void aTruncateWhilePartsAreVerifiedIsWhatIsSaidToHaveStoppedThem() {
+        TableGenerations stores = open();
+        Generation generation = stores.current();
+        write(generation, "a");
+        Parts parts =
+                new Parts(
+                        () -> {
+                            stores.successor();
+                            generation.discard();
+                            throw new IllegalStateException("The store is closed.");
+                        });
+        assertThatThrownBy(() -> stores.verify(generation, () -> true, parts))
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("was truncated, dropped or altered");
+        Parts failing =
+                new Parts(
+                        () -> {
+                            throw new IllegalStateException("for another reason");
+                        });
+        assertThatThrownBy(() -> stores.verify(stores.current(), () -> true, failing))
+                .hasMessage("for another reason");
+    }
+}
