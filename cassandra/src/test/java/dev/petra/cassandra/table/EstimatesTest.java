@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package dev.petra.cassandra;
+package dev.petra.cassandra.table;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
