@@ -463,6 +463,7 @@ public final class Hooks {
     /**
      * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
      *
+     * @return what to give that method: how many there were before, or -1 outside of an engine
      * @throws IllegalStateException while the table is being moved: a crash between the end of the
      *     SSTables and that of the store would leave one without the other
      */
@@ -474,18 +475,27 @@ public final class Hooks {
                             + stores.displayName()
                             + " cannot be done while the table is being moved into a storage engine"
                             + " or out of it: see petra.moves, and try again when that is over.");
-        return stores == null ? 0 : stores.truncations();
+        return stores == null ? -1 : stores.truncations();
     }
 
     /**
      * When TRUNCATE would report success.
      *
      * @throws IllegalStateException if it has not happened: Cassandra gives up without a word when
-     *     it cannot stop a compaction
+     *     it cannot stop a compaction. Or if that is not known: of a table that left its engine
+     *     meanwhile there may be rows in SSTables that are newer than those which it removes
      */
     public static void afterTruncate(ColumnFamilyStore cfs, long before) {
         TableStores stores = TableRegistry.find(cfs);
-        if (stores != null && stores.truncations() == before)
+        if (stores == null && before >= 0)
+            throw new IllegalStateException(
+                    "TRUNCATE of "
+                            + cfs.getKeyspaceName()
+                            + "."
+                            + cfs.getTableName()
+                            + " may not have removed all: the table was moved out of its storage"
+                            + " engine, or dropped, meanwhile. Try again.");
+        if (stores != null && stores.truncations() == Math.max(0, before))
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()
@@ -522,6 +532,7 @@ public final class Hooks {
             // While the table is being moved Cassandra asks for a flush instead.
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
         } else if (departing != null && TableRegistry.dropDeparting(cfs)) {
+            Moves.awaitStep(stores, DROP_PATIENCE);
             cfs.getTracker().replaceFlushed(departing, List.of());
             departing.generation().discard();
         }

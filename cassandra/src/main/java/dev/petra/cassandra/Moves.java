@@ -77,6 +77,30 @@ final class Moves {
         return new ArrayList<>(all);
     }
 
+    /**
+     * Waits for the step of a table's move that is under way, when the table is dropped: what it
+     * writes is then there to be deleted. A table that is created with the same ID would find it.
+     */
+    static void awaitStep(TableStores stores, Duration patience) {
+        for (Move move : now()) {
+            if (move.stores != stores) continue;
+            try {
+                if (move.awaitStep(Duration.ZERO)) continue;
+                logger.info("DROP waits for a step of the move of {}", stores.displayName());
+                if (!move.awaitStep(patience))
+                    logger.warn(
+                            "A step of the move of {}, which was dropped, still runs; what it"
+                                    + " writes is deleted when it ends",
+                            stores.displayName());
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                logger.warn(
+                        "Interrupted while a step of the move of {}, which was dropped, runs",
+                        stores.displayName());
+            }
+        }
+    }
+
     private static synchronized void schedule(
             ScheduledExecutorService running, Move move, Duration when) {
         if (stopped) return;
@@ -89,7 +113,7 @@ final class Moves {
         CompactionInfo.Holder progress = move.newProgress();
         CompactionManager.instance.active.beginCompaction(progress);
         try {
-            next = move.step();
+            next = move.takeStep();
         } catch (RuntimeException | Error e) {
             // Whatever it is, what was moved is moved; the rest is where it was.
             move.state("failed, to be tried again: " + e.getMessage());
