@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -17,7 +18,7 @@ import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import net.bytebuddy.ByteBuddy;
 
-/** Methods of a node at which it can be ended as by kill -9. */
+/** Methods of a node at which it can be ended as by kill -9, or a thread of it held. */
 final class CrashPoints {
     static final String OURS = "dev.petra.cassandra.";
     static final String CFS = "org.apache.cassandra.db.ColumnFamilyStore";
@@ -30,6 +31,7 @@ final class CrashPoints {
     private final List<String> points;
     private final Path jar;
     private final Path armed;
+    private final Path held;
 
     /**
      * @param directory for the agent and what it is told
@@ -39,6 +41,7 @@ final class CrashPoints {
         this.points = points;
         this.jar = directory.resolve("crash.jar");
         this.armed = directory.resolve("crash.at");
+        this.held = directory.resolve("crash.at.held");
         AgentJar.pack(
                 jar,
                 CrashAgent.class,
@@ -72,9 +75,42 @@ final class CrashPoints {
      * @param method the end of one of the points
      */
     void arm(String when, String method) throws IOException {
+        choose(when + " " + point(method));
+    }
+
+    private String point(String method) {
         List<String> found = points.stream().filter(point -> point.endsWith(method)).toList();
         assertThat(found).describedAs(method).hasSize(1);
-        Files.writeString(armed, when + " " + found.get(0));
+        return found.get(0);
+    }
+
+    /** At once and not by half: the node looks at any time. */
+    private void choose(String what) throws IOException {
+        Path next = armed.resolveSibling("crash.next");
+        Files.writeString(next, what);
+        Files.move(next, armed, StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    /**
+     * From now on threads of the node stay where they enter or leave a method, until another is
+     * chosen or {@link #release}. Those that are held elsewhere go on.
+     */
+    void hold(String when, String method) throws IOException {
+        Files.deleteIfExists(held);
+        choose("hold " + when + " " + point(method));
+    }
+
+    /** Waits until a thread is held there. */
+    void awaitHeld() throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
+        while (!Files.exists(held) && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(20);
+        assertThat(held).describedAs("where the node should be held").exists();
+    }
+
+    /** Lets go whatever is held. */
+    void release() throws IOException {
+        Files.deleteIfExists(armed);
+        Files.deleteIfExists(held);
     }
 
     /** Waits until the node has ended there. */

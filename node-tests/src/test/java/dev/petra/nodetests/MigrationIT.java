@@ -18,6 +18,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
@@ -32,12 +34,15 @@ import org.junit.jupiter.params.provider.ValueSource;
 class MigrationIT {
     private static final Duration MOVES = Duration.ofMinutes(2);
 
-    /** Where a crash may fall, on the way in and on the way out. */
+    /** Where a crash may fall, on the way in and on the way out, and where a thread is held. */
     private static final List<String> POINTS =
             List.of(
                     CFS + "#reload",
                     CFS + "#addSSTables",
+                    CFS + "#discardSSTables",
                     CFS + "$Flush#flushMemtable",
+                    "org.apache.cassandra.index.SecondaryIndexManager#flushIndexesBlocking",
+                    "org.apache.cassandra.db.view.ViewBuilderTask#buildKey",
                     OURS + "table.TableGenerations#beginMove",
                     OURS + "table.TableGenerations#lockContent",
                     OURS + "table.TableGenerations#unlockContent",
@@ -350,12 +355,7 @@ class MigrationIT {
         assertThat(rows("ks.gone_again")).isEmpty();
 
         moveInUnderWrites("ks.former");
-        UUID id =
-                session.execute(
-                                "SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks'"
-                                        + " AND table_name = 'former'")
-                        .one()
-                        .getUuid("id");
+        UUID id = id("former");
         session.execute("DROP TABLE ks.former");
         session.execute(Writer.table("ks.former") + " WITH memtable = 'rocks' AND id = " + id);
         killAndRestart();
@@ -545,6 +545,167 @@ class MigrationIT {
             }
             assertThat(rows).as(select).hasSize(301);
         }
+    }
+
+    /**
+     * The index of an SSTable is built when it becomes live, for as long as that takes. Whoever
+     * alters the table meanwhile has locks that the end of the build needs.
+     */
+    @Test
+    void alteringBackDoesNotWaitForTheIndexesOfAnSSTable() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.back (p int PRIMARY KEY, v int, x text) WITH memtable = 'rocks'");
+        for (int p = 0; p < 300; p++)
+            session.execute(
+                    "INSERT INTO ks.back (p, v, x) VALUES (?, 1, ?)", p, "x".repeat(20_000));
+        // So that the index is there before the last SSTable.
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter("back", "default");
+        session.execute("CREATE INDEX back_by_v ON ks.back (v)");
+        crashes.hold("enter", "#flushIndexesBlocking");
+        try {
+            crashes.awaitHeld();
+            session.execute("DROP INDEX ks.back_by_v");
+            alter("back", "rocks");
+            for (int p = 0; p < 100; p++) session.execute("DELETE FROM ks.back WHERE p = ?", p);
+            assertThat(rows("ks.back")).hasSize(200);
+        } finally {
+            crashes.release();
+            nodetool("setcompactionthroughput", "64");
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("back");
+        assertThat(rows("ks.back")).hasSize(200);
+        assertThat(nodetool("compact", "ks", "back").exitCode()).isZero();
+        assertThat(rows("ks.back")).hasSize(200);
+        killAndRestart();
+        assertThat(rows("ks.back")).hasSize(200);
+        session.execute("TRUNCATE ks.back");
+        killAndRestart();
+        assertThat(rows("ks.back")).isEmpty();
+    }
+
+    /** Neither does DROP wait for it, and what becomes live too late goes as well. */
+    @Test
+    void anSSTableThatIsWrittenWhenTheTableIsDroppedGoesWithIt() throws Exception {
+        for (boolean during : List.of(true, false)) {
+            String table = "late_" + during;
+            session.execute(
+                    "CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            session.execute("INSERT INTO ks." + table + " (p) VALUES (1)");
+            Path files = TableFiles.of(node, "ks", table).directory();
+            UUID id = id(table);
+            crashes.hold("enter", "#addSSTables");
+            try {
+                alter(table, "default");
+                crashes.awaitHeld();
+                var drop = session.executeAsync("DROP TABLE ks." + table).toCompletableFuture();
+                node.awaitLog("DROP waits for a step of the migration of ks." + table, MOVES);
+                if (during) crashes.release();
+                drop.get(1, TimeUnit.MINUTES);
+            } finally {
+                crashes.release();
+            }
+            TestNode.awaitMigrations(session, MOVES);
+            try (var left = Files.list(files)) {
+                assertThat(left.filter(Files::isRegularFile)).isEmpty();
+            }
+            session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH id = " + id);
+            assertThat(rows("ks." + table)).isEmpty();
+        }
+    }
+
+    /** TRUNCATE has looked for what is in the engine before ALTER, and removes what is older. */
+    @Test
+    void truncateOfATableThatLeavesItsEngineMeanwhileDoesNotReportSuccess() throws Exception {
+        session.execute("CREATE TABLE ks.meanwhile (p int PRIMARY KEY) WITH memtable = 'rocks'");
+        session.execute("INSERT INTO ks.meanwhile (p) VALUES (1)");
+        crashes.hold("enter", "#discardSSTables");
+        CompletableFuture<?> truncate;
+        try {
+            truncate = session.executeAsync("TRUNCATE ks.meanwhile").toCompletableFuture();
+            crashes.awaitHeld();
+            alter("meanwhile", "default");
+            TestNode.awaitMigrations(session, MOVES);
+        } finally {
+            crashes.release();
+        }
+        boolean truncated = truncate.handle((done, failure) -> failure == null).join();
+        assertThat(rows("ks.meanwhile")).hasSize(truncated ? 0 : 1);
+        session.execute("TRUNCATE ks.meanwhile");
+        assertThat(rows("ks.meanwhile")).isEmpty();
+    }
+
+    /** Cassandra does not go on with a view whose build was stopped until the node is restarted. */
+    @Test
+    void theBuildOfAViewThatIsStoppedOnTheWayOutGoesOn() throws Exception {
+        fillOnItsWay("stopped");
+        session.execute(
+                "CREATE MATERIALIZED VIEW stopped.by_v AS SELECT * FROM stopped.t WHERE p IS NOT"
+                        + " NULL AND v IS NOT NULL PRIMARY KEY (v, p)");
+        await(() -> !rows("system.built_views WHERE keyspace_name = 'stopped'").isEmpty());
+        crashes.hold("enter", "#buildKey");
+        try {
+            crashes.awaitHeld();
+            assertThat(nodetool("stop", "VIEW_BUILD").exitCode()).isZero();
+        } finally {
+            crashes.release();
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("stopped.by_v WHERE v = 1")).hasSize(100);
+        assertThat(node.process().log()).contains("The build of views of stopped.t was stopped");
+    }
+
+    @Test
+    void theBuildOfAnIndexOnTheWayOutDoesNotHoldUpTheMovesOfOtherTables() throws Exception {
+        fillOnItsWay("builds");
+        session.execute("CREATE INDEX by_v ON builds.t (v)");
+        crashes.hold("enter", "#flushIndexesBlocking");
+        try {
+            crashes.awaitHeld();
+            session.execute("CREATE TABLE ks.other (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            session.execute("INSERT INTO ks.other (p) VALUES (1)");
+            alter("other", "default");
+            await(() -> !content("SELECT * FROM petra.migrations").contains("other"));
+            assertThat(hasStore("other")).isFalse();
+            assertThat(content("SELECT * FROM petra.migrations")).contains("builds");
+        } finally {
+            crashes.release();
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("builds.t WHERE v = 1")).hasSize(100);
+    }
+
+    /**
+     * A table {@code t} of a keyspace, all of it in SSTables, whose move out is held at its end.
+     */
+    private static void fillOnItsWay(String keyspace) throws Exception {
+        TestNode.createKeyspace(session, keyspace, 1);
+        session.execute(
+                "CREATE TABLE "
+                        + keyspace
+                        + ".t (p int PRIMARY KEY, v int)"
+                        + " WITH memtable = 'rocks'");
+        for (int p = 0; p < 100; p++)
+            session.execute("INSERT INTO " + keyspace + ".t (p, v) VALUES (?, 1)", p);
+        crashes.hold("enter", "#isFound");
+        session.execute("ALTER TABLE " + keyspace + ".t WITH memtable = 'default'");
+        crashes.awaitHeld();
+    }
+
+    private static void await(Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + MOVES.toNanos();
+        while (!condition.call() && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(condition.call()).isTrue();
+    }
+
+    private static UUID id(String table) {
+        return session.execute(
+                        "SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks'"
+                                + " AND table_name = ?",
+                        table)
+                .one()
+                .getUuid("id");
     }
 
     @Test

@@ -8,6 +8,7 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
@@ -127,6 +128,7 @@ public final class SchemaHooks {
             // While the table is being moved Cassandra asks for a flush instead.
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
         } else if (departing != null && TableLifecycle.dropDeparting(cfs)) {
+            Migrations.awaitStep(stores, DROP_PATIENCE);
             cfs.getTracker().replaceFlushed(departing, List.of());
             departing.generation().discard();
         }

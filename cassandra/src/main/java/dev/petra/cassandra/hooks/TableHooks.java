@@ -99,6 +99,7 @@ public final class TableHooks {
     /**
      * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
      *
+     * @return what to give that method: how many there were before, or -1 outside of an engine
      * @throws IllegalStateException while the table is being moved: a crash between the end of the
      *     SSTables and that of the store would leave one without the other
      */
@@ -111,18 +112,27 @@ public final class TableHooks {
                             + " cannot be done while the table is being migrated into a storage"
                             + " engine or out of it: see petra.migrations, and try again when that"
                             + " is over.");
-        return stores == null ? 0 : stores.truncations();
+        return stores == null ? -1 : stores.truncations();
     }
 
     /**
      * When TRUNCATE would report success.
      *
      * @throws IllegalStateException if it has not happened: Cassandra gives up without a word when
-     *     it cannot stop a compaction
+     *     it cannot stop a compaction. Or if that is not known: of a table that left its engine
+     *     meanwhile there may be rows in SSTables that are newer than those which it removes
      */
     public static void afterTruncate(ColumnFamilyStore cfs, long before) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores != null && stores.truncations() == before)
+        if (stores == null && before >= 0)
+            throw new IllegalStateException(
+                    "TRUNCATE of "
+                            + cfs.getKeyspaceName()
+                            + "."
+                            + cfs.getTableName()
+                            + " may not have removed all rows: the table was migrated out of its"
+                            + " storage engine, or dropped, meanwhile. Try again.");
+        if (stores != null && stores.truncations() == Math.max(0, before))
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()

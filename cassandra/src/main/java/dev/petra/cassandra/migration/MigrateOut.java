@@ -8,22 +8,31 @@ import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.SystemKeyspace;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.Throwables;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -38,7 +47,9 @@ public final class MigrateOut extends Migration {
     private static final Logger logger = LoggerFactory.getLogger(MigrateOut.class);
 
     private final EngineMemtable memtable;
+    private @Nullable Future<?> build;
     private boolean built;
+    private int stepsWithoutBuild;
 
     public MigrateOut(
             ColumnFamilyStore cfs, TableGenerations stores, long number, EngineMemtable memtable) {
@@ -78,25 +89,76 @@ public final class MigrateOut extends Migration {
      * read by them fails until the move is over, also after a crash: all of this is done again.
      */
     private boolean isFound() {
+        Future<?> running = build;
+        if (running != null) {
+            if (!running.isDone()) return false;
+            build = null;
+            FBUtilities.waitOnFuture(running);
+            built = true;
+        }
         Set<String> indexes = new HashSet<>();
         for (Index index : cfs.indexManager.listIndexes())
             indexes.add(index.getIndexMetadata().name);
         if (!built && (!indexes.isEmpty() || cfs.viewManager.hasViews())) {
             state("building indexes and views");
             // Cassandra builds it at first, or does not know yet which part of a view is its own.
-            if (indexes.stream().anyMatch(cfs.indexManager::isIndexBuilding)
-                    || !StorageService.instance.isJoined()) return false;
-            if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
-            cfs.viewManager.stopBuild();
-            for (View view : cfs.viewManager) {
-                SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
-                view.build();
-            }
+            if (indexes.stream().noneMatch(cfs.indexManager::isIndexBuilding)
+                    && StorageService.instance.isJoined()) begin(() -> buildAll(indexes));
+            return false;
         }
         built = true;
+        List<View> missing = new ArrayList<>();
         for (View view : cfs.viewManager)
-            if (!SystemKeyspace.isViewBuilt(cfs.getKeyspaceName(), view.name)) return false;
-        return true;
+            if (!SystemKeyspace.isViewBuilt(cfs.getKeyspaceName(), view.name)) missing.add(view);
+        if (!missing.isEmpty()) goOnWith(missing);
+        return missing.isEmpty();
+    }
+
+    /** On a thread of its own: other tables' moves go on, however long the build takes. */
+    private void begin(Runnable work) {
+        FutureTask<?> task = new FutureTask<>(work, null);
+        build = task;
+        Thread thread = new Thread(task, "PetraMoveBuild");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void buildAll(Set<String> indexes) {
+        if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
+        cfs.viewManager.stopBuild();
+        for (View view : cfs.viewManager) {
+            SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
+            view.build();
+        }
+    }
+
+    /**
+     * Has views built further whose build was stopped, by {@code nodetool stop} or whatever needed
+     * the table: Cassandra would not before the node starts again. Nobody tells of that, but no
+     * build is seen. One that only waits for its turn, or is about to end, loses nothing by being
+     * begun again: what is done of it is noted.
+     */
+    private void goOnWith(List<View> views) {
+        boolean isBuilding =
+                CompactionManager.instance.active.getCompactions().stream()
+                        .map(CompactionInfo.Holder::getCompactionInfo)
+                        .anyMatch(this::isViewBuild);
+        stepsWithoutBuild = isBuilding ? 0 : stepsWithoutBuild + 1;
+        if (stepsWithoutBuild * SOON.toMillis() < LATER.toMillis()) return;
+        stepsWithoutBuild = 0;
+        state("building views further, whose build was stopped");
+        logger.warn(
+                "The build of views of {} was stopped, and goes on: {}",
+                stores.displayName(),
+                views.stream().map(view -> view.name).toList());
+        begin(() -> views.forEach(View::build));
+    }
+
+    private boolean isViewBuild(CompactionInfo info) {
+        TableMetadata table = info.getTableMetadata();
+        return info.getTaskType() == OperationType.VIEW_BUILD
+                && table != null
+                && table.id.equals(cfs.metadata.id);
     }
 
     /** Writes the next SSTable. True if there is nothing left. */
@@ -118,26 +180,34 @@ public final class MigrateOut extends Migration {
             DecoratedKey last = step.last();
             if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
-            if (stores.stepOf(number, () -> add(step.sstables())))
+            if (stores.isMove(number)) {
+                add(step.sstables());
                 stores.movedUpTo(number, last.getKey());
-            else step.sstables().forEach(MigrateOut::delete);
+            } else step.sstables().forEach(MigrateOut::delete);
             return false;
         }
     }
 
+    /**
+     * Holds no lock: Cassandra builds the indexes of the SSTables here, and who alters the table
+     * holds what the end of that needs, and waits for the {@link #stores}. So another move may
+     * begin meanwhile, or DROP; architecture.md says why that is right.
+     */
     private void add(Collection<SSTableReader> sstables) {
         try {
             cfs.addSSTables(sstables);
         } catch (RuntimeException e) {
             // They are live before their indexes are built; written again they would be there
             // twice.
-            if (!cfs.getLiveSSTables().containsAll(sstables)) throw e;
+            if (cfs.isValid() && !cfs.getLiveSSTables().containsAll(sstables)) throw e;
             logger.warn(
-                    "What was migrated out of {} could not be indexed; it will be before the"
-                            + " migration"
-                            + " ends",
+                    "What was migrated out of {} could not be indexed; unless the table is dropped,"
+                            + " it will be before the migration ends",
                     stores.displayName(),
                     e);
+        } finally {
+            // DROP may have removed the table's SSTables before these came.
+            Throwables.maybeFail(cfs.getTracker().dropSSTablesIfInvalid(null));
         }
     }
 

@@ -4,7 +4,9 @@ package dev.petra.cassandra.migration;
 import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.table.TableGenerations;
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReentrantLock;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
@@ -31,6 +33,7 @@ public abstract class Migration {
     private volatile Progress progress = new Progress();
     private final AtomicLong doneBytes = new AtomicLong();
     private volatile String state = "waiting to begin";
+    private final ReentrantLock stepping = new ReentrantLock();
 
     Migration(ColumnFamilyStore cfs, TableGenerations stores, long number) {
         this.cfs = cfs;
@@ -44,6 +47,23 @@ public abstract class Migration {
      * @return when to go on; null if it is over, because all is done or another move began
      */
     abstract @Nullable Duration step();
+
+    /** As {@link #step}, which {@link #awaitStep} waits for. */
+    final @Nullable Duration takeStep() {
+        stepping.lock();
+        try {
+            return step();
+        } finally {
+            stepping.unlock();
+        }
+    }
+
+    /** Whether no step is under way, or it ended within the time. */
+    final boolean awaitStep(Duration patience) throws InterruptedException {
+        if (!stepping.tryLock(patience.toNanos(), TimeUnit.NANOSECONDS)) return false;
+        stepping.unlock();
+        return true;
+    }
 
     /** {@code in} or {@code out}. */
     public abstract String direction();

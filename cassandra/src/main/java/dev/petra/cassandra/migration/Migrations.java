@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.table.TableGenerations;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -74,6 +75,30 @@ public final class Migrations {
         return new ArrayList<>(all);
     }
 
+    /**
+     * Waits for the step of a table's migration that is under way, when the table is dropped: what it
+     * writes is then there to be deleted. A table that is created with the same ID would find it.
+     */
+    public static void awaitStep(TableGenerations stores, Duration patience) {
+        for (Migration move : now()) {
+            if (move.stores != stores) continue;
+            try {
+                if (move.awaitStep(Duration.ZERO)) continue;
+                logger.info("DROP waits for a step of the migration of {}", stores.displayName());
+                if (!move.awaitStep(patience))
+                    logger.warn(
+                            "A step of the migration of {}, which was dropped, still runs; what it"
+                                    + " writes is deleted when it ends",
+                            stores.displayName());
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                logger.warn(
+                        "Interrupted while a step of the move of {}, which was dropped, runs",
+                        stores.displayName());
+            }
+        }
+    }
+
     private static synchronized void schedule(
             ScheduledExecutorService running, Migration move, Duration when) {
         if (stopped) return;
@@ -86,7 +111,7 @@ public final class Migrations {
         CompactionInfo.Holder progress = move.newProgress();
         CompactionManager.instance.active.beginCompaction(progress);
         try {
-            next = move.step();
+            next = move.takeStep();
         } catch (RuntimeException | Error e) {
             // Whatever it is, what was moved is moved; the rest is where it was.
             move.state("failed, to be tried again: " + e.getMessage());

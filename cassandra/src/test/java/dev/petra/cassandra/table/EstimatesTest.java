@@ -3,6 +3,7 @@ package dev.petra.cassandra.table;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.cassandra.TestTables;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
