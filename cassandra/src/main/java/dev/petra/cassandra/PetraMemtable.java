@@ -287,14 +287,15 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         return departure;
     }
 
-    /** It stands for what is left of a table in its engine, which leaves by that move. */
+    /** It stands for what is left of a table in its engine, which leaves by that migration. */
     void departBy(long move) {
         departure = move;
     }
 
     /**
-     * The engine reads the table's metadata at each call. A move to an engine with other settings
-     * is refused as a statement; this is for one that came from a node which does not refuse it.
+     * The engine reads the table's metadata at each call. A migration to an engine with other
+     * settings is refused as a statement; this is for one that came from a node which does not
+     * refuse it.
      */
     @Override
     public void metadataUpdated() {

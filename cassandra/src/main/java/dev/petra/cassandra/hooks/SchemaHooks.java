@@ -125,7 +125,7 @@ public final class SchemaHooks {
         if (stores == null) return;
         EngineMemtable departing = EngineMemtables.departing(cfs);
         if (EngineMemtables.current(cfs) != null) {
-            // While the table is being moved Cassandra asks for a flush instead.
+            // While the table is being migrated Cassandra asks for a flush instead.
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
         } else if (departing != null && TableLifecycle.dropDeparting(cfs)) {
             Migrations.awaitStep(stores, DROP_PATIENCE);

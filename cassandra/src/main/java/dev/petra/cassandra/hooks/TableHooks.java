@@ -100,7 +100,8 @@ public final class TableHooks {
      * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
      *
      * @return what to give that method: how many there were before, or -1 outside of an engine
-     * @throws IllegalStateException while the table is being moved: a crash between the end of the
+     * @throws IllegalStateException while the table is being migrated: a crash between the end of
+     *     the
      *     SSTables and that of the store would leave one without the other
      */
     public static long beforeTruncate(ColumnFamilyStore cfs) {
@@ -145,7 +146,7 @@ public final class TableHooks {
      * Up to where the commit log is not replayed for a table, when Cassandra notes it.
      *
      * @param position what Cassandra would note; after TRUNCATE it may be from before the table was
-     *     moved into its engine, and what was logged on the way would come back
+     *     migrated into its engine, and what was logged on the way would come back
      */
     public static CommitLogPosition truncationPosition(
             ColumnFamilyStore cfs, CommitLogPosition position) {
@@ -154,7 +155,7 @@ public final class TableHooks {
         CommitLogPosition noted = SystemKeyspace.getTruncatedPosition(cfs.metadata.id);
         CommitLogPosition latest =
                 noted == null ? position : Ordering.natural().max(position, noted);
-        // While it is moved, what was logged before may be in a memtable of Cassandra's alone.
+        // While it is migrated, what was logged before may be in a memtable of Cassandra's alone.
         return table.generation().stores().isMoving()
                 ? latest
                 : Ordering.natural().max(latest, table.getCommitLogLowerBound());

@@ -14,6 +14,6 @@ public interface EngineConfiguration {
     /** Its name. */
     String configuration();
 
-    /** The memtable of a table that is not the current one, whose data leaves by that move. */
+    /** The memtable of a table that is not the current one, whose data leaves by that migration. */
     EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long move);
 }

@@ -115,7 +115,8 @@ final class MigrateIn extends Migration {
         store.syncLog();
         stores.lockContent();
         try {
-            // Another move may just have begun, which would find in neither place what it passed.
+            // Another migration may just have begun, which would find in neither place what it
+            // passed.
             return stores.stepOf(
                     number,
                     () -> {

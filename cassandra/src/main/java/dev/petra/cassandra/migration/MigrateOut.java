@@ -86,7 +86,8 @@ public final class MigrateOut extends Migration {
     /**
      * Whether indexes and views have all of the table. Those that it had while it was in its engine
      * were built without what was there, and those that it got since then without what was left. A
-     * read by them fails until the move is over, also after a crash: all of this is done again.
+     * read by them fails until the migration is over, also after a crash: all of this is done
+     * again.
      */
     private boolean isFound() {
         Future<?> running = build;

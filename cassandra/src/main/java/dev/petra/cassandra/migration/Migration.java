@@ -44,7 +44,7 @@ public abstract class Migration {
     /**
      * Goes on for a while.
      *
-     * @return when to go on; null if it is over, because all is done or another move began
+     * @return when to go on; null if it is over, because all is done or another migration began
      */
     abstract @Nullable Duration step();
 
@@ -71,7 +71,7 @@ public abstract class Migration {
     /** About how many bytes are left. */
     public abstract long bytesLeft();
 
-    /** Whether to stop now: this is no longer the table's move, or the node shuts down. */
+    /** Whether to stop now: this is no longer the table's migration, or the node shuts down. */
     final boolean isOver() {
         return Migrations.areStopped() || !stores.isMove(number);
     }

@@ -148,7 +148,7 @@ public final class TableLifecycle {
         Migrations.begin(new MigrateOut(cfs, stores, move, memtable));
     }
 
-    /** Ends a move out of an engine: {@link TableGenerations#departed}. */
+    /** Ends a migration out of an engine: {@link TableGenerations#departed}. */
     static boolean departed(ColumnFamilyStore cfs, TableGenerations stores, long move) {
         return TableRegistry.exclusively(
                 () -> {

@@ -12,6 +12,6 @@ public interface EngineMemtable extends Memtable {
     /** Which engine it is in. */
     EngineKey engine();
 
-    /** The number of the move by which this memtable's data leaves the engine; 0 for none. */
+    /** The number of the migration by which this memtable's data leaves the engine; 0 for none. */
     long departure();
 }

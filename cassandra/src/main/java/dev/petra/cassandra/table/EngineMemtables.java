@@ -37,7 +37,7 @@ public final class EngineMemtables {
         return true;
     }
 
-    /** The memtable of ours that is moved out of its engine, or null. */
+    /** The memtable of ours that is migrated out of its engine, or null. */
     public static @Nullable EngineMemtable departing(ColumnFamilyStore cfs) {
         return cfs.getTracker() == null ? null : departing(cfs.getTracker().getView());
     }

@@ -380,9 +380,9 @@ public final class TableGenerations {
     }
 
     /**
-     * Waits until the store removes no deletion any more, where {@link PurgeGate} or a move forbids
-     * that: to be called since, before anything that a deletion may hide comes to lie outside of
-     * the store. May block: not under a lock of the table's.
+     * Waits until the store removes no deletion any more, where {@link PurgeGate} or a migration
+     * forbids that: to be called since, before anything that a deletion may hide comes to lie
+     * outside of the store. May block: not under a lock of the table's.
      */
     public void stopPurging() {
         current()
@@ -399,7 +399,7 @@ public final class TableGenerations {
      * is under way, if there is one.
      *
      * @param configuration the memtable configuration of the table's engine
-     * @return the number of this move
+     * @return the number of this migration
      * @throws FSWriteError if it cannot be made durable; nothing has changed then
      */
     public synchronized long beginMove(String configuration) {
@@ -415,25 +415,25 @@ public final class TableGenerations {
         return ++moveNumber;
     }
 
-    /** Whether this move is still the one under way. */
+    /** Whether this migration is still the one under way. */
     public synchronized boolean isMove(long number) {
         return isMoving() && number == moveNumber && !dropped;
     }
 
-    /** Takes a step, unless the move is over or another began. False if it did not. */
+    /** Takes a step, unless the migration is over or another began. False if it did not. */
     public synchronized boolean stepOf(long number, Runnable step) {
         if (!isMove(number)) return false;
         step.run();
         return true;
     }
 
-    /** Up to which partition key the data was moved out before; null if none was. */
+    /** Up to which partition key the data was migrated out before; null if none was. */
     public synchronized @Nullable ByteBuffer movedUpTo() {
         MigrationMark mark = moveMark;
         return mark == null ? null : mark.after();
     }
 
-    /** Says, durably, up to where the data was moved out. */
+    /** Says, durably, up to where the data was migrated out. */
     public synchronized void movedUpTo(long number, ByteBuffer key) {
         MigrationMark mark = moveMark;
         if (mark == null || !isMove(number)) return;
@@ -442,7 +442,7 @@ public final class TableGenerations {
         moveMark = next;
     }
 
-    /** Ends a move into the engine, durably. False if it is not the one under way. */
+    /** Ends a migration into the engine, durably. False if it is not the one under way. */
     public synchronized boolean arrived(long number) {
         return stepOf(
                 number,
@@ -453,8 +453,8 @@ public final class TableGenerations {
     }
 
     /**
-     * Ends a move out of the engine: the store is dead on disk once this has returned. False if it
-     * is not the one under way.
+     * Ends a migration out of the engine: the store is dead on disk once this has returned. False
+     * if it is not the one under way.
      */
     public synchronized boolean departed(long number) {
         return stepOf(
