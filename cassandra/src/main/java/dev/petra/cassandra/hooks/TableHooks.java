@@ -101,8 +101,7 @@ public final class TableHooks {
      *
      * @return what to give that method: how many there were before, or -1 outside of an engine
      * @throws IllegalStateException while the table is being migrated: a crash between the end of
-     *     the
-     *     SSTables and that of the store would leave one without the other
+     *     the SSTables and that of the store would leave one without the other
      */
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);

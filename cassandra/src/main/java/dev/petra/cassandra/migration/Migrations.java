@@ -76,8 +76,9 @@ public final class Migrations {
     }
 
     /**
-     * Waits for the step of a table's migration that is under way, when the table is dropped: what it
-     * writes is then there to be deleted. A table that is created with the same ID would find it.
+     * Waits for the step of a table's migration that is under way, when the table is dropped: what
+     * it writes is then there to be deleted. A table that is created with the same ID would find
+     * it.
      */
     public static void awaitStep(TableGenerations stores, Duration patience) {
         for (Migration move : now()) {

@@ -4,6 +4,7 @@ package dev.petra.cassandra.table;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.disk.Disk;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
@@ -72,8 +73,8 @@ class EstimatesTest {
 
     @Test
     void scrapesAtOnceReadATableOnce() throws InterruptedException {
-        TableStores stores =
-                TableStores.open("t", TABLE, FileEngine::new, List.of(table), Disk.REAL);
+        TableGenerations stores =
+                TableGenerations.open("t", TABLE, FileEngine::new, List.of(table), Disk.REAL);
         Estimates estimates = Generation.of(stores, 1, store()).estimates();
         assertThat(estimates.knownSample().isEmpty()).isTrue();
         Queue<PartitionSample> samples = new ConcurrentLinkedQueue<>();

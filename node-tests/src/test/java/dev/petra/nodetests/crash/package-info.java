@@ -1,3 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What runs inside a node to end it at a chosen step. */
+/**
+ * Nodes that are killed at any time or at a chosen step lose no acknowledged write, and bring back
+ * nothing that was deleted.
+ */
+@NullMarked
 package dev.petra.nodetests.crash;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.cluster;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.ProtocolVersion;
+import com.datastax.oss.driver.api.core.metadata.TokenMap;
+import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
+import dev.petra.launcher.Distribution;
+import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** {@code bin/petra load}, as a user types it, into two nodes that share the data. */
+class LoadIT {
+    private static final String TYPE = "CREATE TYPE ks.place (x int, y text)";
+    private static final String COLUMNS =
+            " (p int, c int, v text, big text, s text static, m map<int, frozen<place>>,"
+                    + " PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)";
+    private static final String INSERT =
+            "INSERT INTO ks.%s (p, c, v, big, s, m) VALUES (%d, %d, 'v%d', '%s', 's%d', {%d: {x: 1,"
+                    + " y: 'y'}}) USING TIMESTAMP %d";
+
+    /** What a user would write, against nothing but the jars. */
+    private static final String PROGRAM =
+            """
+            import dev.petra.cassandra.bulkload.StoreWriter;
+            import java.nio.file.Path;
+            import java.util.Map;
+
+            class Rows {
+                public static void main(String[] args) throws Exception {
+                    try (StoreWriter writer =
+                            StoreWriter.create(
+                                    Path.of(args[0]),
+                                    args[1],
+                                    "INSERT INTO ks.written (p, c, v, big, s) VALUES (?, ?, ?, ?, ?)"
+                                            + " USING TIMESTAMP ?")) {
+                        for (int i = 999; i >= 0; i--) {
+                            int p = i / 10;
+                            String big = i % 50 == 0 ? "b".repeat(40_000) : "small";
+                            writer.addRow(p, i % 10, "v" + i, big, "s" + p, 1_000L + i);
+                        }
+                    }
+                    System.exit(0);
+                }
+            }
+            """;
+
+    /** Loads by each line's arguments, without a process for each. */
+    private static final String LOADS =
+            """
+            import dev.petra.cassandra.bulkload.StoreLoader;
+            import java.nio.file.Files;
+            import java.nio.file.Path;
+
+            class Loads {
+                public static void main(String[] args) throws Exception {
+                    for (String line : Files.readAllLines(Path.of(args[0])))
+                        System.out.println("=" + StoreLoader.load(line.split("\t")));
+                    System.exit(0);
+                }
+            }
+            """;
+
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+
+    private static final int LARGE = 2_000;
+
+    private static final List<String> VERBS =
+            List.of(
+                    "TRUNCATE ks.%s",
+                    "DROP TABLE ks.%s", "ALTER TABLE ks.%s WITH memtable = 'default'");
+
+    @TempDir static Path directory;
+
+    private static final int STORAGE_PORT = FreePorts.next();
+    private static TestNode first;
+    private static TestNode second;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws IOException {
+        first =
+                TestNode.start(
+                        Files.createDirectory(directory.resolve("first")),
+                        options -> options.storagePort(STORAGE_PORT).numTokens(4));
+        int port = first.process().nativePort();
+        second =
+                TestNode.start(
+                        Files.createDirectory(directory.resolve("second")),
+                        options ->
+                                options.storagePort(STORAGE_PORT)
+                                        .address("127.0.0.2")
+                                        // Loaders ask each node at the port of the first.
+                                        .nativePort(port)
+                                        .seeds(List.of("127.0.0.1:" + STORAGE_PORT))
+                                        .numTokens(4));
+        session = first.session(ConsistencyLevel.ALL);
+        TestNode.createKeyspace(session, "ks", 1);
+        session.execute(TYPE);
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (second != null) second.close();
+        if (first != null) first.close();
+    }
+
+    private static void create(String table) {
+        session.execute("CREATE TABLE ks." + table + COLUMNS + " AND memtable = 'rocks'");
+    }
+
+    private static List<String> arguments(String node, Path from, String... options) {
+        List<String> arguments =
+                new ArrayList<>(
+                        List.of(
+                                "--nodes",
+                                node,
+                                "--port",
+                                Integer.toString(first.process().nativePort()),
+                                "--storage-port",
+                                Integer.toString(STORAGE_PORT)));
+        arguments.addAll(List.of(options));
+        arguments.add(from.toString());
+        return arguments;
+    }
+
+    private static List<String> arguments(Path from, String... options) {
+        return arguments(first.process().address(), from, options);
+    }
+
+    /** As a user types it. */
+    private static NodeTool.Result load(Path from) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(Commands.PETRA.toString(), "load"));
+        command.addAll(arguments(from));
+        return Commands.run(command.toArray(String[]::new));
+    }
+
+    /** One after the other. */
+    private static List<NodeTool.Result> loads(List<List<String>> all)
+            throws IOException, InterruptedException {
+        Path lines = directory.resolve("loads");
+        Files.write(lines, all.stream().map(each -> String.join("\t", each)).toList());
+        NodeTool.Result run = run("Loads", LOADS, lines.toString());
+        assertThat(run.exitCode()).describedAs(run.output()).isZero();
+        List<NodeTool.Result> results = new ArrayList<>();
+        Matcher ends =
+                Pattern.compile("(?s)(.*?)^=(\\d+)\n", Pattern.MULTILINE).matcher(run.output());
+        while (ends.find())
+            results.add(new NodeTool.Result(Integer.parseInt(ends.group(2)), ends.group(1)));
+        assertThat(results).describedAs(run.output()).hasSameSizeAs(all);
+        return results;
+    }
+
+    /** A program of one file, against nothing but the jars. */
+    private static NodeTool.Result run(String name, String text, String... arguments)
+            throws IOException, InterruptedException {
+        Path program = Files.writeString(directory.resolve(name + ".java"), text);
+        Path lib = Distribution.fromSystemProperty().home().resolve("lib");
+        List<String> command =
+                new ArrayList<>(
+                        List.of(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "--add-opens",
+                                "java.base/java.io=ALL-UNNAMED",
+                                "--add-opens",
+                                "java.base/sun.nio.ch=ALL-UNNAMED",
+                                "--add-exports",
+                                "java.base/jdk.internal.ref=ALL-UNNAMED",
+                                "-cp",
+                                lib.resolve("petra.jar") + ":" + lib.resolve("cassandra/*"),
+                                "-Dlogback.configurationFile=dev/petra/cassandra/bulkload/load-logback.xml",
+                                program.toString()));
+        command.addAll(List.of(arguments));
+        return Commands.run(command.toArray(String[]::new));
+    }
+
+    private static void assertLoaded(NodeTool.Result result) {
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+        assertThat(result.output()).containsPattern("Loaded [1-9]\\d* bytes into [12] node");
+    }
+
+    private static void assertRefused(NodeTool.Result result, String... reasons) {
+        assertThat(result.exitCode()).describedAs(result.output()).isEqualTo(1);
+        assertThat(result.output())
+                .contains(reasons)
+                .doesNotContain("unexpected")
+                .doesNotContain("\tat ");
+    }
+
+    private static Set<String> content(String table) {
+        return Contents.of(session, "SELECT p, c, v, big, s, m, writetime(v) FROM ks." + table);
+    }
+
+    private static void eachHasWhatItOwns(String table) {
+        for (TestNode node : List.of(first, second)) {
+            node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", table);
+            assertThat(node.process().log()).contains("parts into ks." + table);
+        }
+    }
+
+    @Test
+    void whatWasWrittenWithoutANodeIsThereAfterwards() throws Exception {
+        Path data = directory.resolve("offline");
+        NodeTool.Result written =
+                run(
+                        "Rows",
+                        PROGRAM,
+                        data.toString(),
+                        TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n");
+        assertThat(written.exitCode()).describedAs(written.output()).isZero();
+        create("written");
+        // Newer than what comes, and older.
+        session.execute("DELETE FROM ks.written USING TIMESTAMP 5000 WHERE p = 3");
+        session.execute(INSERT.formatted("written", 4, 4, 0, "old", 4, 0, 1));
+        session.execute(INSERT.formatted("written", 1000, 0, 0, "other", 4, 0, 1));
+        assertLoaded(load(data));
+        Set<String> content = content("written");
+        assertThat(content).hasSize(1000 - 10 + 1);
+        assertThat(session.execute("SELECT v, s, m FROM ks.written WHERE p = 4 AND c = 4").one())
+                .satisfies(
+                        row -> {
+                            assertThat(row.getString("v")).isEqualTo("v44");
+                            assertThat(row.getString("s")).isEqualTo("s4");
+                            assertThat(row.getFormattedContents()).contains("y:'y'");
+                        });
+        assertThat(session.execute("SELECT big FROM ks.written WHERE p = 5 AND c = 0").one())
+                .satisfies(row -> assertThat(row.getString(0)).hasSize(40_000));
+        eachHasWhatItOwns("written");
+        assertLoaded(load(data));
+        assertThat(content("written")).isEqualTo(content);
+        assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
+    }
+
+    @Test
+    void aSnapshotIsLoadedWhereverItBelongsNow() throws Exception {
+        create("snap");
+        for (int i = 0; i < 200; i++)
+            session.execute(INSERT.formatted("snap", i / 4, i % 4, i, "b", i / 4, i, 10 + i));
+        session.execute("DELETE FROM ks.snap USING TIMESTAMP 500 WHERE p = 7");
+        session.execute("DELETE FROM ks.snap USING TIMESTAMP 500 WHERE p = 8 AND c > 1");
+        session.execute("ALTER TABLE ks.snap ADD gone text");
+        session.execute("INSERT INTO ks.snap (p, c, gone) VALUES (3, 0, 'gone')");
+        session.execute("ALTER TABLE ks.snap DROP gone");
+        Set<String> before = content("snap");
+        List<Path> snapshots = new ArrayList<>();
+        for (TestNode node : List.of(first, second)) {
+            node.nodetool("snapshot", "-t", "tag", "-cf", "snap", "ks");
+            snapshots.add(
+                    TableFiles.of(node, "ks", "snap")
+                            .directory()
+                            .resolve("snapshots")
+                            .resolve("tag"));
+        }
+        // Of another id, name and layout of columns' numbers.
+        session.execute(
+                "CREATE TABLE ks.other (p int, c int, extra text, m map<int, frozen<place>>, s text"
+                        + " static, big text, v text, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY"
+                        + " (c DESC) AND memtable = 'rocks'");
+        session.execute("INSERT INTO ks.other (p, c, extra, m) VALUES (7, 1, 'x', {})");
+        session.execute(INSERT.formatted("other", 7, 0, 0, "hidden", 0, 0, 400));
+        session.execute("DELETE FROM ks.other WHERE p = 7 AND c = 1");
+        assertRefused(
+                loads(List.of(arguments(snapshots.get(0), "--target-table", "other"))).get(0),
+                "column gone was dropped from it");
+        session.execute("ALTER TABLE ks.other ADD gone text");
+        session.execute("ALTER TABLE ks.other DROP gone");
+        loads(snapshots.stream().map(each -> arguments(each, "--target-table", "other")).toList())
+                .forEach(LoadIT::assertLoaded);
+        assertThat(content("other")).isEqualTo(before);
+        session.execute("ALTER TABLE ks.other ADD gone text");
+        assertThat(session.execute("SELECT gone FROM ks.other WHERE p = 3 AND c = 0").one())
+                .satisfies(row -> assertThat(row.getString(0)).isNull());
+        // Where it came from it has been dropped already.
+        loads(snapshots.stream().map(LoadIT::arguments).toList()).forEach(LoadIT::assertLoaded);
+        assertThat(content("snap")).isEqualTo(before);
+        eachHasWhatItOwns("other");
+    }
+
+    @Test
+    void whatDoesNotFitIsRefused() throws Exception {
+        create("source");
+        for (int p = 0; p < 20; p++)
+            session.execute(INSERT.formatted("source", p, 1, 1, "b", 1, 1, 1));
+        first.nodetool("snapshot", "-t", "tag", "-cf", "source", "ks");
+        Path snapshot =
+                TableFiles.of(first, "ks", "source")
+                        .directory()
+                        .resolve("snapshots")
+                        .resolve("tag");
+        session.execute("CREATE TABLE ks.stock" + COLUMNS);
+        session.execute(
+                "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks'");
+        Path newer = directory.resolve("newer");
+        TableFiles.copy(snapshot, newer);
+        Files.writeString(newer.resolve("rocksdb/1/PETRA"), "format=99\n");
+        Path both = directory.resolve("both");
+        TableFiles.copy(snapshot, both);
+        Files.createFile(both.resolve("nb-1-big-Data.db"));
+
+        assertRefused(load(directory.resolve("nowhere")), "Unknown directory");
+        assertRefused(load(directory.resolve("first")), "must have a folder rocksdb");
+        Map<List<String>, List<String>> reasons = new LinkedHashMap<>();
+        reasons.put(
+                arguments(snapshot, "--target-table", "none"),
+                List.of("There is no table ks.none in the cluster"));
+        reasons.put(
+                arguments(snapshot, "--target-table", "stock"),
+                List.of("does not have table ks.stock in a storage engine"));
+        reasons.put(
+                arguments(snapshot, "--target-table", "alien"),
+                List.of(
+                        "the clustering is [int DESC], not [text]",
+                        "column v is REGULAR text, not REGULAR int",
+                        "there is no column big"));
+        reasons.put(arguments(snapshot, "--connections-per-host", "2"), List.of("one connection"));
+        reasons.put(
+                arguments("127.0.0.77", snapshot),
+                List.of("The cluster cannot be asked by", "127.0.0.77"));
+        reasons.put(arguments(newer), List.of("says format 99"));
+        reasons.put(arguments(both), List.of("has SSTables as well"));
+        List<List<String>> all = new ArrayList<>(reasons.keySet());
+        all.add(arguments(snapshot, "--target-table", "stock", "--ignore", "127.0.0.1,127.0.0.2"));
+        Iterator<NodeTool.Result> results = loads(all).iterator();
+        for (List<String> each : reasons.values())
+            assertRefused(results.next(), each.toArray(String[]::new));
+        NodeTool.Result nobody = results.next();
+        assertThat(nobody.exitCode()).isZero();
+        assertThat(nobody.output()).contains("nothing in it that a node would own");
+        assertThat(content("stock")).isEmpty();
+        assertThat(content("source")).hasSize(20);
+    }
+
+    /**
+     * A table that is truncated, moved out of its engine or dropped while parts come to it, at
+     * whatever moment (issue 19, A1).
+     */
+    @Test
+    void aTableEndsWhileItsPartsCome() throws Exception {
+        System.out.println("LoadIT: -Dpetra.seed=" + SEED);
+        Random random = new Random(SEED);
+        createSimple("large");
+        var insert = session.prepare("INSERT INTO ks.large (p, v) VALUES (?, ?)");
+        List<Integer> ofFirst = keysOf(first);
+        for (int p : ofFirst) {
+            byte[] value = new byte[4_000];
+            random.nextBytes(value);
+            session.execute(insert.bind(p, ByteBuffer.wrap(value)));
+        }
+        first.nodetool("snapshot", "-t", "end", "ks");
+        Path snapshot = TableFiles.of(first, "ks", "large").directory().resolve("snapshots/end");
+        List<List<String>> all = new ArrayList<>();
+        for (int i = 0; i < 2 * VERBS.size(); i++) {
+            createSimple("end" + i);
+            session.execute("INSERT INTO ks.end" + i + " (p, v) VALUES (-1, 0x00)");
+            all.add(
+                    arguments(
+                            snapshot,
+                            "--target-table",
+                            "end" + i,
+                            "--entire-sstable-throttle-mib",
+                            "1"));
+        }
+        CompletableFuture<List<NodeTool.Result>> loads =
+                CompletableFuture.supplyAsync(
+                        () -> {
+                            try {
+                                return loads(all);
+                            } catch (IOException | InterruptedException e) {
+                                throw new IllegalStateException(e);
+                            }
+                        });
+        for (int i = 0; i < all.size(); i++) {
+            String table = "end" + i;
+            long end = System.nanoTime() + PATIENCE.toNanos();
+            while (!hasParts(table)) {
+                if (loads.isDone()) throw new AssertionError(loads.join().toString());
+                assertThat(System.nanoTime()).as("parts come to " + table).isLessThan(end);
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
+            // At once, then later, when parts are looked through, or live already.
+            if (i >= VERBS.size()) TimeUnit.MILLISECONDS.sleep(random.nextInt(5_000));
+            session.execute(VERBS.get(i % VERBS.size()).formatted(table));
+        }
+        // Those of which nothing had become live have failed.
+        System.out.println("LoadIT: " + loads.join());
+        TestNode.awaitMigrations(session, PATIENCE);
+        for (int i = 0; i < all.size(); i++) {
+            String verb = VERBS.get(i % VERBS.size()).formatted("end" + i);
+            if (verb.startsWith("DROP")) createSimple("end" + i);
+            int rows = session.execute("SELECT p FROM ks.end" + i).all().size();
+            if (!verb.startsWith("ALTER")) assertThat(rows).as(verb).isZero();
+            else assertThat(rows).as(verb).isIn(1, 1 + LARGE);
+        }
+        for (TestNode node : List.of(first, second)) {
+            node.nodetool("verify", "--force", "-e", "ks", "large");
+            try (var files = Files.list(node.process().directory().logs())) {
+                assertThat(files.filter(file -> file.toString().contains("hs_err"))).isEmpty();
+            }
+        }
+    }
+
+    private static void createSimple(String table) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int PRIMARY KEY, v blob) WITH memtable = 'rocks'");
+    }
+
+    /** So many that one node owns: parts come to nobody else. */
+    private static List<Integer> keysOf(TestNode node) {
+        TokenMap tokens = session.getMetadata().getTokenMap().orElseThrow();
+        return IntStream.iterate(0, p -> p + 1)
+                .filter(
+                        p ->
+                                tokens.getReplicas(
+                                                "ks", TypeCodecs.INT.encode(p, ProtocolVersion.V4))
+                                        .iterator()
+                                        .next()
+                                        .getEndPoint()
+                                        .resolve()
+                                        .equals(node.cqlAddress()))
+                .limit(LARGE)
+                .boxed()
+                .toList();
+    }
+
+    private static boolean hasParts(String table) {
+        try (var files = Files.walk(TableFiles.of(first, "ks", table).stores())) {
+            return files.anyMatch(file -> file.toString().matches(".*/rocksdb/1/streams/.*[.]sst"));
+        } catch (IOException | UncheckedIOException e) {
+            // It changes while one looks.
+            return false;
+        }
+    }
+}

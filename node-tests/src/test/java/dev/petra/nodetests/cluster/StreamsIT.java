@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.cluster;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Files of an engine on their way to a node that joins: kill -9 of one side or the other, and files
+ * that are too many.
+ */
+class StreamsIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final int PARTITIONS = 400;
+    private static final int ROWS = 10;
+    private static final int VALUE = 4_000;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    Path first;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    Path second;
+
+    private final int seedPort = FreePorts.next();
+
+    private static NodeConfig.Builder slow(NodeConfig.Builder options) {
+        return options.numTokens(4)
+                // Else a joining node that is slow to come back is forgotten, and for a while no
+                // gossip about it is heard: it would get SSTables.
+                .jvmOptions("-Dcassandra.failed_bootstrap_timeout_ms=600000")
+                .engineParameters(
+                        Map.of("engine", "rocks", "memory", "128MiB", "stream_part", "1MiB"))
+                .yaml(
+                        Map.of(
+                                "hinted_handoff_enabled",
+                                false,
+                                "entire_sstable_stream_throughput_outbound",
+                                "2MiB/s"));
+    }
+
+    /** A node with data, and what is in it. */
+    private record Seed(TestNode node, Set<String> content) implements AutoCloseable {
+        @Override
+        public void close() {
+            node.close();
+        }
+    }
+
+    private Seed seed(String... jvmOptions) {
+        TestNode node =
+                TestNode.start(
+                        first,
+                        options -> slow(options).storagePort(seedPort).jvmOptions(jvmOptions));
+        try (CqlSession session = node.session()) {
+            fill(session);
+            return new Seed(node, content(session));
+        } catch (RuntimeException | AssertionError e) {
+            node.close();
+            throw e;
+        }
+    }
+
+    private TestNode newcomer() {
+        return TestNode.begin(
+                second, options -> slow(options).seeds(List.of("127.0.0.1:" + seedPort)));
+    }
+
+    /** Incompressible, so that it takes its time; with deletions that must arrive as well. */
+    private void fill(CqlSession session) {
+        TestNode.createKeyspace(session, "ks", 1);
+        session.execute(
+                "CREATE TABLE ks.t (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks'");
+        Random random = new Random(1);
+        var insert = session.prepare("INSERT INTO ks.t (p, c, v) VALUES (?, ?, ?)");
+        for (int p = 0; p < PARTITIONS; p++)
+            for (int c = 0; c < ROWS; c++) {
+                byte[] value = new byte[VALUE];
+                random.nextBytes(value);
+                session.execute(insert.bind(p, c, ByteBuffer.wrap(value)));
+            }
+        for (int p = 0; p < PARTITIONS; p += 7) session.execute("DELETE FROM ks.t WHERE p = ?", p);
+        for (int p = 1; p < PARTITIONS; p += 7)
+            session.execute("DELETE FROM ks.t WHERE p = ? AND c > 4", p);
+    }
+
+    private static Set<String> content(CqlSession session) {
+        return Contents.of(session, "SELECT p, c, v, writetime(v) FROM ks.t");
+    }
+
+    private List<Path> staged() {
+        if (!Files.isDirectory(second.resolve("data"))) return List.of();
+        try (var files = Files.walk(second.resolve("data"))) {
+            return files.filter(file -> file.toString().endsWith(".sst"))
+                    .filter(file -> file.toString().contains("/rocksdb/1/streams/"))
+                    .toList();
+        } catch (IOException | UncheckedIOException e) {
+            // It changes while one looks.
+            return List.of();
+        }
+    }
+
+    private void awaitStaged() throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (staged().size() < 2) {
+            assertThat(System.nanoTime()).as("parts come").isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    /** Cassandra aborts what a failed session received after it has said that it failed. */
+    private void awaitNothingStaged() throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (!staged().isEmpty()) {
+            assertThat(System.nanoTime()).as("parts go").isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    private void checkBoth(Seed seed, TestNode newcomer) {
+        assertThat(newcomer.process().log()).contains("parts into ks.t");
+        checkContent(seed, newcomer);
+    }
+
+    /** What the newcomer owns is only there afterwards. */
+    private void checkContent(Seed seed, TestNode newcomer) {
+        assertThat(staged()).isEmpty();
+        seed.node().nodetool("cleanup", "ks");
+        try (CqlSession session = seed.node().session()) {
+            assertThat(content(session)).isEqualTo(seed.content());
+        }
+        for (TestNode node : List.of(seed.node(), newcomer))
+            node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", "t");
+    }
+
+    @Test
+    void aReceiverThatIsKilledBeginsAnew() throws Exception {
+        try (Seed seed = seed();
+                TestNode newcomer = newcomer()) {
+            awaitStaged();
+            newcomer.process().kill();
+            assertThat(staged()).isNotEmpty();
+            newcomer.restart();
+            checkBoth(seed, newcomer);
+        }
+    }
+
+    @Test
+    void aBootstrapWhoseSenderIsKilledIsResumed() throws Exception {
+        try (Seed seed = seed();
+                TestNode newcomer = newcomer()) {
+            awaitStaged();
+            seed.node().process().kill();
+            newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
+            awaitNothingStaged();
+            assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+            seed.node().restart();
+            newcomer.nodetool("bootstrap", "resume", "--force");
+            newcomer.process().awaitCql(PATIENCE);
+            checkBoth(seed, newcomer);
+        }
+    }
+
+    @Test
+    void whatHasTooManyPartsForOneStreamIsSentAsSSTables() throws Exception {
+        try (Seed seed = seed("-Dpetra.stream.max_parts=1");
+                TestNode newcomer = newcomer()) {
+            newcomer.process().awaitCql(PATIENCE);
+            assertThat(seed.node().process().log()).contains("ks.t is streamed as SSTables");
+            assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+            checkContent(seed, newcomer);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.crash;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.nodetests.fixture.TableOwner;
+import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Kill -9 while tables are created, written, altered, moved, truncated and dropped, each by a
+ * {@link TableOwner}: whatever was acknowledged has happened, and the statement in flight has or
+ * has not.
+ */
+class LifeKillIT {
+    private static final int KILLS = Integer.getInteger("petra.life.kills", 6);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+    private static final int TABLES = 6;
+
+    /** Statements between two kills. */
+    private static final int LEAST = 101;
+
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    @TempDir Path directory;
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void statementsOfAnyKindSurviveAKill(boolean autoSnapshot) throws Exception {
+        System.out.println("LifeKillIT: -Dpetra.seed=" + SEED);
+        SplittableRandom random = new SplittableRandom(SEED);
+        List<TableOwner> owners = new ArrayList<>();
+        for (int t = 0; t < TABLES; t++) owners.add(new TableOwner("ks.t" + t, random.split()));
+        int kills = KILLS / 2;
+        try (TestNode node =
+                TestNode.start(
+                        directory,
+                        config ->
+                                config.yaml(
+                                                Map.of(
+                                                        "commitlog_sync",
+                                                        "batch",
+                                                        "auto_snapshot",
+                                                        autoSnapshot))
+                                        // What is lacking comes with the commit log.
+                                        .jvmOptions(
+                                                "-Dcassandra.ignore_corrupted_schema_tables=true")
+                                        .engineParameters(
+                                                Map.of(
+                                                        "engine", "rocks",
+                                                        "memory", "128MiB",
+                                                        "write_buffer", "64KiB")))) {
+            try (CqlSession session = node.session()) {
+                TestNode.createKeyspace(session, "ks", 1);
+            }
+            for (int kill = 0; kill < kills; kill++) {
+                long before = done(owners);
+                CqlSession session = node.session();
+                List<Thread> threads = new ArrayList<>();
+                List<Throwable> failures = new ArrayList<>();
+                for (TableOwner owner : owners) {
+                    Thread thread = new Thread(() -> owner.run(session));
+                    thread.setUncaughtExceptionHandler(
+                            (t, e) -> {
+                                synchronized (failures) {
+                                    failures.add(e);
+                                }
+                            });
+                    threads.add(thread);
+                    thread.start();
+                }
+                Thread.sleep(500 + random.nextInt(6_000));
+                // On a busy machine that may be too early for anything to be lost.
+                long end = System.nanoTime() + PATIENCE.toNanos();
+                while (done(owners) < before + LEAST) {
+                    assertThat(System.nanoTime()).as("statements are done").isLessThan(end);
+                    Thread.sleep(50);
+                }
+                node.process().kill();
+                for (Thread thread : threads) thread.join();
+                session.close();
+                for (Throwable failure : failures) throw new AssertionError(failure);
+                node.restart();
+                // Cassandra reads its schema before it replays the commit log: a change that was in
+                // flight may be in the tables of the schema, and not in force.
+                node.nodetool("reloadlocalschema");
+                try (CqlSession after = node.session()) {
+                    for (TableOwner owner : owners) owner.check(after);
+                }
+            }
+        }
+        System.out.println("LifeKillIT: " + kills + " kills, " + done(owners) + " statements");
+        assertThat(done(owners)).isGreaterThan(100L * kills);
+    }
+
+    private static long done(List<TableOwner> owners) {
+        return owners.stream().mapToLong(TableOwner::done).sum();
+    }
+}

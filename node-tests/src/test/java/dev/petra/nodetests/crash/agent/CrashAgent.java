@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.crash.agent;
+
+import static net.bytebuddy.matcher.ElementMatchers.named;
+
+import java.io.IOException;
+import java.lang.instrument.Instrumentation;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import net.bytebuddy.agent.builder.AgentBuilder;
+import net.bytebuddy.asm.Advice;
+
+/**
+ * Ends a node like kill -9 where it enters or leaves a method, or holds a thread there. Which
+ * methods can be chosen is the agent's argument: {@code <class>#<method>} with spaces between.
+ * Which one is chosen is in the file {@code -Dcrash.at}, which can be written at any time: {@code
+ * enter <class>#<method>} or {@code leave <class>#<method>}, with {@code hold} before it for a
+ * thread that is to stay there until the file says something else. That it does is said by the file
+ * {@code <crash.at>.held}.
+ */
+public final class CrashAgent {
+    private CrashAgent() {}
+
+    /** Called by the JVM. */
+    public static void premain(String arguments, Instrumentation instrumentation) {
+        AgentBuilder agent =
+                new AgentBuilder.Default()
+                        .disableClassFormatChanges()
+                        .with(AgentBuilder.RedefinitionStrategy.RETRANSFORMATION);
+        for (String point : arguments.split(" ", -1)) {
+            String[] parts = point.split("#", -1);
+            agent =
+                    agent.type(named(parts[0]))
+                            .transform(
+                                    (builder, type, loader, module, domain) ->
+                                            builder.visit(
+                                                    Advice.to(Points.class).on(named(parts[1]))));
+        }
+        agent.installOn(instrumentation);
+    }
+
+    /** At a point. */
+    public static void reach(String what, String type, String method) {
+        try {
+            Path file = Path.of(System.getProperty("crash.at"));
+            String here = what + " " + type + "#" + method;
+            String chosen = chosen(file);
+            if (chosen.equals("hold " + here)) {
+                Files.writeString(Path.of(file + ".held"), here);
+                while (chosen(file).equals(chosen)) TimeUnit.MILLISECONDS.sleep(5);
+                return;
+            }
+            if (!chosen.equals(here)) return;
+            Files.delete(file);
+        } catch (IOException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+        Runtime.getRuntime().halt(137);
+    }
+
+    private static String chosen(Path file) throws IOException {
+        try {
+            return Files.exists(file) ? Files.readString(file) : "";
+        } catch (NoSuchFileException e) {
+            return "";
+        }
+    }
+
+    static final class Points {
+        private Points() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Origin("#t") String type, @Advice.Origin("#m") String method) {
+            CrashAgent.reach("enter", type, method);
+        }
+
+        @Advice.OnMethodExit
+        static void leave(@Advice.Origin("#t") String type, @Advice.Origin("#m") String method) {
+            CrashAgent.reach("leave", type, method);
+        }
+    }
+}

@@ -1,0 +1,768 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static dev.petra.nodetests.fixture.CrashPoints.CFS;
+import static dev.petra.nodetests.fixture.CrashPoints.OURS;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.Writer;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
+class MigrationIT {
+    private static final Duration MOVES = Duration.ofMinutes(2);
+
+    /** Where a crash may fall, on the way in and on the way out, and where a thread is held. */
+    private static final List<String> POINTS =
+            List.of(
+                    CFS + "#reload",
+                    CFS + "#addSSTables",
+                    CFS + "#discardSSTables",
+                    CFS + "$Flush#flushMemtable",
+                    "org.apache.cassandra.index.SecondaryIndexManager#flushIndexesBlocking",
+                    "org.apache.cassandra.db.view.ViewBuilderTask#buildKey",
+                    OURS + "table.TableGenerations#beginMove",
+                    OURS + "table.TableGenerations#lockContent",
+                    OURS + "table.TableGenerations#unlockContent",
+                    OURS + "table.TableGenerations#arrived",
+                    OURS + "table.TableGenerations#departed",
+                    OURS + "migration.TableLifecycle#deleteIfGone",
+                    OURS + "migration.MigrateIn#move",
+                    OURS + "migration.MigrateIn#finish",
+                    OURS + "migration.MigrateOut#write",
+                    OURS + "migration.MigrateOut#isFound",
+                    OURS + "migration.MigrateOut#finish");
+
+    private static final List<String> CRASHES =
+            List.of(
+                    "in enter #reload",
+                    "in leave #beginMove",
+                    "in leave #reload",
+                    "in enter #flushMemtable",
+                    "in leave #flushMemtable",
+                    "in enter #lockContent",
+                    "in leave #unlockContent",
+                    "in leave MigrateIn#move",
+                    "in enter MigrateIn#finish",
+                    "in enter #arrived",
+                    "in leave #arrived",
+                    "out enter #reload",
+                    "out leave #beginMove",
+                    "out leave #reload",
+                    "out enter #flushMemtable",
+                    "out leave #flushMemtable",
+                    "out enter #addSSTables",
+                    "out leave #addSSTables",
+                    "out leave MigrateOut#write",
+                    "out enter MigrateOut#finish",
+                    "out leave #departed",
+                    "out enter #deleteIfGone",
+                    "out leave #deleteIfGone");
+
+    private static final int WRITERS = 4;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static CrashPoints crashes;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws IOException, URISyntaxException {
+        crashes = new CrashPoints(directory, POINTS);
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        config ->
+                                crashes.in(
+                                        config.yaml(Map.of("commitlog_sync", "batch"))
+                                                .yaml(Map.of("materialized_views_enabled", true)),
+                                        "-Dpetra.migration.sstable_bytes=32768"));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    private static void killAndRestart() {
+        if (node.process().isAlive()) node.process().kill();
+        restart();
+    }
+
+    private static void restart() {
+        session.close();
+        node.restart();
+        session = node.session();
+    }
+
+    private static NodeTool.Result nodetool(String... arguments) {
+        return node.process().nodetool(arguments);
+    }
+
+    private static void flush(String table) {
+        assertThat(nodetool("flush", "ks", table).exitCode()).isZero();
+    }
+
+    private static void alter(String table, String memtable) {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
+    }
+
+    private static long sstables(String table) throws IOException {
+        try (var files = Files.list(TableFiles.of(node, "ks", table).directory())) {
+            return files.filter(file -> file.toString().endsWith("-Data.db")).count();
+        }
+    }
+
+    /** Cassandra deletes them in the background. */
+    private static void assertNoSSTables(String table) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        while (sstables(table) > 0 && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(sstables(table)).isZero();
+    }
+
+    private static boolean hasStore(String table) throws IOException {
+        return Files.exists(TableFiles.of(node, "ks", table).directory().resolve("rocksdb"));
+    }
+
+    private static String content(String select) {
+        return session.execute(select).all().stream()
+                .map(Row::getFormattedContents)
+                .collect(Collectors.joining("\n"));
+    }
+
+    /** Every kind of data and of deletion, over two SSTables and a memtable. */
+    private static void fillWithEverything(String table) {
+        String name = "ks." + table;
+        session.execute(
+                "CREATE TABLE "
+                        + name
+                        + " (p int, c int, s text static, v text, l list<int>, m map<int, text>,"
+                        + " x frozen<set<int>>, PRIMARY KEY (p, c))");
+        for (int part = 0; part < 3; part++) {
+            for (int p = 0; p < 40; p++) {
+                session.execute(
+                        "INSERT INTO " + name + " (p, s) VALUES (?, ?)", p, "s" + part + "-" + p);
+                for (int c = part; c < 30; c += part + 1)
+                    session.execute(
+                            "INSERT INTO "
+                                    + name
+                                    + " (p, c, v, l, m, x) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?",
+                            p,
+                            c,
+                            "v" + part + "-" + c,
+                            List.of(part, c),
+                            Map.of(part, "m" + c),
+                            java.util.Set.of(c),
+                            c % 7 == 0 ? 864_000 : 0);
+                session.execute("DELETE FROM " + name + " WHERE p = ? AND c = ?", p, 4 + part);
+                session.execute("DELETE v FROM " + name + " WHERE p = ? AND c = ?", p, 8 + part);
+                session.execute("DELETE m[?] FROM " + name + " WHERE p = ? AND c = ?", part, p, 16);
+                session.execute(
+                        "UPDATE " + name + " SET l = l + ? WHERE p = ? AND c = ?",
+                        List.of(part),
+                        p,
+                        17);
+                session.execute(
+                        "DELETE FROM " + name + " WHERE p = ? AND c >= ? AND c < ?",
+                        p,
+                        20 + part,
+                        23 + part);
+            }
+            session.execute("DELETE FROM " + name + " WHERE p = ?", 30 + part);
+            session.execute("DELETE s FROM " + name + " WHERE p = ?", 20 + part);
+            if (part < 2) flush(table);
+        }
+    }
+
+    private static String everything(String table) {
+        return content(
+                "SELECT p, c, s, v, l, m, x, writetime(v), ttl(v), writetime(s), maxwritetime(m)"
+                        + " FROM ks."
+                        + table);
+    }
+
+    /** Without what runs while the test does. */
+    private static String withoutTtl(String content) {
+        return content.replaceAll("\"ttl\\(v\\)\":\\d+", "ttl");
+    }
+
+    @Test
+    void allDataGoesInAndOutAgain() throws Exception {
+        fillWithEverything("every");
+        String before = withoutTtl(everything("every"));
+        assertThat(before).isNotEmpty();
+
+        alter("every", "rocks");
+        assertThat(withoutTtl(everything("every"))).isEqualTo(before);
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("every");
+        assertThat(hasStore("every")).isTrue();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(before);
+        killAndRestart();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(before);
+        session.execute("INSERT INTO ks.every (p, c, v) VALUES (100, 1, 'in the engine')");
+        String inEngine = withoutTtl(everything("every"));
+        assertThat(nodetool("compact", "ks", "every").exitCode()).isZero();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+
+        alter("every", "default");
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(hasStore("every")).isFalse();
+        assertThat(sstables("every")).isPositive();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        killAndRestart();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        assertThat(nodetool("compact", "ks", "every").exitCode()).isZero();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+    }
+
+    @Test
+    void countersGoInAndOutAgain() throws Exception {
+        session.execute("CREATE TABLE ks.counters (p int, c int, n counter, PRIMARY KEY (p, c))");
+        for (int round = 0; round < 3; round++) {
+            for (int c = 0; c < 10; c++)
+                session.execute("UPDATE ks.counters SET n = n + 5 WHERE p = 1 AND c = ?", c);
+            if (round < 2) flush("counters");
+        }
+        session.execute("DELETE FROM ks.counters WHERE p = 1 AND c = 3");
+        String before = content("SELECT * FROM ks.counters");
+        alter("counters", "rocks");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
+        session.execute("UPDATE ks.counters SET n = n - 1 WHERE p = 1 AND c = 0");
+        killAndRestart();
+        String after = content("SELECT * FROM ks.counters");
+        assertThat(after).contains("n:14").isNotEqualTo(before);
+        alter("counters", "default");
+        TestNode.awaitMigrations(session, MOVES);
+        session.execute("UPDATE ks.counters SET n = n + 1 WHERE p = 1 AND c = 0");
+        killAndRestart();
+        assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
+    }
+
+    @Test
+    void whatIsDeletedOnTheWayStaysDeleted() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.deleted (p int, c int, v text, PRIMARY KEY (p, c))"
+                        + " WITH gc_grace_seconds = 0");
+        for (int c = 0; c < 1_000; c++)
+            session.execute("INSERT INTO ks.deleted (p, c, v) VALUES (1, ?, 'v')", c);
+        flush("deleted");
+        alter("deleted", "rocks");
+        session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 500");
+        nodetool("compact", "ks", "deleted");
+        TestNode.awaitMigrations(session, MOVES);
+        nodetool("compact", "ks", "deleted");
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
+        killAndRestart();
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
+        alter("deleted", "default");
+        session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 700");
+        flush("deleted");
+        nodetool("compact", "ks", "deleted");
+        TestNode.awaitMigrations(session, MOVES);
+        nodetool("compact", "ks", "deleted");
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+        killAndRestart();
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+    }
+
+    @Test
+    void backAndForthUnderLoad() throws Exception {
+        String table = "forth";
+        List<Writer> writers = startWriters("ks." + table, "default");
+        for (int round = 0; round < 6; round++) {
+            alter(table, round % 2 == 0 ? "rocks" : "default");
+            // Some rounds turn back before the move is over.
+            if (round >= 3) TestNode.awaitMigrations(session, MOVES);
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        for (Writer writer : writers) {
+            writer.halt();
+            writer.join();
+            assertThat(writer.failure()).isNull();
+            writer.check(session);
+        }
+        assertThat(hasStore(table)).isFalse();
+        killAndRestart();
+        for (Writer writer : writers) writer.check(session);
+    }
+
+    /**
+     * The commit log still has what was written on the way in; nothing of it comes back after what
+     * removes it, whatever else is done to the table before the node is killed.
+     */
+    @Test
+    void whatIsTruncatedAfterAMoveStaysGone() throws Exception {
+        TestNode.createKeyspace(session, "lossy", 1);
+        session.execute("ALTER KEYSPACE lossy WITH durable_writes = false");
+        for (String table : List.of("ks.gone", "ks.gone_twice", "lossy.gone")) {
+            moveInUnderWrites(table);
+            session.execute("TRUNCATE " + table);
+            assertThat(rows(table)).describedAs(table).isEmpty();
+        }
+        session.execute("INSERT INTO ks.gone_twice (cycle, writer, step) VALUES (1, 2, 3)");
+        session.execute("TRUNCATE ks.gone_twice");
+        session.execute("INSERT INTO ks.gone_twice (cycle, writer, step) VALUES (1, 2, 4)");
+        killAndRestart();
+        assertThat(rows("ks.gone")).isEmpty();
+        assertThat(rows("ks.gone_twice")).hasSize(1);
+        assertThat(rows("lossy.gone")).isEmpty();
+    }
+
+    @Test
+    void whatIsTruncatedBetweenMovesStaysGone() throws Exception {
+        for (String table : List.of("gone_out", "gone_again")) {
+            moveInUnderWrites("ks." + table);
+            session.execute("TRUNCATE ks." + table);
+            alter(table, "default");
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        session.execute("INSERT INTO ks.gone_again (cycle, writer, step) VALUES (1, 2, 3)");
+        alter("gone_again", "rocks");
+        TestNode.awaitMigrations(session, MOVES);
+        session.execute("TRUNCATE ks.gone_again");
+        killAndRestart();
+        assertThat(rows("ks.gone_out")).isEmpty();
+        assertThat(rows("ks.gone_again")).isEmpty();
+
+        moveInUnderWrites("ks.former");
+        UUID id = id("former");
+        session.execute("DROP TABLE ks.former");
+        session.execute(Writer.table("ks.former") + " WITH memtable = 'rocks' AND id = " + id);
+        killAndRestart();
+        assertThat(rows("ks.former")).isEmpty();
+    }
+
+    private static List<Row> rows(String table) {
+        return session.execute("SELECT * FROM " + table).all();
+    }
+
+    private static void moveInUnderWrites(String table) throws Exception {
+        List<Writer> writers = startWriters(table, "default");
+        session.execute("ALTER TABLE " + table + " WITH memtable = 'rocks'");
+        TestNode.awaitMigrations(session, MOVES);
+        for (Writer writer : writers) {
+            writer.halt();
+            writer.join();
+            assertThat(writer.failure()).isNull();
+            writer.check(session);
+        }
+    }
+
+    @Test
+    void snapshotsOfATableOnItsWayHoldAllOfIt() throws Exception {
+        for (String way : List.of("in", "out")) {
+            String table = "snapshot" + way;
+            session.execute(
+                    "CREATE TABLE ks." + table + " (p int, c int, v text, PRIMARY KEY (p, c))");
+            for (int p = 0; p < 300; p++)
+                session.execute(
+                        "INSERT INTO ks." + table + " (p, c, v) VALUES (?, 1, ?)",
+                        p,
+                        "x".repeat(20_000));
+            flush(table);
+            if (way.equals("out")) {
+                alter(table, "rocks");
+                TestNode.awaitMigrations(session, MOVES);
+            }
+            // So that it takes a while.
+            assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+            alter(table, way.equals("in") ? "rocks" : "default");
+            assertThat(nodetool("snapshot", "-t", "way", "-cf", table, "ks").exitCode()).isZero();
+            assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+            TestNode.awaitMigrations(session, MOVES);
+            Path files = TableFiles.of(node, "ks", table).directory();
+            session.execute("DELETE FROM ks." + table + " WHERE p = 7");
+            session.close();
+            node.process().stop();
+            restore(files, files.resolve("snapshots/way"));
+            node.restart();
+            session = node.session();
+            assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
+            TestNode.awaitMigrations(session, MOVES);
+            assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
+            assertThat(hasStore(table)).isEqualTo(way.equals("in"));
+        }
+    }
+
+    private static void restore(Path table, Path snapshot) throws IOException {
+        try (var old = Files.walk(table)) {
+            for (Path file : old.filter(f -> !f.startsWith(table.resolve("snapshots"))).toList())
+                if (Files.isRegularFile(file)) Files.delete(file);
+        }
+        try (var kept = Files.walk(snapshot)) {
+            for (Path file : kept.filter(Files::isRegularFile).toList()) {
+                Path target = table.resolve(snapshot.relativize(file).toString());
+                Files.createDirectories(target.getParent());
+                Files.copy(file, target);
+            }
+        }
+    }
+
+    @Test
+    void whatCannotBeDoneOnTheWayIsRefused() throws Exception {
+        session.execute("CREATE TABLE ks.refused (p int PRIMARY KEY, v text)");
+        for (int p = 0; p < 300; p++)
+            session.execute("INSERT INTO ks.refused (p, v) VALUES (?, ?)", p, "x".repeat(40_000));
+        flush("refused");
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter("refused", "rocks");
+        assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
+        node.awaitLog(
+                "TRUNCATE of ks.refused cannot be done while the table is being migrated", MOVES);
+        assertThat(nodetool("compactionstats").output()).contains("refused");
+        assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
+        TimeUnit.SECONDS.sleep(1);
+        assertThat(content("SELECT state FROM petra.migrations")).contains("stopped for a while");
+        assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+        TestNode.awaitMigrations(session, MOVES);
+        session.execute("TRUNCATE ks.refused");
+        assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rocks", "default"})
+    void aTableIsDroppedOnTheWay(String to) throws Exception {
+        String table = "dropped_" + to;
+        session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY, v text)");
+        for (int p = 0; p < 300; p++)
+            session.execute(
+                    "INSERT INTO ks." + table + " (p, v) VALUES (?, ?)", p, "x".repeat(40_000));
+        flush(table);
+        if (to.equals("default")) {
+            alter(table, "rocks");
+            TestNode.awaitMigrations(session, MOVES);
+        }
+        Path files = TableFiles.of(node, "ks", table).directory();
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter(table, to);
+        session.execute("DROP TABLE ks." + table);
+        assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(files.resolve("rocksdb")).doesNotExist();
+        try (var left = Files.list(files)) {
+            assertThat(left.filter(Files::isRegularFile)).isEmpty();
+        }
+        assertThat(files.resolve("snapshots")).isNotEmptyDirectory();
+    }
+
+    /**
+     * Reads by an index or of a view that a table gets on its way out of an engine find all of it
+     * or fail, whenever the node is killed, and find all of it when the way is over.
+     */
+    @Test
+    void whatIsFoundByIndexesAndViewsOfATableOnItsWayOutIsAllOfIt() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.found (p int PRIMARY KEY, v int, w int, u int, x text)"
+                        + " WITH memtable = 'rocks'");
+        var insert = session.prepare("INSERT INTO ks.found (p, v, w, u, x) VALUES (?, 1, 1, 1, ?)");
+        for (int p = 0; p < 300; p++) session.execute(insert.bind(p, "x".repeat(20_000)));
+        // So that it takes a while.
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter("found", "default");
+        session.execute("CREATE INDEX found_by_v ON ks.found (v)");
+        session.execute("CREATE INDEX found_by_w ON ks.found (w) USING 'sai'");
+        session.execute(
+                "CREATE MATERIALIZED VIEW ks.found_by_u AS SELECT p, u FROM ks.found WHERE p IS NOT"
+                        + " NULL AND u IS NOT NULL PRIMARY KEY (u, p)");
+        assertThat(content("SELECT * FROM petra.migrations")).contains("found");
+        session.execute("INSERT INTO ks.found (p, v, w, u) VALUES (300, 1, 1, 1)");
+        assertFoundOrFails();
+        for (String crash :
+                List.of(
+                        "leave #addSSTables",
+                        "enter #isFound",
+                        "leave #isFound",
+                        "leave #departed")) {
+            String[] parts = crash.split(" ", -1);
+            // Before a start, as what is left of the way may be short.
+            crashes.arm(parts[0], parts[1]);
+            try {
+                if (!node.process().isAlive()) restart();
+                assertFoundOrFails();
+                assertThat(session.execute("SELECT p FROM ks.found").all()).hasSize(301);
+                nodetool("setcompactionthroughput", "64");
+                assertFoundOrFails();
+            } catch (RuntimeException e) {
+                // The node has ended.
+            }
+            crashes.awaitCrash(node);
+        }
+        killAndRestart();
+        assertFoundOrFails();
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(hasStore("found")).isFalse();
+        for (String select : FOUND)
+            assertThat(session.execute(select).all()).as(select).hasSize(301);
+        killAndRestart();
+        for (String select : FOUND)
+            assertThat(session.execute(select).all()).as(select).hasSize(301);
+    }
+
+    private static final List<String> FOUND =
+            List.of(
+                    "SELECT p FROM ks.found WHERE v = 1",
+                    "SELECT p FROM ks.found WHERE w = 1",
+                    "SELECT p FROM ks.found_by_u WHERE u = 1");
+
+    private static void assertFoundOrFails() {
+        for (String select : FOUND) {
+            List<Row> rows;
+            try {
+                rows = session.execute(select).all();
+            } catch (RuntimeException e) {
+                // The table is on its way.
+                continue;
+            }
+            assertThat(rows).as(select).hasSize(301);
+        }
+    }
+
+    /**
+     * The index of an SSTable is built when it becomes live, for as long as that takes. Whoever
+     * alters the table meanwhile has locks that the end of the build needs.
+     */
+    @Test
+    void alteringBackDoesNotWaitForTheIndexesOfAnSSTable() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.back (p int PRIMARY KEY, v int, x text) WITH memtable = 'rocks'");
+        for (int p = 0; p < 300; p++)
+            session.execute(
+                    "INSERT INTO ks.back (p, v, x) VALUES (?, 1, ?)", p, "x".repeat(20_000));
+        // So that the index is there before the last SSTable.
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        alter("back", "default");
+        session.execute("CREATE INDEX back_by_v ON ks.back (v)");
+        crashes.hold("enter", "#flushIndexesBlocking");
+        try {
+            crashes.awaitHeld();
+            session.execute("DROP INDEX ks.back_by_v");
+            alter("back", "rocks");
+            for (int p = 0; p < 100; p++) session.execute("DELETE FROM ks.back WHERE p = ?", p);
+            assertThat(rows("ks.back")).hasSize(200);
+        } finally {
+            crashes.release();
+            nodetool("setcompactionthroughput", "64");
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("back");
+        assertThat(rows("ks.back")).hasSize(200);
+        assertThat(nodetool("compact", "ks", "back").exitCode()).isZero();
+        assertThat(rows("ks.back")).hasSize(200);
+        killAndRestart();
+        assertThat(rows("ks.back")).hasSize(200);
+        session.execute("TRUNCATE ks.back");
+        killAndRestart();
+        assertThat(rows("ks.back")).isEmpty();
+    }
+
+    /** Neither does DROP wait for it, and what becomes live too late goes as well. */
+    @Test
+    void anSSTableThatIsWrittenWhenTheTableIsDroppedGoesWithIt() throws Exception {
+        for (boolean during : List.of(true, false)) {
+            String table = "late_" + during;
+            session.execute(
+                    "CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            session.execute("INSERT INTO ks." + table + " (p) VALUES (1)");
+            Path files = TableFiles.of(node, "ks", table).directory();
+            UUID id = id(table);
+            crashes.hold("enter", "#addSSTables");
+            try {
+                alter(table, "default");
+                crashes.awaitHeld();
+                var drop = session.executeAsync("DROP TABLE ks." + table).toCompletableFuture();
+                node.awaitLog("DROP waits for a step of the migration of ks." + table, MOVES);
+                if (during) crashes.release();
+                drop.get(1, TimeUnit.MINUTES);
+            } finally {
+                crashes.release();
+            }
+            TestNode.awaitMigrations(session, MOVES);
+            try (var left = Files.list(files)) {
+                assertThat(left.filter(Files::isRegularFile)).isEmpty();
+            }
+            session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH id = " + id);
+            assertThat(rows("ks." + table)).isEmpty();
+        }
+    }
+
+    /** TRUNCATE has looked for what is in the engine before ALTER, and removes what is older. */
+    @Test
+    void truncateOfATableThatLeavesItsEngineMeanwhileDoesNotReportSuccess() throws Exception {
+        session.execute("CREATE TABLE ks.meanwhile (p int PRIMARY KEY) WITH memtable = 'rocks'");
+        session.execute("INSERT INTO ks.meanwhile (p) VALUES (1)");
+        crashes.hold("enter", "#discardSSTables");
+        CompletableFuture<?> truncate;
+        try {
+            truncate = session.executeAsync("TRUNCATE ks.meanwhile").toCompletableFuture();
+            crashes.awaitHeld();
+            alter("meanwhile", "default");
+            TestNode.awaitMigrations(session, MOVES);
+        } finally {
+            crashes.release();
+        }
+        boolean truncated = truncate.handle((done, failure) -> failure == null).join();
+        assertThat(rows("ks.meanwhile")).hasSize(truncated ? 0 : 1);
+        session.execute("TRUNCATE ks.meanwhile");
+        assertThat(rows("ks.meanwhile")).isEmpty();
+    }
+
+    /** Cassandra does not go on with a view whose build was stopped until the node is restarted. */
+    @Test
+    void theBuildOfAViewThatIsStoppedOnTheWayOutGoesOn() throws Exception {
+        fillOnItsWay("stopped");
+        session.execute(
+                "CREATE MATERIALIZED VIEW stopped.by_v AS SELECT * FROM stopped.t WHERE p IS NOT"
+                        + " NULL AND v IS NOT NULL PRIMARY KEY (v, p)");
+        await(() -> !rows("system.built_views WHERE keyspace_name = 'stopped'").isEmpty());
+        crashes.hold("enter", "#buildKey");
+        try {
+            crashes.awaitHeld();
+            assertThat(nodetool("stop", "VIEW_BUILD").exitCode()).isZero();
+        } finally {
+            crashes.release();
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("stopped.by_v WHERE v = 1")).hasSize(100);
+        assertThat(node.process().log()).contains("The build of views of stopped.t was stopped");
+    }
+
+    @Test
+    void theBuildOfAnIndexOnTheWayOutDoesNotHoldUpTheMovesOfOtherTables() throws Exception {
+        fillOnItsWay("builds");
+        session.execute("CREATE INDEX by_v ON builds.t (v)");
+        crashes.hold("enter", "#flushIndexesBlocking");
+        try {
+            crashes.awaitHeld();
+            session.execute("CREATE TABLE ks.other (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            session.execute("INSERT INTO ks.other (p) VALUES (1)");
+            alter("other", "default");
+            await(() -> !content("SELECT * FROM petra.migrations").contains("other"));
+            assertThat(hasStore("other")).isFalse();
+            assertThat(content("SELECT * FROM petra.migrations")).contains("builds");
+        } finally {
+            crashes.release();
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("builds.t WHERE v = 1")).hasSize(100);
+    }
+
+    /**
+     * A table {@code t} of a keyspace, all of it in SSTables, whose move out is held at its end.
+     */
+    private static void fillOnItsWay(String keyspace) throws Exception {
+        TestNode.createKeyspace(session, keyspace, 1);
+        session.execute(
+                "CREATE TABLE "
+                        + keyspace
+                        + ".t (p int PRIMARY KEY, v int)"
+                        + " WITH memtable = 'rocks'");
+        for (int p = 0; p < 100; p++)
+            session.execute("INSERT INTO " + keyspace + ".t (p, v) VALUES (?, 1)", p);
+        crashes.hold("enter", "#isFound");
+        session.execute("ALTER TABLE " + keyspace + ".t WITH memtable = 'default'");
+        crashes.awaitHeld();
+    }
+
+    private static void await(Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + MOVES.toNanos();
+        while (!condition.call() && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(condition.call()).isTrue();
+    }
+
+    private static UUID id(String table) {
+        return session.execute(
+                        "SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks'"
+                                + " AND table_name = ?",
+                        table)
+                .one()
+                .getUuid("id");
+    }
+
+    @Test
+    void aCrashOnTheWayLosesNothing() throws Exception {
+        List<Writer> earlier = List.of();
+        int number = 0;
+        for (String crash : CrashPoints.sample(CRASHES)) {
+            String[] parts = crash.split(" ", -1);
+            boolean in = parts[0].equals("in");
+            String table = "crash" + number++;
+            List<Writer> writers = startWriters("ks." + table, in ? "default" : "rocks");
+            if (in) flush(table);
+            crashes.arm(parts[1], parts[2]);
+            try {
+                alter(table, in ? "rocks" : "default");
+            } catch (RuntimeException e) {
+                // The node ended while it answered.
+            }
+            crashes.awaitCrash(node);
+            for (Writer writer : writers) writer.join();
+            killAndRestart();
+            for (Writer writer : writers) writer.check(session);
+            // Moved to its end before the last crash but one.
+            for (Writer writer : earlier) writer.check(session);
+            TestNode.awaitMigrations(session, MOVES);
+            for (Writer writer : writers) writer.check(session);
+            if (isInEngine(table)) assertNoSSTables(table);
+            else assertThat(hasStore(table)).describedAs(crash).isFalse();
+            earlier = writers;
+        }
+        killAndRestart();
+        for (Writer writer : earlier) writer.check(session);
+    }
+
+    /**
+     * Whether the node takes it for an engine's: after a crash before the schema tables are flushed
+     * they know of an ALTER from the log, but the node does not before it is restarted again.
+     */
+    private static boolean isInEngine(String table) {
+        return session.execute("DESCRIBE TABLE ks." + table)
+                .one()
+                .getString("create_statement")
+                .contains("memtable = 'rocks'");
+    }
+
+    private static List<Writer> startWriters(String table, String memtable) throws Exception {
+        session.execute(Writer.table(table) + " WITH memtable = '" + memtable + "'");
+        List<Writer> writers = new ArrayList<>();
+        for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, table, 0, w));
+        writers.forEach(Thread::start);
+        for (Writer writer : writers)
+            assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
+        TimeUnit.MILLISECONDS.sleep(500);
+        return writers;
+    }
+}

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.servererrors.InvalidConfigurationInQueryException;
+import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
+import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeException;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * A node that would show an empty table, or run without a join point, does not start; one with a
+ * damaged table starts, and only that table fails.
+ */
+class StartIT {
+    private static final Duration MOVES = Duration.ofSeconds(30);
+
+    private static final String OURS = "dev.petra.cassandra.PetraMemtable";
+    private static final Map<String, Object> TRIE_IS_OURS =
+            configuration("trie", Map.of("class_name", OURS));
+
+    private static final Map<String, Object> BATCH = Map.of("commitlog_sync", "batch");
+
+    /** A store of that format, of {@code FormatTest}. */
+    private static final Path FORMAT_1 = Path.of("../engine-rocks/src/test/resources/format-1");
+
+    @TempDir static Path directory;
+    private static boolean filled;
+
+    @BeforeEach
+    void fill() {
+        if (filled) return;
+        try (TestNode node = TestNode.start(directory, options -> options.overwriteConf(true));
+                CqlSession session = node.session()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            for (String table : new String[] {"a", "b", "c"}) {
+                session.execute(
+                        "CREATE TABLE ks."
+                                + table
+                                + " (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
+                session.execute("INSERT INTO ks." + table + " (p, v) VALUES (1, 1)");
+            }
+            session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY, v int)");
+            session.execute("INSERT INTO ks.plain (p, v) VALUES (1, 1)");
+            session.execute(
+                    "CREATE TABLE ks.t (k text, c int, s text static, a text, b int,"
+                            + " m map<text, text>, PRIMARY KEY (k, c))"
+                            + " WITH CLUSTERING ORDER BY (c DESC) AND memtable = 'rocks'"
+                            + " AND ID = 11111111-2222-3333-4444-555555555555");
+            // Makes the store.
+            session.execute("INSERT INTO ks.t (k, c) VALUES ('w', 1)");
+            node.process().stop();
+        }
+        // As if the last version that wrote format 1 had left it.
+        Path stores = new TableFiles(directory.resolve("data"), "ks", "t").stores();
+        TableFiles.delete(stores.resolve("1"));
+        TableFiles.copy(FORMAT_1, stores.resolve("1"));
+        filled = true;
+    }
+
+    private static Map<String, Object> configuration(String name, Map<String, Object> settings) {
+        return Map.of("memtable", Map.of("configurations", Map.of(name, settings)));
+    }
+
+    private static TestNode start(Path home, UnaryOperator<NodeConfig.Builder> options) {
+        return TestNode.start(home, builder -> options.apply(builder.overwriteConf(true)));
+    }
+
+    private static TestNode start(UnaryOperator<NodeConfig.Builder> options) {
+        return start(directory, options);
+    }
+
+    private static String refused(UnaryOperator<NodeConfig.Builder> options) throws IOException {
+        return refused(directory, options);
+    }
+
+    private static String refused(Path home, UnaryOperator<NodeConfig.Builder> options)
+            throws IOException {
+        Path log = home.resolve("logs/system.log");
+        Path output = home.resolve("logs/output.log");
+        int logLength = Files.readString(log).length();
+        int outputLength = Files.readString(output).length();
+        assertThatThrownBy(() -> start(home, options).close())
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("ended before CQL was open");
+        return Files.readString(log).substring(logLength)
+                + Files.readString(output).substring(outputLength);
+    }
+
+    private static void startsAgain() {
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT v FROM ks.a WHERE p = 1").one()).isNotNull();
+            assertThat(session.execute("SELECT JSON c, s, a FROM ks.t WHERE k IN ('x', 'y')").all())
+                    .extracting(row -> row.getString(0))
+                    .containsExactly(
+                            "{\"c\": 1, \"s\": \"static\", \"a\": \"newer\"}",
+                            "{\"c\": 8, \"s\": null, \"a\": \"after\"}");
+        }
+    }
+
+    @Test
+    void withoutTheAgent() throws IOException {
+        assertThat(refused(options -> options.agent(false)))
+                .contains("Table ks.")
+                .contains("is in a storage engine, which works only with its agent")
+                .contains("-javaagent:");
+        startsAgain();
+    }
+
+    @Test
+    void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
+        try (TestNode node = TestNode.start(fresh, options -> options.agent(false));
+                CqlSession session = node.session()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            assertThatThrownBy(
+                            () ->
+                                    session.execute(
+                                            "CREATE TABLE ks.t (p int PRIMARY KEY)"
+                                                    + " WITH memtable = 'rocks'"))
+                    .isInstanceOf(InvalidConfigurationInQueryException.class)
+                    .hasMessageContaining("-javaagent:");
+            session.execute("CREATE TABLE ks.plain (p int PRIMARY KEY)");
+        }
+    }
+
+    @Test
+    void withoutAConfigurationThatReadsTheTables() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.yaml(
+                                                configuration(
+                                                        "rocks",
+                                                        Map.of("class_name", "SkipListMemtable")))))
+                .contains("There are tables in a storage engine")
+                .contains("class_name: " + OURS);
+        startsAgain();
+    }
+
+    @Test
+    void withoutTheTablesConfiguration(@TempDir Path other) throws IOException {
+        Map<String, Object> extra = configuration("extra", Map.of("inherits", "rocks"));
+        try (TestNode node = start(other, options -> options.yaml(extra));
+                CqlSession session = node.session()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'extra'");
+            session.execute("INSERT INTO ks.t (p) VALUES (1)");
+            node.process().stop();
+        }
+        assertThat(refused(other, options -> options))
+                .contains("has its data in a storage engine")
+                .contains("its memtable configuration 'extra' is not in cassandra.yaml")
+                .contains("would show an empty table");
+        try (TestNode node = start(other, options -> options.yaml(extra));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
+    }
+
+    @Test
+    void withAnUnknownSetting() throws IOException {
+        assertThat(refused(options -> options.engineParameters(Map.of("bogus", "1"))))
+                .contains("The memtable configuration 'rocks' in cassandra.yaml cannot be used")
+                .contains("[bogus]");
+    }
+
+    @Test
+    void withAnIllFormedSetting() throws IOException {
+        assertThat(refused(options -> options.engineParameters(Map.of("memory", "much"))))
+                .contains("Setting 'memory' is 'much', but must be a size");
+    }
+
+    @Test
+    void withADirectoryThatCannotTakeTheNativeLibrary() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.engineParameters(
+                                                Map.of("native_library_directory", "/proc/petra"))))
+                .contains(
+                        "native libraries of RocksDB and of this engine cannot be loaded from"
+                                + " '/proc/petra'")
+                .contains("Set 'native_library_directory' to a directory that is writable");
+        startsAgain();
+    }
+
+    @Test
+    void withAnUnknownEngine() throws IOException {
+        assertThat(refused(options -> options.engineParameters(Map.of("engine", "stones"))))
+                .contains("There is no storage engine named 'stones'")
+                .contains("rocks");
+    }
+
+    @Test
+    void asTheDefaultMemtable() throws IOException {
+        assertThat(
+                        refused(
+                                options ->
+                                        options.yaml(
+                                                configuration(
+                                                        "default", Map.of("inherits", "rocks")))))
+                .contains("The memtable configuration 'default'")
+                .contains("give the engine a configuration of another name");
+    }
+
+    @Test
+    void anotherClassOfAConfigurationMovesItsTables(@TempDir Path other) throws Exception {
+        TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            createInTrie(session);
+            assertThat(node.process().nodetool("flush", "ks").exitCode()).isZero();
+            node.process().stop();
+        }
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            TestNode.awaitMigrations(session, MOVES);
+            session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
+            assertThat(files.generations()).containsExactly("1");
+            node.process().kill();
+        }
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+            TestNode.awaitMigrations(session, MOVES);
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+            assertThat(files.stores()).doesNotExist();
+        }
+    }
+
+    @Test
+    void anotherClassOfAConfigurationOfATableWithAnIndex(@TempDir Path other) throws Exception {
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            createInTrie(session);
+            session.execute("CREATE INDEX by_v ON ks.t (v) USING 'sai'");
+            session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            assertThat(node.process().nodetool("flush", "ks").exitCode()).isZero();
+            node.process().stop();
+        }
+        String byIndex = "SELECT * FROM ks.t WHERE v = 1";
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            for (String statement :
+                    List.of(
+                            "SELECT * FROM ks.t",
+                            byIndex,
+                            "INSERT INTO ks.t (p, v) VALUES (2, 1)",
+                            "DELETE FROM ks.t WHERE p = 1"))
+                assertThatThrownBy(() -> session.execute(statement)).as(statement).isNotNull();
+            assertThat(node.process().log())
+                    .contains("Table ks.t cannot be used, every read and write of it will fail")
+                    .contains("has the index 'by_v'");
+            session.execute("INSERT INTO ks.u (p) VALUES (1)");
+            node.process().stop();
+        }
+        // The first mend: a class of Cassandra's again.
+        try (TestNode node = start(other, options -> options);
+                CqlSession session = node.session()) {
+            TestNode.awaitMigrations(session, MOVES);
+            assertThat(session.execute(byIndex).all()).hasSize(1);
+            assertThat(new TableFiles(other.resolve("data"), "ks", "t").stores()).doesNotExist();
+            node.process().stop();
+        }
+        // The second.
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            session.execute("DROP INDEX ks.by_v");
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            TestNode.awaitMigrations(session, MOVES);
+            session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+        }
+    }
+
+    @Test
+    void whatOnlyTheCommitLogHasOfATableIsReplayedIntoItsStore(@TempDir Path other) {
+        // With batch an acknowledged write is in the commit log, also for a killed process.
+        try (TestNode node = start(other, options -> options.yaml(BATCH));
+                CqlSession session = node.session()) {
+            createInTrie(session);
+            node.process().kill();
+        }
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            assertThat(new TableFiles(other.resolve("data"), "ks", "t").generations())
+                    .containsExactly("1");
+            node.process().kill();
+        }
+        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
+    }
+
+    private static void createInTrie(CqlSession session) {
+        TestNode.createKeyspace(session, "ks", 1);
+        session.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
+        session.execute("INSERT INTO ks.t (p, v) VALUES (1, 1)");
+    }
+
+    @Test
+    void damageConcernsOneTable() throws IOException {
+        TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
+        TableFiles b = new TableFiles(directory.resolve("data"), "ks", "b");
+        TableFiles c = new TableFiles(directory.resolve("data"), "ks", "c");
+        Path live = b.stores().resolve("LIVE");
+        Path identity = c.stores().resolve("1/CURRENT");
+        String wasLive = Files.readString(live);
+        String wasIdentity = Files.readString(identity);
+        Files.writeString(live, "seven\n");
+        Files.writeString(identity, "garbage\n");
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            for (String table : new String[] {"b", "c"}) {
+                assertThatThrownBy(() -> session.execute("SELECT * FROM ks." + table))
+                        .isInstanceOf(ReadFailureException.class);
+                assertThatThrownBy(
+                                () ->
+                                        session.execute(
+                                                "INSERT INTO ks."
+                                                        + table
+                                                        + " (p, v) VALUES (2, 2)"))
+                        .isInstanceOf(WriteFailureException.class);
+                assertThat(node.process().logSinceStart())
+                        .contains("Table ks." + table + " is not available on this node");
+                // A snapshot without the data must not look like one.
+                assertThat(
+                                node.process()
+                                        .nodetool("snapshot", "-t", "x", "-cf", table, "ks")
+                                        .exitCode())
+                        .isNotZero();
+                assertThat(node.process().nodetool("flush", "ks", table).exitCode()).isNotZero();
+            }
+            assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
+            assertThat(session.execute("SELECT * FROM ks.plain").all()).hasSize(1);
+            assertThat(a.generations()).containsExactly("1");
+        } finally {
+            Files.writeString(live, wasLive);
+            Files.writeString(identity, wasIdentity);
+        }
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.session()) {
+            for (String table : new String[] {"a", "b", "c"})
+                assertThat(session.execute("SELECT * FROM ks." + table).all()).hasSize(1);
+        }
+    }
+
+    /**
+     * Issue 19, A6 and A2: a transaction is synced before the commit log can say that it was
+     * committed; and what was synced is there, or the table says that it is not.
+     */
+    @Test
+    void damageInASyncedLogIsNotTakenForItsEnd(@TempDir Path other) throws Exception {
+        UnaryOperator<NodeConfig.Builder> rarelySynced =
+                options ->
+                        options.yaml(
+                                Map.of(
+                                        "commitlog_sync",
+                                        "periodic",
+                                        "commitlog_sync_period",
+                                        "3600000ms"));
+        try (TestNode node = TestNode.start(other, rarelySynced);
+                CqlSession session = node.session()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            for (String table : new String[] {"a", "b"})
+                session.execute(
+                        "CREATE TABLE ks."
+                                + table
+                                + " (p int PRIMARY KEY, v text) WITH memtable = 'rocks'");
+            for (int p = 0; p < 100; p++)
+                for (String table : new String[] {"a", "b"})
+                    session.execute(
+                            "INSERT INTO ks." + table + " (p, v) VALUES (?, ?)",
+                            p,
+                            "x".repeat(200));
+            Path mark = TableFiles.of(node, "ks", "a").stores().resolve("1/SYNCED");
+            // On a slow machine there may have been one already, of fewer rows.
+            byte[] before = Files.exists(mark) ? Files.readAllBytes(mark) : new byte[0];
+            session.execute("INSERT INTO ks.a (p, v) VALUES (100, 'x') IF NOT EXISTS");
+            for (long end = System.nanoTime() + MOVES.toNanos();
+                    !Files.exists(mark) || Arrays.equals(Files.readAllBytes(mark), before); ) {
+                assertThat(System.nanoTime()).as("the log was not synced").isLessThan(end);
+                Thread.sleep(20);
+            }
+            node.process().kill();
+        }
+        Path store = new TableFiles(other.resolve("data"), "ks", "a").stores().resolve("1");
+        Path log =
+                TableFiles.children(store).stream()
+                        .filter(file -> file.toString().endsWith(".log"))
+                        .max((a, b) -> Long.compare(a.toFile().length(), b.toFile().length()))
+                        .orElseThrow();
+        byte[] whole = Files.readAllBytes(log);
+        byte[] damaged = whole.clone();
+        damaged[5_000] ^= 4;
+        Files.write(log, damaged);
+        try (TestNode node = start(other, rarelySynced);
+                CqlSession session = node.session()) {
+            assertThatThrownBy(() -> session.execute("SELECT * FROM ks.a"))
+                    .isInstanceOf(ReadFailureException.class);
+            assertThatThrownBy(() -> session.execute("INSERT INTO ks.a (p) VALUES (1000)"))
+                    .isInstanceOf(WriteFailureException.class);
+            assertThat(node.process().logSinceStart())
+                    .contains("Table ks.a is not available on this node")
+                    .contains(log + " cannot be read from byte ")
+                    .contains("Restore it from a snapshot");
+            assertThat(session.execute("SELECT * FROM ks.b").all()).hasSize(100);
+            node.process().kill();
+        }
+        assertThat(Files.readAllBytes(log)).isEqualTo(damaged);
+        Files.write(log, whole);
+        try (TestNode node = start(other, rarelySynced);
+                CqlSession session = node.session()) {
+            assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(101);
+        }
+    }
+
+    /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot(boolean autoSnapshot) throws Exception {
+        TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
+        Path gone = directory.resolve("data/ks/gone-00112233445566778899aabbccddeeff");
+        gone.toFile().mkdirs();
+        TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
+        Map<String, Object> extra = Map.of("auto_snapshot", autoSnapshot);
+        try (TestNode node = start(options -> options.yaml(extra));
+                CqlSession session = node.session()) {
+            assertThat(gone.resolve("rocksdb")).doesNotExist();
+            assertThat(TableFiles.children(gone.resolve("snapshots")))
+                    .singleElement()
+                    .satisfies(
+                            tag -> {
+                                assertThat(tag.getFileName().toString()).startsWith("dropped-");
+                                assertThat(tag.resolve("rocksdb/1")).isNotEmptyDirectory();
+                            });
+            assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
+            assertThat(node.process().logSinceStart())
+                    .contains("belongs to no table of the schema");
+            assertThat(node.process().nodetool("listsnapshots").output()).contains("-gone");
+            node.process().stop();
+        }
+        if (!autoSnapshot) {
+            TableFiles.delete(gone);
+            gone.toFile().mkdirs();
+            TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
+            try (TestNode node =
+                    start(
+                            options ->
+                                    options.yaml(extra)
+                                            .jvmOptions(
+                                                    "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1",
+                                                    "-Dpetra.unknown_table_ttl=1s"))) {
+                node.awaitLog("it is deleted after", MOVES);
+                while (!TableFiles.children(gone.resolve("snapshots")).isEmpty()) Thread.sleep(100);
+                assertThat(gone.resolve("rocksdb")).doesNotExist();
+            }
+        }
+        TableFiles.delete(gone);
+    }
+}
