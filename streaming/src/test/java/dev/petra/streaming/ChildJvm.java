@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.streaming;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** A JVM like this one, for tools that want one of their own. */
+public final class ChildJvm {
+    private ChildJvm() {}
+
+    /**
+     * Runs a program to its end, and fails if it does.
+     *
+     * @param directory it works in
+     * @param program main class and arguments
+     * @return the end of what it says
+     */
+    public static String run(Path directory, Duration most, List<String> program)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>();
+        command.add(ProcessHandle.current().info().command().orElse("java"));
+        for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
+            if (!argument.startsWith("-javaagent")) command.add(argument);
+        command.add("-cp");
+        command.add(
+                System.getProperty(
+                        "surefire.test.class.path", System.getProperty("java.class.path")));
+        command.addAll(program);
+        Path output = directory.resolve("output");
+        Process process =
+                new ProcessBuilder(command)
+                        .directory(directory.toFile())
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+        try {
+            boolean ended = process.waitFor(most.toSeconds(), TimeUnit.SECONDS);
+            String all = Files.readString(output);
+            String said = all.substring(Math.max(0, all.length() - 6_000));
+            assertThat(ended).as("%s ends: %s", program, said).isTrue();
+            assertThat(process.exitValue()).as("%s: %s", program, said).isZero();
+            return said;
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+}
