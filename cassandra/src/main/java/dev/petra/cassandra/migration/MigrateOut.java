@@ -119,7 +119,7 @@ public final class MigrateOut extends Migration {
     private void begin(Runnable work) {
         FutureTask<?> task = new FutureTask<>(work, null);
         build = task;
-        Thread thread = new Thread(task, "PetraMoveBuild");
+        Thread thread = new Thread(task, "PetraMigrationBuild");
         thread.setDaemon(true);
         thread.start();
     }
