@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks: Reconciler, Cursor, Database and PartFile.
+// The native methods of dev.petra.engine.rocks: Reconciler, MutableOptions, Cursor and PartFile.
 #include <jni.h>
 
 #include "store.h"
@@ -134,7 +134,7 @@ extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_Cursor_fetch(
     return static_cast<jint>(count | (isAhead ? 0x80000000u : 0));
 }
 
-extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_Database_setOptions(
+extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_MutableOptions_set(
         JNIEnv* env, jclass, jlong db, jlong family, jobjectArray keys, jobjectArray values) {
     constexpr jsize MOST = 16;
     jsize count = env->GetArrayLength(keys);

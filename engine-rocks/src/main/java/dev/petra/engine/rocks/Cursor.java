@@ -29,7 +29,7 @@ final class Cursor implements AutoCloseable {
     /** Of an entry in a batch: the sizes of its key and of its value. */
     private static final int ENTRY_HEAD = 2 * Integer.BYTES;
 
-    private final RocksStore store;
+    private final StoreContext store;
     private final Database database;
     private final int use;
     private final RocksIterator iterator;
@@ -57,8 +57,8 @@ final class Cursor implements AutoCloseable {
 
     private int nextBatch;
 
-    /** Over all keys. */
-    Cursor(RocksStore store) {
+    /** Over all keys. Whoever decodes rows opens it by {@link ReadContext#open()}. */
+    Cursor(StoreContext store) {
         this(store, null);
     }
 
@@ -67,7 +67,7 @@ final class Cursor implements AutoCloseable {
      *
      * @param bounds which this closes
      */
-    Cursor(RocksStore store, @Nullable PartitionBounds bounds) {
+    Cursor(StoreContext store, @Nullable PartitionBounds bounds) {
         this.store = store;
         this.bounds = bounds;
         try {

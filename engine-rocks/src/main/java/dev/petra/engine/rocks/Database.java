@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
@@ -14,6 +16,9 @@ import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.CompactRangeOptions;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.CompactionOptions;
+import org.rocksdb.FlushOptions;
+import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
@@ -59,10 +64,14 @@ final class Database implements AutoCloseable {
 
     private volatile boolean closing;
 
+    /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
+    private volatile long compactingFiles;
+
     final RocksDB db;
     final ColumnFamilyHandle data;
     final ColumnFamilyHandle catalog;
     final ColumnFamilyHandle large;
+    final List<ColumnFamilyHandle> families;
     final ReadOptions readOptions;
 
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
@@ -87,6 +96,7 @@ final class Database implements AutoCloseable {
         this.data = data;
         this.catalog = catalog;
         this.large = large;
+        this.families = List.of(data, large, catalog);
         this.owned = owned;
         this.readOptions = newReadOptions();
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
@@ -238,28 +248,59 @@ final class Database implements AutoCloseable {
     }
 
     /**
+     * Merges files into one. On one thread at a time.
+     *
+     * @param bytes of the files
+     * @return the names of what came of them; null if the database is being closed
+     */
+    @Nullable List<String> compactFiles(List<String> files, int level, long bytes)
+            throws RocksDBException {
+        compactingFiles = Math.max(1, bytes);
+        try (CompactionOptions options = new CompactionOptions()) {
+            if (closing) return null;
+            return db.compactFiles(options, data, files, level, -1, null);
+        } finally {
+            compactingFiles = 0;
+        }
+    }
+
+    /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
+    long compactingFiles() {
+        return compactingFiles;
+    }
+
+    /** Everything that is in write buffers becomes files; waits for it. */
+    void flush() throws RocksDBException {
+        try (FlushOptions options =
+                new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
+            db.flush(options, families);
+        }
+    }
+
+    /** The files of rows, the newest of level 0 first. */
+    List<LiveFileMetaData> dataFiles() {
+        List<LiveFileMetaData> files = new ArrayList<>();
+        for (LiveFileMetaData file : db.getLiveFilesMetaData())
+            if (Arrays.equals(file.columnFamilyName(), RocksDB.DEFAULT_COLUMN_FAMILY))
+                files.add(file);
+        return files;
+    }
+
+    /** The level of rows below which there is none. */
+    int bottommostLevel() {
+        return db.numberLevels(data) - 1;
+    }
+
+    /**
      * Changes options of a column family. RocksDB's Java classes know only some of them.
      *
      * @throws IllegalStateException if RocksDB does not take them; none is set then
      */
     void setOptions(ColumnFamilyHandle family, Map<String, String> options) {
-        String error = setOptions(db, family, options);
+        String error = MutableOptions.set(db, family, options);
         if (error != null)
             throw new IllegalStateException("Options of " + name + ", " + options + ": " + error);
     }
-
-    /** The same of any database; returns why RocksDB does not take them, or null. */
-    static @Nullable String setOptions(
-            RocksDB db, ColumnFamilyHandle family, Map<String, String> options) {
-        return setOptions(
-                db.getNativeHandle(),
-                family.getNativeHandle(),
-                options.keySet().toArray(String[]::new),
-                options.values().toArray(String[]::new));
-    }
-
-    private static native @Nullable String setOptions(
-            long db, long family, String[] keys, String[] values);
 
     /** Ends compactions that were asked for. Those who asked get an exception. */
     void stopCompactions() {
@@ -275,6 +316,8 @@ final class Database implements AutoCloseable {
             closing = true;
             stopCompactions();
         }
+        // RocksDB can end such a compaction only together with all that it does.
+        if (compactingFiles > 0) db.cancelAllBackgroundWork(false);
     }
 
     /** Whether what takes long should end. */

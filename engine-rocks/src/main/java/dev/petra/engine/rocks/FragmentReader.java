@@ -31,7 +31,7 @@ final class FragmentReader {
 
     private final ByteBuffer in;
     private final int end;
-    private final @Nullable LargeReader large;
+    private final @Nullable LargeValues large;
 
     // The fragment being read.
     private int head;
@@ -42,7 +42,7 @@ final class FragmentReader {
      *
      * @param large fetches values that lie apart; null where there can be none
      */
-    private FragmentReader(ByteBuffer in, @Nullable LargeReader large) {
+    private FragmentReader(ByteBuffer in, @Nullable LargeValues large) {
         this.in = in;
         this.end = in.limit();
         this.large = large;
@@ -65,7 +65,7 @@ final class FragmentReader {
             Clustering<?> clustering,
             TableForm columns,
             @Nullable ColumnFilter fetched,
-            @Nullable LargeReader large,
+            @Nullable LargeValues large,
             SimpleCells cells) {
         try {
             FragmentReader reader = new FragmentReader(value, large);

@@ -15,18 +15,18 @@ import org.rocksdb.RocksIterator;
  * that is fetched only to tell whether the row lives, but not selected, costs no fetch: Cassandra
  * takes its value for empty.
  */
-final class LargeReader {
+final class LargeReader implements LargeValues {
     private static final byte[] SKIPPED = new byte[0];
     private static final ThreadLocal<ByteSink> KEY = ThreadLocal.withInitial(ByteSink::new);
 
-    private final RocksStore store;
+    private final StoreContext store;
     private final ColumnFilter filter;
     private @Nullable Database database;
     private @Nullable RocksIterator values;
     private @Nullable ByteBuffer rowKey;
     private boolean missed;
 
-    LargeReader(RocksStore store, ColumnFilter filter) {
+    LargeReader(StoreContext store, ColumnFilter filter) {
         this.store = store;
         this.filter = filter;
     }
@@ -61,8 +61,8 @@ final class LargeReader {
         return missed;
     }
 
-    /** A value; empty if it is not selected, null if it is there no more. */
-    byte @Nullable [] value(
+    @Override
+    public byte @Nullable [] value(
             int id, ColumnMetadata column, @Nullable CellPath path, long timestamp, long hash) {
         boolean queried =
                 path == null

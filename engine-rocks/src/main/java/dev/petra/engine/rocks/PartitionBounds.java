@@ -6,7 +6,6 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.ColumnFamilyOptions;
 import org.rocksdb.DirectSlice;
 import org.rocksdb.ReadOptions;
 
@@ -16,19 +15,17 @@ import org.rocksdb.ReadOptions;
  *
  * <h2>Why no row is missed</h2>
  *
- * Filters are asked for the first {@value #PREFIX} bytes of a key: Murmur3's token, or as much of
- * another one. RocksDB then gives what lies under these bytes exactly, and something or nothing of
- * all else. So a read may rely on filters only if all keys that it seeks and all that it wants have
- * these bytes in common: where they are within the partition's position. The bounds are within it
- * too, and cut off all else. Where the position is shorter, as of short keys under a {@code
- * ByteOrderedPartitioner}, the order is total. Filters of files that were written with other
+ * Filters are asked for the first {@value PartitionKeys#PREFIX} bytes of a key: Murmur3's token, or
+ * as much of another one. RocksDB then gives what lies under these bytes exactly, and something or
+ * nothing of all else. So a read may rely on filters only if all keys that it seeks and all that it
+ * wants have these bytes in common: where they are within the partition's position. The bounds are
+ * within it too, and cut off all else. Where the position is shorter, as of short keys under a
+ * {@code ByteOrderedPartitioner}, the order is total. Filters of files that were written with other
  * prefixes, or with none, RocksDB does not ask.
  *
  * <p>One read at a time. What is native is kept for the next one: as many as {@value #SPARES}.
  */
 final class PartitionBounds implements AutoCloseable {
-    static final int PREFIX = 1 + Long.BYTES;
-
     private static final int SPARES = 64;
     private static final int STRIDE = 16; // references: at least one cache line
     private static final int PROBES = 4;
@@ -54,11 +51,6 @@ final class PartitionBounds implements AutoCloseable {
         this.lower = new DirectSlice(bounded, 0);
         this.upper = new DirectSlice(bounded, 0);
         options.setIterateLowerBound(lower).setIterateUpperBound(upper);
-    }
-
-    /** To be set on a column family of rows: filters have prefixes from then on. */
-    static void addPrefixes(ColumnFamilyOptions family) {
-        family.useFixedLengthPrefixExtractor(PREFIX);
     }
 
     /** All of a partition. */
@@ -114,7 +106,7 @@ final class PartitionBounds implements AutoCloseable {
         }
         lower.setLength(positionLength);
         upper.setLength(length);
-        boolean totalOrder = positionLength < PREFIX;
+        boolean totalOrder = positionLength < PartitionKeys.PREFIX;
         if (totalOrder != isTotalOrder) options.setTotalOrderSeek(totalOrder);
         isTotalOrder = totalOrder;
         position = all.slice(0, positionLength);

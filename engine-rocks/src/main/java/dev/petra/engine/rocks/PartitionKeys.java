@@ -21,6 +21,9 @@ import org.jspecify.annotations.Nullable;
  * <p>Murmur3 tokens have a fast path, held equal to Cassandra's form by a property test.
  */
 final class PartitionKeys {
+    /** Bytes of a key that filters know it by: a Murmur3 token with what is before it. */
+    static final int PREFIX = 1 + Long.BYTES;
+
     private final IPartitioner partitioner;
     private final boolean murmur3;
 

@@ -36,10 +36,22 @@ import org.rocksdb.RocksDBException;
 final class PartitionReader {
     private static final ThreadLocal<Scratch> SCRATCH = ThreadLocal.withInitial(Scratch::new);
 
-    private final RocksStore store;
+    private final StoreContext store;
+    private final ReadSamples samples;
 
-    PartitionReader(RocksStore store) {
+    PartitionReader(StoreContext store, ReadSamples samples) {
         this.store = store;
+        this.samples = samples;
+    }
+
+    /** Whether there may be anything of a partition. */
+    boolean mayContain(DecoratedKey key) {
+        PartitionBounds bounds = PartitionBounds.of(store.partitionKeys(), key);
+        try (Cursor cursor = new Cursor(store, bounds)) {
+            cursor.seek(bounds.position().duplicate());
+            // Where there are large cells the cursor is not kept within the bounds.
+            return cursor.isValid() && Keys.startsWith(cursor.key(), bounds.position());
+        }
     }
 
     /** Buffers of one thread, between reads. */
@@ -63,7 +75,7 @@ final class PartitionReader {
         try {
             return read(key, slices, filter, reversed, scratch);
         } finally {
-            store.samples().add(scratch.counters);
+            samples.add(scratch.counters);
         }
     }
 
@@ -145,7 +157,6 @@ final class PartitionReader {
             keys.put(KeyKind.ROW);
             context.clusterings().put(keys, clustering);
             boolean found = getValue(database, keys, scratch);
-            context.fixed();
             // A record may have come since it was looked for, with a row that must not be seen
             // without it.
             if (catalog.has(Catalog.Flag.PARTITION_RECORDS)
@@ -196,11 +207,10 @@ final class PartitionReader {
             DecoratedKey key, Slices slices, ReadContext context, boolean reversed) {
         PartitionBounds bounds =
                 PartitionBounds.of(store.partitionKeys(), key, context.clusterings(), slices);
-        Cursor cursor = new Cursor(store, bounds);
+        Cursor cursor = context.open(bounds);
         boolean handedOut = false;
         try {
             ByteBuffer position = bounds.position();
-            context.fixed();
             // Asked after the cursor was opened: what the cursor sees, this knows.
             boolean mayHaveRecord = store.catalog().has(Catalog.Flag.PARTITION_RECORDS);
             boolean header = mayHaveRecord || context.wantsStatics();

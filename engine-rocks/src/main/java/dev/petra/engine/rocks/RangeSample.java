@@ -20,7 +20,7 @@ final class RangeSample {
 
     private RangeSample() {}
 
-    static RangeEstimate estimate(RocksStore store, TokenRanges.KeyRange range) {
+    static RangeEstimate estimate(StoreContext store, TokenRanges.KeyRange range) {
         try (Cursor cursor = new Cursor(store)) {
             ByteBuffer end = direct(range.to());
             ByteSink position = cursor.partitionSink();
@@ -72,7 +72,7 @@ final class RangeSample {
      * Of values that lie apart. Of blob files RocksDB does not know how much a range has: as much
      * as of the files with their keys.
      */
-    private static long largeBytes(RocksStore store, Database database, byte[] from, byte[] to) {
+    private static long largeBytes(StoreContext store, Database database, byte[] from, byte[] to) {
         if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return 0;
         try {
             long buffered =

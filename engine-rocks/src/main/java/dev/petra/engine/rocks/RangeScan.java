@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.NoSuchElementException;
 import org.apache.cassandra.db.DataRange;
@@ -20,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 
 /** The partitions of a range, one behind the other over one cursor. */
 final class RangeScan extends AbstractUnfilteredPartitionIterator {
-    private final RocksStore store;
+    private final StoreContext store;
     private final ReadContext context;
     private final DataRange range;
     private final Cursor cursor;
@@ -38,7 +39,7 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
      */
     private @Nullable SlicesIterator partition;
 
-    RangeScan(RocksStore store, DataRange range, ColumnFilter filter) {
+    RangeScan(StoreContext store, DataRange range, ColumnFilter filter) {
         this.store = store;
         this.context = new ReadContext(store, filter);
         this.range = range;
@@ -50,8 +51,7 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
                 keys.left.isMinimum()
                         ? ByteBuffer.allocateDirect(0)
                         : bound(keys.left, !includesLeft);
-        this.cursor = new Cursor(store);
-        context.fixed();
+        this.cursor = context.open();
         cursor.seek(start);
     }
 
@@ -103,7 +103,7 @@ final class RangeScan extends AbstractUnfilteredPartitionIterator {
             key = store.partitionKeys().get(raw);
         } catch (IllegalArgumentException
                 | IndexOutOfBoundsException
-                | java.nio.BufferUnderflowException e) {
+                | BufferUnderflowException e) {
             throw store.malformed(e, raw.position(0));
         }
         int length = raw.position();

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.CorruptStoreException;
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -19,9 +20,13 @@ import org.jspecify.annotations.Nullable;
  * wanted. Bytes that do not decode become an error that names the table and the key.
  */
 final class ReadContext {
-    private final RocksStore store;
+    private final StoreContext store;
     private final TableMetadata table;
-    private TableForm form;
+    private final ClusteringKeys clusterings;
+
+    /** Of the columns as of the moment that is read; null until that is fixed. */
+    private @Nullable TableForm form;
+
     final ColumnFilter filter;
 
     /** Null where every regular column is fetched: nothing to ask then. */
@@ -37,25 +42,58 @@ final class ReadContext {
     /** Whether rows without complex columns and deletions need no further filtering. */
     private final boolean plain;
 
-    ReadContext(RocksStore store, ColumnFilter filter) {
+    ReadContext(StoreContext store, ColumnFilter filter) {
         this.store = store;
         this.table = store.table();
-        this.form = store.catalog().form(table);
+        this.clusterings = store.catalog().form(table).clusterings;
         this.filter = filter;
         this.fetchedRegulars = filter.fetchesAllColumns(false) ? null : filter;
         this.fetchedStatics = filter.fetchesAllColumns(true) ? null : filter;
         this.plain = filter.allFetchedColumnsAreQueried() && table.droppedColumns.isEmpty();
     }
 
+    /** Opens a cursor over all keys, whose entries this decodes from now on. */
+    Cursor open() {
+        return opened(new Cursor(store));
+    }
+
     /**
-     * To be called once what is read is fixed: by an open cursor, or a get that has returned. A
-     * column's id is assigned before its first cell is written, so from then on every id that can
-     * be met is known; one that was assigned meanwhile must not be skipped as unknown.
+     * The same within one partition.
+     *
+     * @param bounds which the cursor closes
      */
-    void fixed() {
-        form = store.catalog().form(table);
+    Cursor open(PartitionBounds bounds) {
+        return opened(new Cursor(store, bounds));
+    }
+
+    private Cursor opened(Cursor cursor) {
+        boolean complete = false;
+        try {
+            fixed();
+            complete = true;
+            return cursor;
+        } finally {
+            if (!complete) cursor.close();
+        }
+    }
+
+    /**
+     * What is read is fixed: by an open cursor, or a get that has returned. A column's id is
+     * assigned before its first cell is written, so from now on every id that can be met is known;
+     * one that was assigned meanwhile must not be skipped as unknown.
+     */
+    private TableForm fixed() {
+        TableForm fixed = store.catalog().form(table);
+        form = fixed;
         if (large == null && store.catalog().has(Catalog.Flag.LARGE_CELLS))
             large = new LargeReader(store, filter);
+        return fixed;
+    }
+
+    private TableForm form() {
+        TableForm fixed = form;
+        if (fixed == null) throw new IllegalStateException("no cursor was opened by this");
+        return fixed;
     }
 
     TableMetadata table() {
@@ -63,7 +101,7 @@ final class ReadContext {
     }
 
     ClusteringKeys clusterings() {
-        return form.clusterings;
+        return clusterings;
     }
 
     boolean wantsStatics() {
@@ -84,7 +122,7 @@ final class ReadContext {
             return FragmentReader.row(
                     cursor.value(),
                     Clustering.STATIC_CLUSTERING,
-                    form,
+                    form(),
                     fetchedStatics,
                     large,
                     cells);
@@ -98,8 +136,8 @@ final class ReadContext {
      */
     RangeTombstone range(Cursor cursor, ByteBuffer bounds) {
         try {
-            ClusteringBound<?> start = form.clusterings.getBound(bounds, false);
-            ClusteringBound<?> end = form.clusterings.getBound(bounds, true);
+            ClusteringBound<?> start = clusterings.getBound(bounds, false);
+            ClusteringBound<?> end = clusterings.getBound(bounds, true);
             FragmentReader.RangeRecord record =
                     FragmentReader.range(cursor.value(), Slice.make(start, end));
             return new RangeTombstone(record.slice(), record.deletion());
@@ -118,13 +156,13 @@ final class ReadContext {
         try {
             at(cursor, key);
             key.position(clusteringAt);
-            Clustering<?> clustering = form.clusterings.getClustering(key);
+            Clustering<?> clustering = clusterings.getClustering(key);
             return FragmentReader.row(
-                    cursor.value(), clustering, form, fetchedRegulars, large, cells);
+                    cursor.value(), clustering, form(), fetchedRegulars, large, cells);
         } catch (MalformedFragment
                 | IllegalArgumentException
                 | IndexOutOfBoundsException
-                | java.nio.BufferUnderflowException e) {
+                | BufferUnderflowException e) {
             throw malformed(e, cursor.key());
         }
     }
@@ -134,15 +172,16 @@ final class ReadContext {
     }
 
     /**
-     * Decodes a row that a get found.
+     * Decodes a row that a get has found.
      *
      * @return null if a value that lies apart was removed since: it must be read from a snapshot
      */
     @Nullable Row row(
             Database database, ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
         try {
+            TableForm fixed = fixed();
             if (large != null) large.at(database, key);
-            Row row = FragmentReader.row(value, clustering, form, fetchedRegulars, large, cells);
+            Row row = FragmentReader.row(value, clustering, fixed, fetchedRegulars, large, cells);
             return large != null && large.missed() ? null : row;
         } catch (MalformedFragment e) {
             throw malformed(e, key.position(0));
@@ -159,7 +198,7 @@ final class ReadContext {
 
     /** A read has met range tombstones of the partition at this position; so many were left. */
     void metRanges(int count, int left, ByteBuffer prefix) {
-        store.supersededRanges().met(count, left, prefix);
+        store.superseded().met(count, left, prefix);
     }
 
     Row filteredStatic(PartitionHeader header) {

@@ -43,7 +43,7 @@ final class ReadSamples {
         private final long[] atBegin = new long[COUNTS.size()];
 
         /** Whether the read that begins is one of those; if so, it ends with {@link #add}. */
-        boolean begin(RocksStore store) {
+        boolean begin(StoreContext store) {
             if (--readsLeft > 0) return false;
             // Not at equal distances: a thread may read two tables in turn.
             readsLeft = 1 + ThreadLocalRandom.current().nextInt(2 * ONE_IN - 1);
@@ -55,7 +55,7 @@ final class ReadSamples {
             return true;
         }
 
-        private static PerfContext ofThread(RocksStore store) {
+        private static PerfContext ofThread(StoreContext store) {
             Database database = store.acquire();
             int use = Database.stripe();
             try {

@@ -62,7 +62,8 @@ final class ReceivedParts implements IncomingParts {
         THERE
     }
 
-    private final RocksStore store;
+    private final StoreContext store;
+    private final Ingester ingester;
     private final StreamManifest manifest;
     private final PartsDictionary dictionary;
     private final Path directory;
@@ -86,15 +87,17 @@ final class ReceivedParts implements IncomingParts {
      * @param directory of its own, not there yet
      */
     ReceivedParts(
-            RocksStore store,
+            StoreContext store,
+            Ingester ingester,
             StreamManifest manifest,
             Collection<Range<Token>> owned,
             Path directory)
             throws IOException {
         this.store = store;
+        this.ingester = ingester;
         this.manifest = manifest;
         this.directory = directory;
-        refuseUnless(manifest.engine().equals(RocksEngineProvider.NAME), "its engine");
+        refuseUnless(manifest.engine().equals(StoreFile.ENGINE), "its engine");
         refuseUnless(manifest.formatVersion() == StoreFile.FORMAT, "its format");
         refuseUnless(manifest.table().equals(store.table().id), "its table");
         refuseUnless(
@@ -126,7 +129,7 @@ final class ReceivedParts implements IncomingParts {
                     "The store of "
                             + store.name()
                             + " (engine "
-                            + RocksEngineProvider.NAME
+                            + StoreFile.ENGINE
                             + ", format "
                             + StoreFile.FORMAT
                             + ") refuses a stream of engine "
@@ -221,7 +224,7 @@ final class ReceivedParts implements IncomingParts {
         int index = part.index();
         PartCheck check =
                 new PartCheck(store.table(), store.partitionKeys(), dictionary, part, notOwned);
-        try (TableOptions.ForParts options = store.partOptions();
+        try (TableOptions.ForParts options = store.reopenable().partOptions();
                 PartFile file =
                         new PartFile(
                                 isData(index) ? options.data() : options.large(),
@@ -278,7 +281,7 @@ final class ReceivedParts implements IncomingParts {
     private void read(int index, Reading reading) throws IOException {
         // Whoever closes them does not wait for all.
         checkOpen();
-        try (TableOptions.ForParts of = store.partOptions()) {
+        try (TableOptions.ForParts of = store.reopenable().partOptions()) {
             Options options = isData(index) ? of.data() : of.large();
             try (SstFileReader reader = new SstFileReader(options);
                     ReadOptions how = Database.newReadOptions().setFillCache(false)) {
@@ -297,7 +300,14 @@ final class ReceivedParts implements IncomingParts {
     /** Before the parts become live: from here on the ids are for good. */
     private void renumber() throws IOException {
         if (renumbered == stages.length()) return;
-        int[] ids = store.adopt(dictionary);
+        int[] ids =
+                store.reopenable()
+                        .write(
+                                database ->
+                                        store.catalog()
+                                                .adopt(
+                                                        dictionary.names(),
+                                                        dictionary.kindsAndTypes()));
         boolean same = true;
         for (int id = 0; id < ids.length; id++) same &= ids[id] == id;
         if (same) renumbered = stages.length();
@@ -428,7 +438,7 @@ final class ReceivedParts implements IncomingParts {
             int index = ingested(i);
             (isData(index) ? data : large).add(file(index).toString());
         }
-        if (store.ingest(data, large, dictionary.flags() | flags.get())) live = next;
+        if (ingester.ingest(data, large, dictionary.flags() | flags.get())) live = next;
         ingested = live == count;
         if (ingested) end();
         return !ingested;
@@ -439,7 +449,7 @@ final class ReceivedParts implements IncomingParts {
      * would see a part, for good if the rest never comes; unless it is larger than all of a step.
      */
     private int next() {
-        int most = Math.min(stages.length(), live + RocksStore.PARTS_AT_ONCE);
+        int most = Math.min(stages.length(), live + Ingester.AT_ONCE);
         for (int next = most; next > live; next--) if (!isWithinPartition(next)) return next;
         return most;
     }
@@ -475,7 +485,7 @@ final class ReceivedParts implements IncomingParts {
     @Override
     public void awaitRoom() {
         checkOpen();
-        while (!store.hasRoomForParts()) {
+        while (!ingester.hasRoom()) {
             LockSupport.parkNanos(PAUSE_NANOS);
             checkOpen();
         }
@@ -483,7 +493,7 @@ final class ReceivedParts implements IncomingParts {
 
     private void checkOpen() {
         if (closed) throw new IllegalStateException("These parts are closed.");
-        store.checkOpen();
+        store.reopenable().checkOpen();
     }
 
     @Override

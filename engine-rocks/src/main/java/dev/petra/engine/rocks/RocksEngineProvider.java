@@ -8,7 +8,7 @@ import java.nio.file.Path;
 
 /** Opens the engine named {@value #NAME}. */
 public final class RocksEngineProvider implements StorageEngineProvider {
-    static final String NAME = "rocks";
+    static final String NAME = StoreFile.ENGINE;
 
     /** For the service loader. */
     public RocksEngineProvider() {}

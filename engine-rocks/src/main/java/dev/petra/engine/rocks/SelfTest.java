@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Map;
 import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.io.util.PathUtils;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.Options;
 import org.rocksdb.RocksDB;
@@ -52,7 +53,7 @@ final class SelfTest {
         options.forEach(
                 (name, value) -> {
                     String error =
-                            Database.setOptions(
+                            MutableOptions.set(
                                     db, db.getDefaultColumnFamily(), Map.of(name, value));
                     if (error != null)
                         throw new ConfigurationException(
@@ -86,7 +87,7 @@ final class SelfTest {
                             + " has 32 MiB free.",
                     e);
         } finally {
-            if (database != null) RocksEngine.deleteTree(database);
+            if (database != null) PathUtils.deleteRecursive(database);
         }
     }
 

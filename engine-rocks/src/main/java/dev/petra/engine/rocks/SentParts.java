@@ -43,11 +43,12 @@ final class SentParts implements OutgoingParts {
      *
      * @param directory of its own, which is there
      */
-    SentParts(RocksStore store, Database database, Path directory, Collection<Range<Token>> ranges)
+    SentParts(
+            StoreContext store, Database database, Path directory, Collection<Range<Token>> ranges)
             throws RocksDBException, IOException {
         this.directory = directory;
         boolean complete = false;
-        try (TableOptions.ForParts options = store.partOptions().toSend();
+        try (TableOptions.ForParts options = store.reopenable().partOptions().toSend();
                 ReadOptions reading = Database.newReadOptions().setFillCache(false)) {
             List<TokenRanges.KeyRange> keys = TokenRanges.of(ranges, store.partitionKeys());
             List<RocksIterator> both = database.newIterators(reading);
@@ -60,7 +61,7 @@ final class SentParts implements OutgoingParts {
             }
             manifest =
                     new StreamManifest(
-                            RocksEngineProvider.NAME,
+                            StoreFile.ENGINE,
                             StoreFile.FORMAT,
                             store.table().id,
                             store.spec().columnFamily(),
@@ -79,7 +80,7 @@ final class SentParts implements OutgoingParts {
     }
 
     private void write(
-            RocksStore store,
+            StoreContext store,
             RocksIterator it,
             boolean merges,
             Options options,
@@ -93,13 +94,13 @@ final class SentParts implements OutgoingParts {
             for (TokenRanges.KeyRange range : ranges) {
                 it.seek(range.from());
                 while (it.isValid() && Arrays.compareUnsigned(it.key(), range.to()) < 0) {
-                    store.checkOpen();
+                    store.reopenable().checkOpen();
                     if (part == null) {
                         part = new PartFile(options, file(parts.size()).toString(), merges);
                         first = it.key();
                     }
-                    last = part.addAll(it, range.to(), store.partBytes(), null);
-                    if (part.bytes() < store.partBytes()) continue;
+                    last = part.addAll(it, range.to(), store.settings().streamPart(), null);
+                    if (part.bytes() < store.settings().streamPart()) continue;
                     if (merges) last = completePartition(store, part, it, last);
                     finish(part, first, last);
                     part = null;
@@ -119,13 +120,13 @@ final class SentParts implements OutgoingParts {
      * @return the last key
      */
     private static byte[] completePartition(
-            RocksStore store, PartFile part, RocksIterator it, byte @Nullable [] last)
+            StoreContext store, PartFile part, RocksIterator it, byte @Nullable [] last)
             throws RocksDBException {
         byte[] key = Objects.requireNonNull(last);
         int position = store.positionBytes(key);
         byte[] end = Arrays.copyOf(key, position + 1);
         end[position] = (byte) KeyKind.END;
-        byte[] more = part.addAll(it, end, 2 * store.partBytes(), null);
+        byte[] more = part.addAll(it, end, 2 * store.settings().streamPart(), null);
         return more == null ? key : more;
     }
 
@@ -184,6 +185,6 @@ final class SentParts implements OutgoingParts {
                 throw new UncheckedIOException(e);
             }
         }
-        if (Files.exists(directory)) RocksEngine.deleteTree(directory);
+        if (Files.exists(directory)) StoreDirectory.delete(directory);
     }
 }

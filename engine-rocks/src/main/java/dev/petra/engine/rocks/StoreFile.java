@@ -31,6 +31,9 @@ final class StoreFile {
 
     static final String NAME = "PETRA";
 
+    /** The engine's name, which settings and streams know it by. */
+    static final String ENGINE = "rocks";
+
     /** A directory for parts of streams, worthless once the process has ended. */
     static final String STREAMS = "streams";
 

@@ -6,14 +6,12 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringComparator;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.RangeTombstoneList;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.filter.ColumnFilter;
-import org.jspecify.annotations.Nullable;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.WriteBatch;
@@ -29,9 +27,6 @@ import org.slf4j.LoggerFactory;
 final class SupersededRanges {
     private static final Logger logger = LoggerFactory.getLogger(SupersededRanges.class);
 
-    /** From how many range tombstones on a partition is looked at. */
-    private static final int MANY = 500;
-
     private static final int MOST = 100_000;
 
     /** Writers wait while so many are removed. */
@@ -39,11 +34,10 @@ final class SupersededRanges {
 
     private static final int REST = 9;
 
-    private final RocksStore store;
-    private final AtomicReference<byte @Nullable []> noticed = new AtomicReference<>();
+    private final StoreContext store;
     private volatile long restsUntil = System.nanoTime();
 
-    SupersededRanges(RocksStore store) {
+    SupersededRanges(StoreContext store) {
         this.store = store;
     }
 
@@ -51,26 +45,14 @@ final class SupersededRanges {
     @SuppressWarnings("ArrayRecordComponent") // never compared
     record Entry(byte[] key, RangeTombstone range) {}
 
-    /**
-     * A read has met so many range tombstones of a partition, of which so many were left.
-     *
-     * @param position the partition's
-     */
-    void met(int count, int left, ByteBuffer position) {
-        if (count < MANY || left > count / 2 || noticed.get() != null) return;
-        byte[] copy = new byte[position.remaining()];
-        position.duplicate().get(copy);
-        noticed.compareAndSet(null, copy);
-    }
-
     /** Whether there is something to remove; not at once after the last time. */
     boolean isDue() {
-        return noticed.get() != null && System.nanoTime() - restsUntil >= 0;
+        return store.superseded().isThere() && System.nanoTime() - restsUntil >= 0;
     }
 
     /** Not while a purge may remove what hides them. */
     void run(Database database) throws RocksDBException {
-        byte[] position = noticed.getAndSet(null);
+        byte[] position = store.superseded().take();
         if (position == null) return;
         long began = System.nanoTime();
         List<Entry> found = find(position);
@@ -80,9 +62,9 @@ final class SupersededRanges {
                     "Removed {} range tombstones of a partition of {} that newer ones hide",
                     removed,
                     store.name());
-            RocksStore.flush(database);
+            database.flush();
             // By size, RocksDB would merge all there is.
-            if (!store.isCompactedBySize())
+            if (!store.reopenable().isCompactedBySize())
                 database.compact(
                         database.data,
                         withKind(position, KeyKind.RANGE),
@@ -110,8 +92,7 @@ final class SupersededRanges {
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         List<Entry> entries = new ArrayList<>();
         RangeTombstoneList ranges = new RangeTombstoneList(comparator, 16);
-        try (Cursor cursor = new Cursor(store)) {
-            context.fixed();
+        try (Cursor cursor = context.open()) {
             for (cursor.seek(direct.duplicate());
                     entries.size() < MOST
                             && cursor.isValid()

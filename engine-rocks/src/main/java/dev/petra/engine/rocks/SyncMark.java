@@ -19,6 +19,7 @@ import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -76,7 +77,7 @@ final class SyncMark implements AutoCloseable {
     private final TreeMap<Long, Long> logs = new TreeMap<>();
 
     /** Whose logs are known as of {@link #listedVersion}; null if none are. */
-    private @Nullable Database listed;
+    private @Nullable RocksDB listed;
 
     private long listedVersion;
     private long listings;
@@ -101,20 +102,20 @@ final class SyncMark implements AutoCloseable {
     /**
      * Says that everything up to a sequence number is durable.
      *
+     * @param families all column families, that of rows first
      * @param thorough not only for this write: which logs are needed is looked up as well
      * @return false if it could not be written
      */
-    synchronized boolean set(Database database, long sequence, boolean thorough) {
+    synchronized boolean set(
+            RocksDB db, List<ColumnFamilyHandle> families, long sequence, boolean thorough) {
         if (covers(sequence)) return true;
         // Whoever still writes may outlive the wait for that; the file would stay open.
         if (closed) return false;
         try {
             if (thorough)
-                firstLog =
-                        database.db.getLongProperty(
-                                database.data, "rocksdb.min-log-number-to-keep");
+                firstLog = db.getLongProperty(families.get(0), "rocksdb.min-log-number-to-keep");
             if (channel == null) open();
-            write(new Known(++count, sequence, firstLog, logs(database, sequence)));
+            write(new Known(++count, sequence, firstLog, logs(db, families, sequence)));
             marked = sequence;
             failing = false;
             return true;
@@ -145,10 +146,11 @@ final class SyncMark implements AutoCloseable {
     }
 
     @SuppressWarnings("ReferenceEquality") // whether the database was opened anew
-    private List<Log> logs(Database database, long sequence) throws IOException, RocksDBException {
-        long version = version(database);
-        if (database != listed || version != listedVersion) list();
-        listed = database;
+    private List<Log> logs(RocksDB db, List<ColumnFamilyHandle> families, long sequence)
+            throws IOException, RocksDBException {
+        long version = version(db, families);
+        if (db != listed || version != listedVersion) list();
+        listed = db;
         listedVersion = version;
         try {
             return begun(sequence);
@@ -163,10 +165,11 @@ final class SyncMark implements AutoCloseable {
      * RocksDB begins a log only together with a write buffer, and nothing is written to either
      * before this has grown.
      */
-    private static long version(Database database) throws RocksDBException {
+    private static long version(RocksDB db, List<ColumnFamilyHandle> families)
+            throws RocksDBException {
         long version = 0;
-        for (ColumnFamilyHandle family : List.of(database.data, database.large, database.catalog))
-            version += database.db.getLongProperty(family, "rocksdb.current-super-version-number");
+        for (ColumnFamilyHandle family : families)
+            version += db.getLongProperty(family, "rocksdb.current-super-version-number");
         return version;
     }
 

@@ -74,12 +74,12 @@ final class TableOptions {
      */
     TableOptions(
             String name,
-            RocksEngine engine,
+            SharedResources resources,
             Reconciler reconciler,
             FileOptions files,
             boolean clustered,
             boolean create) {
-        RocksSettings settings = engine.settings();
+        RocksSettings settings = resources.settings();
         this.database =
                 own(new DBOptions())
                         .setCreateIfMissing(create)
@@ -88,8 +88,8 @@ final class TableOptions {
                         .setErrorIfExists(create)
                         .setEnv(Env.getDefault())
                         .setParanoidChecks(true)
-                        .setWriteBufferManager(engine.writeBuffers)
-                        .setRateLimiter(engine.throttle.limiter)
+                        .setWriteBufferManager(resources.writeBuffers())
+                        .setRateLimiter(resources.limiter())
                         .setMaxBackgroundJobs(settings.backgroundThreads() + 1)
                         // Every file's index is at hand; range deletions need it too.
                         .setMaxOpenFiles(-1)
@@ -112,31 +112,35 @@ final class TableOptions {
                         // ones, outside of the budget, and nobody reads it.
                         .setStatsPersistPeriodSec(0)
                         .setStatsHistoryBufferSize(0)
-                        .setStatistics(engine.counters)
+                        .setStatistics(resources.statistics())
                         .setEnableThreadTracking(true);
         database.setLogger(own(new StoreLog(name)));
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
-                        RocksDB.DEFAULT_COLUMN_FAMILY, data(engine, reconciler, files, clustered)));
+                        RocksDB.DEFAULT_COLUMN_FAMILY,
+                        data(resources, reconciler, files, clustered)));
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
                         CATALOG,
                         own(new ColumnFamilyOptions())
                                 .setWriteBufferSize(CATALOG_BUFFER)
                                 .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
-        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(engine, files)));
+        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files)));
     }
 
     private ColumnFamilyOptions data(
-            RocksEngine engine, Reconciler reconciler, FileOptions files, boolean clustered) {
+            SharedResources resources,
+            Reconciler reconciler,
+            FileOptions files,
+            boolean clustered) {
         try (Options options = new Options()) {
             // Only through such options can the native part be reached.
             reconciler.install(options, true);
             ColumnFamilyOptions family =
-                    common(own(new ColumnFamilyOptions(options)), engine, files)
+                    common(own(new ColumnFamilyOptions(options)), resources, files)
                             .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
             files.compaction().applyTo(family, own(new CompactionOptionsUniversal()));
-            if (clustered) PartitionBounds.addPrefixes(family);
+            if (clustered) family.useFixedLengthPrefixExtractor(PartitionKeys.PREFIX);
             return family;
         }
     }
@@ -145,8 +149,8 @@ final class TableOptions {
      * Keys in ordinary files, values in blob files, which compaction does not rewrite; so these are
      * small, and leveled whatever the table has.
      */
-    private ColumnFamilyOptions large(RocksEngine engine, FileOptions files) {
-        return common(own(new ColumnFamilyOptions()), engine, files)
+    private ColumnFamilyOptions large(SharedResources resources, FileOptions files) {
+        return common(own(new ColumnFamilyOptions()), resources, files)
                 .setEnableBlobFiles(true)
                 .setMinBlobSize(0)
                 .setBlobFileSize(BLOB_FILE_BYTES)
@@ -157,11 +161,11 @@ final class TableOptions {
     }
 
     private ColumnFamilyOptions common(
-            ColumnFamilyOptions options, RocksEngine engine, FileOptions files) {
-        RocksSettings settings = engine.settings();
+            ColumnFamilyOptions options, SharedResources resources, FileOptions files) {
+        RocksSettings settings = resources.settings();
         BlockBasedTableConfig table =
                 new BlockBasedTableConfig()
-                        .setBlockCache(engine.cache)
+                        .setBlockCache(resources.cache())
                         .setFormatVersion(FORMAT_VERSION)
                         .setChecksumType(ChecksumType.kXXH3)
                         .setWholeKeyFiltering(true)

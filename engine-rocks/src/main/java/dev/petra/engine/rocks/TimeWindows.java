@@ -12,7 +12,6 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
@@ -37,7 +36,7 @@ final class TimeWindows {
     /** At most so many merges before it is looked again what has expired. */
     private static final int MERGES = 16;
 
-    private final RocksStore store;
+    private final StoreContext store;
     private final Purge purge;
     private final Map<String, FileExtent> extents = new HashMap<>();
 
@@ -48,10 +47,7 @@ final class TimeWindows {
     private volatile String seen = "";
     private volatile long lookAt = System.nanoTime();
 
-    /** The bytes that RocksDB merges now because this class asks for it; 0 if it does not. */
-    private volatile long compacting;
-
-    TimeWindows(RocksStore store, Purge purge) {
+    TimeWindows(StoreContext store, Purge purge) {
         this.store = store;
         this.purge = purge;
     }
@@ -65,18 +61,14 @@ final class TimeWindows {
         return database.db.getProperty(database.data, "rocksdb.num-files-at-level0");
     }
 
-    long compacting() {
-        return compacting;
-    }
-
     /** Lets go what has expired, and merges what should be. */
     synchronized void run(Database database, CompactionShape shape) throws RocksDBException {
         TimeWindow window = Objects.requireNonNull(shape.window());
         lookAt = System.nanoTime() + TimeUnit.SECONDS.toNanos(window.checkSeconds());
         seen = files(database);
-        if (!purge.expire(database, this)) return;
+        if (!purge.dropExpired(database, this)) return;
         for (int merges = 0; merges < MERGES; merges++) {
-            List<LiveFileMetaData> files = Purge.dataFiles(database);
+            List<LiveFileMetaData> files = database.dataFiles();
             if (!learn(database, files)) return;
             List<String> picked = pick(levelZero(files), window, shape);
             if (picked.isEmpty()) return;
@@ -169,22 +161,18 @@ final class TimeWindows {
      */
     private @Nullable List<String> compact(Database database, List<String> files, int level)
             throws RocksDBException {
-        compacting = Math.max(1, bytes(database, files));
-        try (CompactionOptions options = new CompactionOptions()) {
-            if (database.isClosing()) return null;
-            return database.db.compactFiles(options, database.data, files, level, -1, null);
+        try {
+            return database.compactFiles(files, level, bytes(database, files));
         } catch (RocksDBException e) {
             if (!database.isClosing() && areThere(database, files)) throw e;
             logger.debug("{} of {} are merged another time", files, store.name(), e);
             return null;
-        } finally {
-            compacting = 0;
         }
     }
 
     private static long bytes(Database database, Collection<String> names) {
         long bytes = 0;
-        for (LiveFileMetaData file : Purge.dataFiles(database))
+        for (LiveFileMetaData file : database.dataFiles())
             if (names.contains(file.fileName())) bytes += file.size();
         return bytes;
     }
@@ -192,7 +180,7 @@ final class TimeWindows {
     /** Whether all files are, and nobody merges one of them. */
     private static boolean areThere(Database database, Collection<String> names) {
         Set<String> missing = new HashSet<>(names);
-        for (LiveFileMetaData file : Purge.dataFiles(database))
+        for (LiveFileMetaData file : database.dataFiles())
             if (!file.beingCompacted()) missing.remove(file.fileName());
         return missing.isEmpty();
     }
@@ -299,7 +287,7 @@ final class TimeWindows {
     }
 
     private @Nullable FileExtent read(Database database, String name) throws RocksDBException {
-        try (TableOptions.ForParts options = store.partOptions();
+        try (TableOptions.ForParts options = store.reopenable().partOptions();
                 SstFileReader reader = new SstFileReader(options.data());
                 ReadOptions how = Database.newReadOptions().setFillCache(false)) {
             reader.open(store.directory().resolve(name.substring(1)).toString());

@@ -59,7 +59,7 @@ final class UpdateWriter {
      * @param largeColumnFamily RocksDB's id of the column family for large cells
      * @return the number of keys it touches; 0 if there is nothing to write
      */
-    int encode(PartitionUpdate update, RocksStore store, int largeColumnFamily) {
+    int encode(PartitionUpdate update, StoreContext store, int largeColumnFamily) {
         Catalog catalog = store.catalog();
         TableForm form = catalog.form(update.metadata());
         FragmentWriter.Columns ids = (ColumnMetadata column) -> catalog.id(form, column);
@@ -70,7 +70,7 @@ final class UpdateWriter {
         entries = 0;
         largeCells = 0;
         this.largeColumnFamily = largeColumnFamily;
-        largeThreshold = store.largeCellThreshold();
+        largeThreshold = store.settings().largeCell();
         fragments.begin();
         batched = false;
         int keys =

@@ -71,7 +71,7 @@ class FileOptionsTest {
 
     /** Of the one file there is. */
     private TableProperties file() throws RocksDBException {
-        Database database = store.acquire();
+        Database database = Tables.context(store).acquire();
         try {
             Map<String, TableProperties> files =
                     database.db.getPropertiesOfAllTables(database.data);

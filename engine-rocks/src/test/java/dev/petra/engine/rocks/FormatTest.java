@@ -69,7 +69,11 @@ class FormatTest {
             RocksStore store = open(engine, directory.resolve(name), TABLE);
             for (PartitionUpdate update : updates) store.write(update);
             Map<String, String> found = new TreeMap<>();
-            try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+            try (RocksIterator it =
+                    Tables.context(store)
+                            .database()
+                            .db
+                            .newIterator(Tables.context(store).database().data)) {
                 for (it.seekToFirst(); it.isValid(); it.next())
                     found.put(HEX.formatHex(it.key()), HEX.formatHex(it.value()));
             }
@@ -261,7 +265,11 @@ class FormatTest {
                             varint, Tables.key(varint, "x"), varint.regularAndStaticColumns(), 1);
             builder.add(BTreeRow.noCellLiveRow(padded, LivenessInfo.create(1, 0)));
             store.write(builder.build());
-            try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+            try (RocksIterator it =
+                    Tables.context(store)
+                            .database()
+                            .db
+                            .newIterator(Tables.context(store).database().data)) {
                 it.seekToFirst();
                 assertThat(HEX.formatHex(it.key())).isEqualTo(POSITION + "40" + "40" + "81" + "38");
                 assertThat(HEX.formatHex(it.value()))
@@ -287,7 +295,7 @@ class FormatTest {
             RocksStore store = open(engine, directory.resolve("large"), TABLE);
             store.write(of(row.build()));
             String rowKey = POSITION + "40" + "40" + "7ffffff8" + "38";
-            Database database = store.database();
+            Database database = Tables.context(store).database();
             try (RocksIterator it = database.db.newIterator(database.data)) {
                 it.seekToFirst();
                 assertThat(HEX.formatHex(it.key())).isEqualTo(rowKey);

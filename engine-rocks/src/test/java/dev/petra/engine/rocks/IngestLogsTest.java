@@ -66,8 +66,8 @@ class IngestLogsTest {
                 write(to, 0);
                 to.flush();
                 try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
-                    to.catalog().setExtent("/none", new FileExtent(1, 2, 3));
-                    Database database = to.database();
+                    Tables.context(to).catalog().setExtent("/none", new FileExtent(1, 2, 3));
+                    Database database = Tables.context(to).database();
                     database.db.flush(options, database.catalog);
                     write(to, 1_000);
                     to.flush();
@@ -92,11 +92,11 @@ class IngestLogsTest {
                 to.syncLog();
                 Path crashed;
                 // Or a compaction removes a file between the copy of the MANIFEST and its own.
-                to.database().db.pauseBackgroundWork();
+                Tables.context(to).database().db.pauseBackgroundWork();
                 try {
                     crashed = Tables.crashed(to, directory.resolve("crashed" + i));
                 } finally {
-                    to.database().db.continueBackgroundWork();
+                    Tables.context(to).database().db.continueBackgroundWork();
                 }
                 try (RocksStore opened = Tables.open(engine, crashed, TABLE)) {
                     for (int key = 2_000; key < 2_010; key++) assertThat(has(opened, key)).isTrue();

@@ -142,7 +142,7 @@ class IngestUnderWritesTest {
     }
 
     private static long level0(RocksStore store) {
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         try {
             return Long.parseLong(
                     database.db.getProperty(database.data, "rocksdb.num-files-at-level0"));

@@ -73,7 +73,7 @@ class LogDamageTest {
     }
 
     private void awaitQuiet() throws RocksDBException {
-        Database database = store.acquire();
+        Database database = Tables.context(store).acquire();
         try {
             for (String busy :
                     List.of("rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"))
@@ -393,7 +393,8 @@ class LogDamageTest {
         write(1, 10);
         SyncMark.Known known = SyncMark.read(directory.resolve("1"));
         assertThat(known).isNotNull();
-        assertThat(known.sequence()).isEqualTo(store.database().db.getLatestSequenceNumber());
+        assertThat(known.sequence())
+                .isEqualTo(Tables.context(store).database().db.getLatestSequenceNumber());
     }
 
     /** In batch mode each write notes its sync. */
@@ -414,22 +415,34 @@ class LogDamageTest {
     }
 
     private void note(SyncMark mark) {
-        Database database = store.database();
-        assertThat(mark.set(database, database.db.getLatestSequenceNumber(), false)).isTrue();
+        Database database = Tables.context(store).database();
+        assertThat(
+                        mark.set(
+                                database.db,
+                                database.families,
+                                database.db.getLatestSequenceNumber(),
+                                false))
+                .isTrue();
     }
 
     /** A write may outlive a store that waited for it in vain. */
     @Test
     void aMarkThatIsClosedStaysClosed() throws Exception {
         Path synced = directory.resolve("1").resolve(SyncMark.NAME);
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         SyncMark mark = new SyncMark(directory.resolve("1"));
         write(1, 10);
         note(mark);
         mark.close();
         Files.delete(synced);
         write(1, 10);
-        assertThat(mark.set(database, database.db.getLatestSequenceNumber(), true)).isFalse();
+        assertThat(
+                        mark.set(
+                                database.db,
+                                database.families,
+                                database.db.getLatestSequenceNumber(),
+                                true))
+                .isFalse();
         assertThat(synced).doesNotExist();
     }
 

@@ -89,7 +89,7 @@ class LogsWrittenOverTest {
 
     /** So that the files on disk are those of one moment. */
     private void awaitQuiet() throws RocksDBException {
-        Database database = store.acquire();
+        Database database = Tables.context(store).acquire();
         try {
             for (String busy :
                     List.of("rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"))

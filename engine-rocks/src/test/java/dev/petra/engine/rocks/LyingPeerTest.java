@@ -191,7 +191,7 @@ class LyingPeerTest {
         RocksStore empty = (RocksStore) engine.openStore(table.spec(directory.resolve("empty")));
         parts.send(empty);
         for (Catalog.Flag flag : Catalog.Flag.values())
-            assertThat(empty.catalog().has(flag)).as("%s", flag).isTrue();
+            assertThat(Tables.context(empty).catalog().has(flag)).as("%s", flag).isTrue();
         assertThat(PeerParts.content(empty, table))
                 .isEqualTo(PeerParts.content(peer.store(), table));
     }

@@ -51,14 +51,22 @@ class MergingTest {
     }
 
     private byte[] storedKey() {
-        try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+        try (RocksIterator it =
+                Tables.context(store)
+                        .database()
+                        .db
+                        .newIterator(Tables.context(store).database().data)) {
             it.seekToFirst();
             return it.key();
         }
     }
 
     private int storedSize() {
-        try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+        try (RocksIterator it =
+                Tables.context(store)
+                        .database()
+                        .db
+                        .newIterator(Tables.context(store).database().data)) {
             it.seekToFirst();
             return it.value().length;
         }
@@ -68,7 +76,7 @@ class MergingTest {
     void aRowWrittenManyTimesIsAsLargeAsOneWrittenOnce() throws RocksDBException {
         write("k", 1, 1, "value 0000000");
         int once = storedSize();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         long most = 0;
         for (int i = 1; i <= 20_000; i++) {
             write("k", 1, i, "value %07d".formatted(i));
@@ -83,7 +91,7 @@ class MergingTest {
         store.flush();
         assertThat(storedSize()).isEqualTo(once);
         assertThat(read("k")).contains("value 0020000");
-        assertThat(store.reconciler().merges()).isPositive();
+        assertThat(Tables.context(store).reconciler().merges()).isPositive();
     }
 
     @Test
@@ -91,7 +99,7 @@ class MergingTest {
         write("bad", 1, 1, "x");
         byte[] key = storedKey();
         write("good", 1, 1, "y");
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         database.db.merge(database.data, key, HEX.parseHex("04ff"));
         for (int i = 0; i < 3; i++) {
             assertThatThrownBy(() -> read("bad"))
@@ -104,8 +112,8 @@ class MergingTest {
             store.flush();
             store.compact(List.of());
         }
-        assertThat(store.reconciler().malformed()).isPositive();
-        assertThat(store.reconciler().takeMalformed()).isEqualTo(key);
+        assertThat(Tables.context(store).reconciler().malformed()).isPositive();
+        assertThat(Tables.context(store).reconciler().takeMalformed()).isEqualTo(key);
         store.verify();
     }
 
@@ -113,14 +121,14 @@ class MergingTest {
     void aTruncatedValueIsReportedToo() throws RocksDBException {
         write("bad", 1, 1, "x");
         byte[] key = storedKey();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         byte[] value = database.db.get(database.data, key);
         database.db.put(database.data, key, java.util.Arrays.copyOf(value, value.length - 1));
         store.flush();
         store.compact(List.of());
         assertThatThrownBy(() -> read("bad")).isInstanceOf(CorruptStoreException.class);
-        assertThat(store.reconciler().takeMalformed()).isEqualTo(key);
-        assertThat(store.reconciler().takeMalformed()).isNull();
+        assertThat(Tables.context(store).reconciler().takeMalformed()).isEqualTo(key);
+        assertThat(Tables.context(store).reconciler().takeMalformed()).isNull();
     }
 
     @Test

@@ -111,7 +111,7 @@ final class PartFuzz {
             check(e.getMessage() != null && !e.getMessage().isBlank(), "no reason");
             return false;
         } finally {
-            Path staged = to.directory().resolve(StoreFile.STREAMS);
+            Path staged = Tables.context(to).directory().resolve(StoreFile.STREAMS);
             if (Files.exists(staged))
                 try (var files = Files.list(staged)) {
                     check(files.findAny().isEmpty(), "something is left");

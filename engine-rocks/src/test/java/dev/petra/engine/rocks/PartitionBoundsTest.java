@@ -51,7 +51,7 @@ class PartitionBoundsTest {
                     + " WITH compaction = {'class': 'LeveledCompactionStrategy', 'enabled': false}"
                     + " AND bloom_filter_fp_chance = 0.01";
     private static final String WITHOUT = "nullptr";
-    private static final String WITH = "rocksdb.FixedPrefix." + PartitionBounds.PREFIX;
+    private static final String WITH = "rocksdb.FixedPrefix." + PartitionKeys.PREFIX;
     private static final int FILES = 30;
 
     @TempDir Path directory;
@@ -69,7 +69,7 @@ class PartitionBoundsTest {
 
     /** What the files that are written from now on have in their filters. */
     private void prefixes(String extractor) {
-        Database database = store.acquire();
+        Database database = Tables.context(store).acquire();
         try {
             database.setOptions(database.data, Map.of("prefix_extractor", extractor));
         } finally {
@@ -90,7 +90,7 @@ class PartitionBoundsTest {
 
     /** How many data blocks a read of a whole partition asks for. */
     private long blocks(DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
-        PerfContext counts = store.database().db.getPerfContext();
+        PerfContext counts = Tables.context(store).database().db.getPerfContext();
         long before = dataBlocks(counts);
         PartitionContent.of(store.read(key, slices, columns, reversed));
         return dataBlocks(counts) - before;
@@ -178,7 +178,7 @@ class PartitionBoundsTest {
                             .set("v", "v")
                             .build());
             each.flush();
-            Database database = each.database();
+            Database database = Tables.context(each).database();
             for (TableProperties file :
                     database.db.getPropertiesOfAllTables(database.data).values())
                 assertThat(file.getPrefixExtractorName()).isEqualTo(clustered ? WITH : WITHOUT);
@@ -199,7 +199,7 @@ class PartitionBoundsTest {
             LargeBuffers pool = LargeBuffers.OF_PROCESS;
             PartitionBounds bounds =
                     PartitionBounds.of(
-                            store.partitionKeys(),
+                            Tables.context(store).partitionKeys(),
                             key,
                             new ClusteringKeys(table.metadata().comparator),
                             slices);
@@ -357,10 +357,10 @@ class PartitionBoundsTest {
             store.write(table.update("k" + k).row(1, "there").set("v", "there").build());
         prefixes(WITHOUT);
         store.flush();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         try (Options options = new Options();
-                Cursor cursor = new Cursor(store)) {
-            store.reconciler().install(options, false);
+                Cursor cursor = new Cursor(Tables.context(store))) {
+            Tables.context(store).reconciler().install(options, false);
             try (PartFile part = new PartFile(options, file.toString(), true)) {
                 cursor.seek(ByteBuffer.allocateDirect(0));
                 for (; cursor.isValid(); cursor.next()) {
@@ -373,7 +373,7 @@ class PartitionBoundsTest {
             }
         }
         prefixes(WITH);
-        store.ingest(List.of(file.toString()), List.of(), 0);
+        Tables.ingester(store).ingest(List.of(file.toString()), List.of(), 0);
         assertThat(Files.exists(file)).isFalse();
         assertThat(database.db.getPropertiesOfAllTables(database.data).values())
                 .extracting(TableProperties::getPrefixExtractorName)

@@ -132,7 +132,8 @@ class PartsTest {
             for (int i = 0; i < parts.size(); i++)
                 in.receive(i, Channels.newChannel(new ByteArrayInputStream(parts.get(i))));
             Path staged;
-            try (var found = Files.list(other.directory().resolve(StoreFile.STREAMS))) {
+            try (var found =
+                    Files.list(Tables.context(other).directory().resolve(StoreFile.STREAMS))) {
                 staged = found.findFirst().orElseThrow();
             }
             Path inTheWay = staged.resolve((parts.size() - 1) + ".renumbered");
@@ -171,7 +172,7 @@ class PartsTest {
         // Again, if a file came or went meanwhile.
         Set<String> before;
         do {
-            if (Files.exists(crashed)) RocksEngine.deleteTree(crashed);
+            if (Files.exists(crashed)) StoreDirectory.delete(crashed);
             Files.createDirectory(crashed);
             before = names(files(store));
             for (Path file : files(store))
@@ -403,7 +404,7 @@ class PartsTest {
                         expectEachOf(content(target, rows), before, after);
                         if (steps == 3) target.compact(List.of());
                     }
-                    Path crashed = crashed(target.directory());
+                    Path crashed = crashed(Tables.context(target).directory());
                     try (RocksStore opened = (RocksStore) engine.openStore(rows.spec(crashed))) {
                         expectEachOf(content(opened, rows), before, after);
                     }
@@ -426,14 +427,15 @@ class PartsTest {
     /** What files are written and read by belongs to the store. */
     @Test
     void aStoreDoesNotEndWhileAPartIsWrittenOrRead() {
-        Database database = to.database();
-        try (TableOptions.ForParts used = to.partOptions()) {
+        Database database = Tables.context(to).database();
+        try (TableOptions.ForParts used = Tables.context(to).reopenable().partOptions()) {
             assertThat(used.data().isOwningHandle()).isTrue();
             assertThat(database.closeIfIdle(1)).isFalse();
         }
         assertThat(content(to)).isNotEmpty();
         to.drop();
-        assertThatThrownBy(() -> to.partOptions()).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(() -> Tables.context(to).reopenable().partOptions())
+                .isInstanceOf(IllegalStateException.class);
     }
 
     @Test
@@ -456,7 +458,7 @@ class PartsTest {
     /** A part with one entry. */
     private byte[] part(byte[] key, byte[] value, Entries entries) throws Exception {
         Path file = directory.resolve("made.sst");
-        try (TableOptions.ForParts options = from.partOptions();
+        try (TableOptions.ForParts options = Tables.context(from).reopenable().partOptions();
                 EnvOptions environment = new EnvOptions();
                 SstFileWriter writer = new SstFileWriter(environment, options.data())) {
             writer.open(file.toString());

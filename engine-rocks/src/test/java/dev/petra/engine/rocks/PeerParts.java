@@ -103,11 +103,11 @@ final class PeerParts {
     }
 
     List<Entry> rows() {
-        return entries(store.acquire(), true);
+        return entries(Tables.context(store).acquire(), true);
     }
 
     List<Entry> large() {
-        return entries(store.acquire(), false);
+        return entries(Tables.context(store).acquire(), false);
     }
 
     private static List<Entry> entries(Database database, boolean data) {
@@ -130,7 +130,7 @@ final class PeerParts {
 
     /** Of a column, here. */
     int id(String column) throws org.rocksdb.RocksDBException {
-        PartsDictionary all = PartsDictionary.of(0, 0, store.catalog().columns());
+        PartsDictionary all = PartsDictionary.of(0, 0, Tables.context(store).catalog().columns());
         return all.names().indexOf(column);
     }
 
@@ -155,7 +155,8 @@ final class PeerParts {
         for (List<Entry> entries : List.of(rows, large)) {
             if (entries.isEmpty()) continue;
             Path path = directory.resolve("made-" + made++ + ".sst");
-            try (TableOptions.ForParts options = store.partOptions().toSend();
+            try (TableOptions.ForParts options =
+                            Tables.context(store).reopenable().partOptions().toSend();
                     PartFile file =
                             new PartFile(options.data(), path.toString(), entries == rows)) {
                 for (Entry entry : entries) file.add(entry.key, entry.value);
@@ -171,7 +172,8 @@ final class PeerParts {
             files.add(bytes);
         }
         PartsDictionary dictionary =
-                PartsDictionary.of(rows.isEmpty() ? 0 : 1, flags, store.catalog().columns());
+                PartsDictionary.of(
+                        rows.isEmpty() ? 0 : 1, flags, Tables.context(store).catalog().columns());
         return new Parts(
                 new StreamManifest(
                         RocksEngineProvider.NAME,

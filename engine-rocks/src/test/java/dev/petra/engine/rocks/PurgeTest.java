@@ -89,7 +89,7 @@ class PurgeTest {
     private Map<String, String> stored() {
         HexFormat hex = HexFormat.of();
         Map<String, String> stored = new TreeMap<>();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         for (var family : List.of(database.data, database.large))
             try (RocksIterator it = database.db.newIterator(family)) {
                 for (it.seekToFirst(); it.isValid(); it.next())
@@ -113,7 +113,7 @@ class PurgeTest {
 
     /** Without what lies above it: as RocksDB may choose, and compactRange never does. */
     private void compactTheBottomAlone() throws RocksDBException {
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         List<String> bottom =
                 database.db.getLiveFilesMetaData().stream()
                         .filter(file -> file.level() == 6)
@@ -303,10 +303,10 @@ class PurgeTest {
         for (int attempt = 0; attempt < 8; attempt++) {
             deletions(100 << attempt);
             RocksStore purged = store;
-            long before = purged.reconciler().purged();
+            long before = Tables.context(purged).reconciler().purged();
             var compaction = CompletableFuture.runAsync(() -> purged.compact(List.of()));
-            while (purged.reconciler().purged() < before + 10 && !compaction.isDone())
-                Thread.onSpinWait();
+            while (Tables.context(purged).reconciler().purged() < before + 10
+                    && !compaction.isDone()) Thread.onSpinWait();
             forbid.run();
             store.stopPurging();
             Map<String, String> deleted = deleted(100 << attempt);
@@ -314,7 +314,7 @@ class PurgeTest {
                 // As from an SSTable that is moved in.
                 store.write(update(key).at(5).row(0).set("v", "hidden").build());
             compaction.get();
-            store.tick();
+            Tables.maintenance(store).tick();
             store.compact(List.of());
             assertThat(deleted(100 << attempt)).isEqualTo(deleted);
             // And it goes on when it may.
@@ -349,7 +349,7 @@ class PurgeTest {
         }
         compact();
         mayPurge.set(true);
-        store.tick();
+        Tables.maintenance(store).tick();
     }
 
     private Map<String, String> deleted(int partitions) {
@@ -369,7 +369,7 @@ class PurgeTest {
         rows("x", 0, 1, 1);
         store.write(
                 update("x").at(2).now(LONG_AGO).deleteRange(table.from(0), table.to(9)).build());
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         try (Snapshot snapshot = database.db.getSnapshot()) {
             compact();
             List<Integer> kinds = new ArrayList<>();
@@ -377,7 +377,7 @@ class PurgeTest {
                     RocksIterator it = database.db.newIterator(database.data, options)) {
                 for (it.seekToFirst(); it.isValid(); it.next()) {
                     ByteBuffer key = ByteBuffer.wrap(it.key());
-                    store.partitionKeys().get(key);
+                    Tables.context(store).partitionKeys().get(key);
                     kinds.add(key.get() & 0xFF);
                 }
             }
@@ -443,11 +443,11 @@ class PurgeTest {
 
     private long rangeTombstones(String key) {
         ByteSink position = new ByteSink();
-        store.partitionKeys().put(position, table.key(key));
+        Tables.context(store).partitionKeys().put(position, table.key(key));
         position.put(KeyKind.RANGE);
         ByteBuffer prefix = position.flipped();
         long count = 0;
-        try (Cursor cursor = new Cursor(store)) {
+        try (Cursor cursor = new ReadContext(Tables.context(store), table.all()).open()) {
             for (cursor.seek(prefix.duplicate());
                     cursor.isValid() && Keys.startsWith(cursor.key(), prefix);
                     cursor.next()) count++;
@@ -455,9 +455,13 @@ class PurgeTest {
         return count;
     }
 
+    private SupersededRanges supersededRanges() {
+        return new SupersededRanges(Tables.context(store));
+    }
+
     private byte[] position(String key) {
         ByteSink position = new ByteSink();
-        store.partitionKeys().put(position, table.key(key));
+        Tables.context(store).partitionKeys().put(position, table.key(key));
         return position.copy(0, position.position());
     }
 
@@ -496,12 +500,12 @@ class PurgeTest {
         store.write(update("q").at(1).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
         store.write(update("q").at(2).deleteRange(ClusteringBound.BOTTOM, table.before(9)).build());
         store.syncLog();
-        assertThat(store.room().isAsideSynced()).isTrue();
-        var found = store.supersededRanges().find(position("q"));
-        assertThat(store.supersededRanges().remove(store.database(), found)).isEqualTo(1);
-        assertThat(store.room().isAsideSynced()).isFalse();
+        assertThat(Tables.context(store).room().isAsideSynced()).isTrue();
+        var found = supersededRanges().find(position("q"));
+        assertThat(supersededRanges().remove(Tables.context(store).database(), found)).isEqualTo(1);
+        assertThat(Tables.context(store).room().isAsideSynced()).isFalse();
         store.syncLog();
-        assertThat(store.room().isAsideSynced()).isTrue();
+        assertThat(Tables.context(store).room().isAsideSynced()).isTrue();
     }
 
     /** It has the same key. */
@@ -510,10 +514,10 @@ class PurgeTest {
         open();
         store.write(update("q").at(1).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
         store.write(update("q").at(2).deleteRange(ClusteringBound.BOTTOM, table.before(9)).build());
-        var found = store.supersededRanges().find(position("q"));
+        var found = supersededRanges().find(position("q"));
         assertThat(found).hasSize(1);
         store.write(update("q").at(3).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
-        assertThat(store.supersededRanges().remove(store.database(), found)).isZero();
+        assertThat(supersededRanges().remove(Tables.context(store).database(), found)).isZero();
         assertThat(rangeTombstones("q")).isEqualTo(2);
     }
 
@@ -541,8 +545,10 @@ class PurgeTest {
             }
             List<Long> before = hidden(key);
             removed +=
-                    store.supersededRanges()
-                            .remove(store.database(), store.supersededRanges().find(position(key)));
+                    supersededRanges()
+                            .remove(
+                                    Tables.context(store).database(),
+                                    supersededRanges().find(position(key)));
             assertThat(hidden(key)).as("seed " + seed + ", " + history).isEqualTo(before);
         }
         assertThat(removed).isGreaterThan(100);
@@ -550,9 +556,9 @@ class PurgeTest {
 
     /** Up to which timestamp each row is hidden. */
     private List<Long> hidden(String key) throws Exception {
-        ReadContext context = new ReadContext(store, table.all());
+        ReadContext context = new ReadContext(Tables.context(store), table.all());
         List<Long> hidden = new ArrayList<>();
-        try (Cursor cursor = new Cursor(store)) {
+        try (Cursor cursor = context.open()) {
             ByteBuffer prefix = ByteBuffer.wrap(position(key));
             ByteBuffer direct = ByteBuffer.allocateDirect(prefix.remaining()).put(prefix).flip();
             cursor.seek(direct.duplicate());
@@ -577,18 +583,18 @@ class PurgeTest {
         rows("x", 0, 3, 1);
         compact();
         store.write(update("x").at(0).now(LONG_AGO).deleteRow(7).build());
-        store.tick();
+        Tables.maintenance(store).tick();
         for (int i = 0; i < 6; i++) {
             rows("y", i, i + 1, 1);
             store.flush();
         }
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
                 !database.db.getProperty(database.data, "rocksdb.num-files-at-level0").equals("0")
                         && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(20);
-        assertThat(store.reconciler().purged()).isZero();
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
         store.compact(List.of());
-        assertThat(store.reconciler().purged()).isPositive();
+        assertThat(Tables.context(store).reconciler().purged()).isPositive();
     }
 
     @Test
@@ -627,7 +633,7 @@ class PurgeTest {
             assertThat(before).contains("v=<tombstone>").doesNotContain("v=v0");
             if (flushed) store.flush();
             // Whatever RocksDB compacts by itself, and however often.
-            store.tick();
+            Tables.maintenance(store).tick();
             for (int i = 0; i < 3; i++) compactTheBottomAlone();
             assertThat(read(key)).doesNotContain("v=v0").doesNotContain("v=v1");
             store.compact(List.of());
@@ -649,11 +655,11 @@ class PurgeTest {
         store.flush();
         reopen();
         mayPurge.set(true);
-        store.tick();
+        Tables.maintenance(store).tick();
         // The bottom alone, without what lies above.
-        assertThat(store.reconciler().purged()).isZero();
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
         compactTheBottomAlone();
-        assertThat(store.reconciler().purged()).isZero();
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
         assertThat(read("x")).doesNotContain("v=v0");
         store.compact(List.of());
         assertThat(read("x")).isEmpty();
@@ -683,10 +689,10 @@ class PurgeTest {
         open();
         rows("x", 0, 3, 1);
         compact();
-        assertThat(store.tick()).isFalse();
+        assertThat(Tables.maintenance(store).tick()).isFalse();
         reopen();
-        assertThat(store.tick()).isFalse();
-        assertThat(store.catalog().purge()).isNull();
+        assertThat(Tables.maintenance(store).tick()).isFalse();
+        assertThat(Tables.context(store).catalog().purge()).isNull();
     }
 
     /** Not at once after each start, and yet one day although the node is started every hour. */
@@ -697,13 +703,13 @@ class PurgeTest {
                     new StoreSpec(directory.resolve("2"), "t", 1, table.ref(), mayPurge::get);
             RocksStore first = (RocksStore) patient.openStore(spec);
             first.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
-            assertThat(first.tick()).isFalse();
-            String began = first.catalog().purge();
+            assertThat(Tables.maintenance(first).tick()).isFalse();
+            String began = Tables.context(first).catalog().purge();
             assertThat(began).isNotNull();
             first.close();
             RocksStore again = (RocksStore) patient.openStore(spec);
-            assertThat(again.tick()).isFalse();
-            assertThat(again.catalog().purge()).isEqualTo(began);
+            assertThat(Tables.maintenance(again).tick()).isFalse();
+            assertThat(Tables.context(again).catalog().purge()).isEqualTo(began);
         }
     }
 
@@ -726,9 +732,9 @@ class PurgeTest {
                         });
         writer.start();
         try {
-            long before = store.reconciler().purged();
+            long before = Tables.context(store).reconciler().purged();
             store.compact(List.of());
-            assertThat(store.reconciler().purged()).isGreaterThan(before);
+            assertThat(Tables.context(store).reconciler().purged()).isGreaterThan(before);
         } finally {
             stop.set(true);
             writer.join();
@@ -832,7 +838,7 @@ class PurgeTest {
         compact();
         compact();
         // It was purged: the other tombstone is gone.
-        assertThat(store.reconciler().purged()).isPositive();
+        assertThat(Tables.context(store).reconciler().purged()).isPositive();
         assertThat(text(decimals)).doesNotContain("old");
     }
 

@@ -95,28 +95,31 @@ class RocksStoreTest {
     void versionsOfATableWithTheSameColumnsHaveOneForm() {
         RocksStore store = open(engine, store(), TABLE);
         fill(store, 1);
-        TableForm form = store.catalog().form(TABLE);
+        TableForm form = Tables.context(store).catalog().form(TABLE);
         TableMetadata commented = TABLE.unbuild().comment("another").build();
         TableMetadata wider = TABLE.unbuild().addRegularColumn("w", UTF8Type.instance).build();
-        assertThat(store.catalog().form(commented)).isSameAs(form);
-        TableForm wide = store.catalog().form(wider);
+        assertThat(Tables.context(store).catalog().form(commented)).isSameAs(form);
+        TableForm wide = Tables.context(store).catalog().form(wider);
         assertThat(wide).isNotSameAs(form);
         for (int i = 0; i < 3; i++) {
-            assertThat(store.catalog().form(TABLE)).isSameAs(form);
-            assertThat(store.catalog().form(commented)).isSameAs(form);
-            assertThat(store.catalog().form(wider)).isSameAs(wide);
+            assertThat(Tables.context(store).catalog().form(TABLE)).isSameAs(form);
+            assertThat(Tables.context(store).catalog().form(commented)).isSameAs(form);
+            assertThat(Tables.context(store).catalog().form(wider)).isSameAs(wide);
         }
         // More of them than are kept.
         for (int i = 0; i < 20; i++)
-            assertThat(store.catalog().form(TABLE.unbuild().comment("of " + i).build()))
+            assertThat(
+                            Tables.context(store)
+                                    .catalog()
+                                    .form(TABLE.unbuild().comment("of " + i).build()))
                     .isSameAs(form);
         PartitionUpdate.SimpleBuilder update = update(wider, "k0");
         update.row(0).add("w", "wide");
         store.write(update.build());
-        TableForm known = store.catalog().form(wider);
+        TableForm known = Tables.context(store).catalog().form(wider);
         assertThat(known.id(wider.getColumn(UTF8Type.instance.decompose("w")))).isEqualTo(1);
         assertThat(known.column(1)).isNotNull();
-        assertThat(store.catalog().form(TABLE).column(1)).isNull();
+        assertThat(Tables.context(store).catalog().form(TABLE).column(1)).isNull();
     }
 
     @Test
@@ -251,7 +254,12 @@ class RocksStoreTest {
         assertThat(figures.get("level_6_bytes")).isPositive();
         assertThat(figures.get("index_and_filter_bytes")).isNotNegative();
         // Read from a text, where a name that is not there would look like none.
-        assertThat(store.database().db.getMapProperty(store.database().data, "rocksdb.cfstats"))
+        assertThat(
+                        Tables.context(store)
+                                .database()
+                                .db
+                                .getMapProperty(
+                                        Tables.context(store).database().data, "rocksdb.cfstats"))
                 .containsKeys("total-delays", "total-stops");
         store.close();
         assertThatThrownBy(store::figures).isInstanceOf(IllegalStateException.class);
@@ -262,12 +270,13 @@ class RocksStoreTest {
     void aStoreThatIsReadIsDroppedOnceItsReaderEnds() {
         RocksStore store = open(engine, store(), TABLE);
         fill(store, 1);
-        Cursor outlives = new Cursor(store);
+        Cursor outlives = new Cursor(Tables.context(store));
         assertThatThrownBy(store::drop).isInstanceOf(IllegalStateException.class);
         assertThat(store.spec().directory()).isNotEmptyDirectory();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
                 .hasMessageContaining("is already open");
-        assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(() -> new Cursor(Tables.context(store)))
+                .isInstanceOf(IllegalStateException.class);
         outlives.close();
         store.drop();
         assertThat(store.spec().directory()).doesNotExist();
@@ -278,12 +287,13 @@ class RocksStoreTest {
     void aReaderThatNeverEndsDoesNotHoldUpClosingForEver() {
         RocksStore store = open(engine, store(), TABLE);
         fill(store, 1);
-        Cursor leaked = new Cursor(store);
+        Cursor leaked = new Cursor(Tables.context(store));
         Database database = leaked.database();
         assertThatThrownBy(() -> store.close(1))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining("1 reads or writes have not ended");
-        assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(() -> new Cursor(Tables.context(store)))
+                .isInstanceOf(IllegalStateException.class);
         // Only a test can: the next process could open it.
         leaked.close();
         database.close();
@@ -422,12 +432,12 @@ class RocksStoreTest {
                                 "write_buffer", "64KiB",
                                 "write_stall_timeout", "30s"));
         RocksStore store = open(engine, store(), TABLE);
-        store.database().db.pauseBackgroundWork();
+        Tables.context(store).database().db.pauseBackgroundWork();
         Thread writer = new Thread(() -> fill(store, 5_000));
         writer.start();
         writer.join(500);
         assertThat(writer.isAlive()).describedAs("waits for room").isTrue();
-        store.database().db.continueBackgroundWork();
+        Tables.context(store).database().db.continueBackgroundWork();
         writer.join(30_000);
         for (int i = 0; i < 10; i++) {
             String rows = read(store, "k" + i);

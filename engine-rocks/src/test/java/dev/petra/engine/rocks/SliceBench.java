@@ -62,7 +62,7 @@ final class SliceBench {
         try {
             for (String memory : List.of("1GiB", "16MiB")) run(directory.resolve(memory), memory);
         } finally {
-            RocksEngine.deleteTree(directory);
+            StoreDirectory.delete(directory);
         }
     }
 
@@ -118,7 +118,7 @@ final class SliceBench {
         double[][] times = new double[reads.size()][ROUNDS];
         double[] asked = new double[reads.size()];
         double[] missed = new double[reads.size()];
-        PerfContext counts = store.database().db.getPerfContext();
+        PerfContext counts = Tables.context(store).database().db.getPerfContext();
         for (int round = -2; round < ROUNDS; round++) {
             int each = 0;
             for (Read read : reads.values()) {

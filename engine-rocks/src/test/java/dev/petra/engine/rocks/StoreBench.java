@@ -116,7 +116,7 @@ public class StoreBench {
             keys.add(key);
             empStore.write(row(key, i));
             ByteSink sink = new ByteSink();
-            empStore.partitionKeys().put(sink, key);
+            Tables.context(empStore).partitionKeys().put(sink, key);
             sink.put(KeyKind.ROW);
             sink.put(0x38);
             rawKeys[i] = sink.copy(0, sink.position());
@@ -128,7 +128,7 @@ public class StoreBench {
             seriesStore.write(update.build());
         }
         ByteSink sink = new ByteSink();
-        seriesStore.partitionKeys().put(sink, wide);
+        Tables.context(seriesStore).partitionKeys().put(sink, wide);
         sink.put(KeyKind.ROW);
         widePrefix = sink.copy(0, sink.position());
         deletedStore = deleted("deleted");
@@ -137,7 +137,7 @@ public class StoreBench {
             store.flush();
             store.compact(List.of());
         }
-        rawValue = empStore.database().db.get(rawKeys[0]);
+        rawValue = Tables.context(empStore).database().db.get(rawKeys[0]);
         readOptions = new ReadOptions();
         writeOptions = new WriteOptions();
     }
@@ -174,7 +174,7 @@ public class StoreBench {
         readOptions.close();
         writeOptions.close();
         engine.close();
-        RocksEngine.deleteTree(directory);
+        StoreDirectory.delete(directory);
     }
 
     @Benchmark
@@ -191,9 +191,9 @@ public class StoreBench {
     @Benchmark
     public int readRowBare(Buffers buffers) throws RocksDBException {
         byte[] key = rawKeys[ThreadLocalRandom.current().nextInt(PARTITIONS)];
-        RocksDB db = empStore.database().db;
+        RocksDB db = Tables.context(empStore).database().db;
         return db.get(
-                empStore.database().data,
+                Tables.context(empStore).database().data,
                 readOptions,
                 buffers.key.clear().put(key).flip(),
                 buffers.value.clear());
@@ -209,7 +209,7 @@ public class StoreBench {
         byte[] key = rawKeys[ThreadLocalRandom.current().nextInt(PARTITIONS)];
         buffers.batch.clear();
         buffers.batch.merge(key, rawValue);
-        empStore.database().db.write(writeOptions, buffers.batch);
+        Tables.context(empStore).database().db.write(writeOptions, buffers.batch);
     }
 
     /** Updates made before, so that only the store's part is measured. */
@@ -253,8 +253,9 @@ public class StoreBench {
     @OperationsPerInvocation(SLICE)
     public void sliceBare(Buffers buffers, Blackhole hole) {
         int from = ThreadLocalRandom.current().nextInt(WIDE_ROWS - SLICE);
-        RocksDB db = seriesStore.database().db;
-        try (RocksIterator it = db.newIterator(seriesStore.database().data, readOptions)) {
+        RocksDB db = Tables.context(seriesStore).database().db;
+        try (RocksIterator it =
+                db.newIterator(Tables.context(seriesStore).database().data, readOptions)) {
             buffers.key.clear().put(widePrefix).put((byte) 0x40).putInt(from ^ Integer.MIN_VALUE);
             it.seek(buffers.key.flip());
             for (int i = 0; i < SLICE && it.isValid(); i++, it.next()) {

@@ -68,11 +68,11 @@ class SupersededRangesTest {
                 for (int i = 0; i < 4 && !forms; i++) slices.add(table.slices(slice()));
                 List<String> before = answers(store, key, slices);
                 ByteSink position = new ByteSink();
-                store.partitionKeys().put(position, key);
-                SupersededRanges ranges = store.supersededRanges();
+                Tables.context(store).partitionKeys().put(position, key);
+                SupersededRanges ranges = new SupersededRanges(Tables.context(store));
                 removed +=
                         ranges.remove(
-                                store.database(),
+                                Tables.context(store).database(),
                                 ranges.find(position.copy(0, position.position())));
                 assertThat(answers(store, key, slices))
                         .as("seed %d, history %d", seed, history)

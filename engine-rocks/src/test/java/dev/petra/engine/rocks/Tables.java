@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -55,24 +56,40 @@ final class Tables {
         return (RocksStore) engine.openStore(spec(directory, table));
     }
 
+    /** What reading, writing, compaction and streams of a store have in common. */
+    static StoreContext context(TableStore store) {
+        return ((RocksStore) store).context();
+    }
+
+    /** Has a store take files. */
+    static Ingester ingester(TableStore store) {
+        return ((RocksStore) store).ingester();
+    }
+
+    /** What is done to the files of a store. */
+    static StoreMaintenance maintenance(TableStore store) {
+        return ((RocksStore) store).maintenance();
+    }
+
     /**
      * What a process leaves that ends now, which writes nothing meanwhile. Copied again if a file
      * came or went: RocksDB tidies up some time after a flush.
      */
     static Path crashed(RocksStore store, Path to) throws IOException, RocksDBException {
-        Database database = store.acquire();
+        Database database = context(store).acquire();
         try {
             database.db.disableFileDeletions();
             Set<String> before;
             do {
-                if (Files.exists(to)) RocksEngine.deleteTree(to);
+                if (Files.exists(to)) StoreDirectory.delete(to);
                 Files.createDirectory(to);
-                before = names(store.directory());
+                before = names(context(store).directory());
                 for (String name : before) {
-                    Path file = store.directory().resolve(name);
+                    Path file = context(store).directory().resolve(name);
                     if (Files.exists(file)) Files.copy(file, to.resolve(name));
                 }
-            } while (!before.equals(names(store.directory())) || !before.equals(names(to)));
+            } while (!before.equals(names(context(store).directory()))
+                    || !before.equals(names(to)));
         } finally {
             database.db.enableFileDeletions();
             database.release(Database.stripe());

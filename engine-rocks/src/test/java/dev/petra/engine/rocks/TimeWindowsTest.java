@@ -95,12 +95,16 @@ class TimeWindowsTest {
     }
 
     private List<LiveFileMetaData> files() {
-        return Purge.dataFiles(store.database());
+        return Tables.context(store).database().dataFiles();
     }
 
     private int entries() {
         int entries = 0;
-        try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+        try (RocksIterator it =
+                Tables.context(store)
+                        .database()
+                        .db
+                        .newIterator(Tables.context(store).database().data)) {
             for (it.seekToFirst(); it.isValid(); it.next()) entries++;
         }
         return entries;
@@ -118,13 +122,13 @@ class TimeWindowsTest {
             }
         String before = read("k");
         assertThat(files()).hasSize(9);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         // One for each that is over, and of the newest three, which are too few.
         assertThat(files()).hasSize(5).allMatch(file -> file.level() == 0);
         assertThat(read("k")).isEqualTo(before);
         live("k", 29, 2 * MINUTE + 9);
         store.flush();
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).hasSize(3);
         assertThat(entries()).isEqualTo(10);
     }
@@ -183,7 +187,7 @@ class TimeWindowsTest {
         store.flush();
         String before = read("k1");
         assertThat(before).contains("live 7", "expired 1");
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).hasSize(1);
         assertThat(read("k1")).contains("live 7").doesNotContain("expired");
         assertThat(entries()).isEqualTo(1);
@@ -198,9 +202,9 @@ class TimeWindowsTest {
         expired("k", 2, 1);
         store.write(update("p").at(1).now(LONG_AGO).deletePartition().build());
         store.flush();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         String file = files().get(0).fileName();
-        store.reconciler().clock(FBUtilities.nowInSeconds(), 0);
+        Tables.context(store).reconciler().clock(FBUtilities.nowInSeconds(), 0);
         Reconciler.purgeHere(FBUtilities.nowInSeconds(), 2);
         try (CompactionOptions options = new CompactionOptions()) {
             database.db.compactFiles(options, database.data, List.of(file), 0, -1, null);
@@ -223,7 +227,7 @@ class TimeWindowsTest {
         live("k", 1, 3);
         assertThat(read("k")).contains("live 1").doesNotContain("expired");
         store.flush();
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).hasSize(1);
         assertThat(entries()).isEqualTo(1);
     }
@@ -242,7 +246,7 @@ class TimeWindowsTest {
         assertThat(k).contains("expired 1").doesNotContain("live");
         // Twice: the second time nothing is new.
         for (int time = 0; time < 2; time++) {
-            store.compactWindows();
+            Tables.maintenance(store).compactWindows();
             assertThat(read("k")).isEqualTo(k);
             assertThat(read("p")).isEqualTo(p);
         }
@@ -255,7 +259,7 @@ class TimeWindowsTest {
         store.flush();
         live("k", 1, 10);
         String before = read("k");
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(read("k")).isEqualTo(before);
         assertThat(entries()).isEqualTo(1);
     }
@@ -275,7 +279,7 @@ class TimeWindowsTest {
         store.flush();
         String a = read("a");
         String b = read("b");
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).hasSize(3);
         assertThat(read("a")).isEqualTo(a);
         assertThat(read("b")).isEqualTo(b);
@@ -287,10 +291,10 @@ class TimeWindowsTest {
         open();
         expired("k", 1, 1);
         store.flush();
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).hasSize(1);
         mayPurge.set(true);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).isEmpty();
     }
 
@@ -313,7 +317,7 @@ class TimeWindowsTest {
         expired("k", 1, 1);
         store.flush();
         mayPurge.set(true);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(asked.get()).isEqualTo(2);
         assertThat(files()).hasSize(1);
         assertThat(read("k")).contains("expired 1");
@@ -325,11 +329,18 @@ class TimeWindowsTest {
         open();
         live("bad", 1, 1);
         byte[] key;
-        try (RocksIterator it = store.database().db.newIterator(store.database().data)) {
+        try (RocksIterator it =
+                Tables.context(store)
+                        .database()
+                        .db
+                        .newIterator(Tables.context(store).database().data)) {
             it.seekToFirst();
             key = it.key();
         }
-        store.database().db.put(store.database().data, key, new byte[] {4, -1});
+        Tables.context(store)
+                .database()
+                .db
+                .put(Tables.context(store).database().data, key, new byte[] {4, -1});
         store.flush();
         expired("k", 1, MINUTE);
         store.flush();
@@ -338,21 +349,21 @@ class TimeWindowsTest {
             store.flush();
         }
         for (int time = 0; time < 2; time++) {
-            store.compactWindows();
+            Tables.maintenance(store).compactWindows();
             // The unreadable, the expired, one for the window that is over, and the newest.
             assertThat(files()).hasSize(4);
             assertThat(read("k")).contains("live 10", "live 11", "live 12");
             assertThat(entries()).isEqualTo(5);
-            assertThat(store.catalog().extents())
+            assertThat(Tables.context(store).catalog().extents())
                     .hasSize(3)
                     .doesNotContainValue(FileExtent.UNKNOWN);
             store.close();
             open();
         }
         // Deleted without being read.
-        store.database().db.delete(store.database().data, key);
+        Tables.context(store).database().db.delete(Tables.context(store).database().data, key);
         store.compact(List.of());
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(read("k")).contains("live 10").doesNotContain("expired 1");
     }
 
@@ -363,7 +374,7 @@ class TimeWindowsTest {
         store.flush();
         store.write(update("k").at(MINUTE).deleteRow(1).build());
         store.flush();
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).hasSize(1);
         assertThat(read("k")).contains("del");
         assertThat(entries()).isEqualTo(1);
@@ -378,7 +389,7 @@ class TimeWindowsTest {
         store.compact(List.of());
         mayPurge.set(true);
         assertThat(files()).allMatch(file -> file.level() == 6);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         // It has something live in it.
         assertThat(entries()).isEqualTo(2);
         store.compact(List.of());
@@ -388,7 +399,7 @@ class TimeWindowsTest {
         store.compact(List.of());
         mayPurge.set(true);
         assertThat(files()).hasSize(1).allMatch(file -> file.level() == 6);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).isEmpty();
     }
 
@@ -397,7 +408,7 @@ class TimeWindowsTest {
     void aboveAnOlderFileThatStaysNoneGoes() {
         mayPurge.set(false);
         open();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         database.setOptions(database.data, Map.of("target_file_size_base", "20000"));
         List<String> keys = new ArrayList<>();
         for (int i = 0; i < 900; i++) keys.add("k" + i);
@@ -431,7 +442,7 @@ class TimeWindowsTest {
                         .toList();
         assertThat(above).hasSize(1);
         mayPurge.set(true);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(files()).extracting(LiveFileMetaData::fileName).containsAll(above);
         assertThat(files()).hasSizeLessThan(below);
         assertThat(read(keys.get(899))).isEmpty();
@@ -444,27 +455,28 @@ class TimeWindowsTest {
         live("k", 1, 7);
         live("k", 2, 5);
         store.flush();
-        store.compactWindows();
-        assertThat(store.catalog().extents())
+        Tables.maintenance(store).compactWindows();
+        assertThat(Tables.context(store).catalog().extents())
                 .hasSize(1)
                 .containsValue(new FileExtent(5, 7, Long.MAX_VALUE));
         // Wrong on purpose: it is believed.
         String file = files().get(0).fileName();
-        store.catalog().setExtent(file, new FileExtent(1, 2, 3));
+        Tables.context(store).catalog().setExtent(file, new FileExtent(1, 2, 3));
         store.close();
         open();
         mayPurge.set(false);
-        store.compactWindows();
-        assertThat(store.catalog().extents()).containsEntry(file, new FileExtent(1, 2, 3));
+        Tables.maintenance(store).compactWindows();
+        assertThat(Tables.context(store).catalog().extents())
+                .containsEntry(file, new FileExtent(1, 2, 3));
         // And does no harm: what it does not cover is not removed.
         mayPurge.set(true);
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(entries()).isEqualTo(2);
         live("k", 3, 8);
         store.flush();
         store.compact(List.of());
-        store.compactWindows();
-        assertThat(store.catalog().extents()).hasSize(1).doesNotContainKey(file);
+        Tables.maintenance(store).compactWindows();
+        assertThat(Tables.context(store).catalog().extents()).hasSize(1).doesNotContainKey(file);
     }
 
     @Test
@@ -473,12 +485,15 @@ class TimeWindowsTest {
         store.write(
                 update("k").at(1).now(LONG_AGO).ttl(10).row(1).set("v", "x".repeat(5_000)).build());
         store.flush();
-        store.compactWindows();
+        Tables.maintenance(store).compactWindows();
         assertThat(entries()).isZero();
         await(
                 () -> {
                     try (RocksIterator it =
-                            store.database().db.newIterator(store.database().large)) {
+                            Tables.context(store)
+                                    .database()
+                                    .db
+                                    .newIterator(Tables.context(store).database().large)) {
                         it.seekToFirst();
                         return !it.isValid();
                     }
@@ -540,7 +555,7 @@ class TimeWindowsTest {
         int files = files().size();
         // Some minutes' worth.
         engine.compactionThroughput(100_000);
-        Thread merging = new Thread(store::compactWindows);
+        Thread merging = new Thread(Tables.maintenance(store)::compactWindows);
         merging.start();
         await(() -> files().stream().anyMatch(LiveFileMetaData::beingCompacted));
         assertThat(engine.backgroundTasks())

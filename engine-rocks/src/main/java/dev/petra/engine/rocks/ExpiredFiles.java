@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import java.util.List;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Lets files go of which everything has expired or was deleted, past its grace, where nothing
+ * elsewhere is as old as anything in them. What arrives later and is older comes too late, as it
+ * does for any purge.
+ */
+final class ExpiredFiles {
+    private static final Logger logger = LoggerFactory.getLogger(ExpiredFiles.class);
+
+    private final StoreContext store;
+    private final PurgePermission permission;
+
+    ExpiredFiles(StoreContext store, PurgePermission permission) {
+        this.store = store;
+        this.permission = permission;
+    }
+
+    /**
+     * To be called while no purge runs.
+     *
+     * @return false if it was not looked at, and files are not known: the store is being closed
+     */
+    boolean drop(Database database, TimeWindows windows) throws RocksDBException {
+        permission.clock(database);
+        long restrictions = permission.restrictions();
+        long gcBefore = permission.gcBefore();
+        List<LiveFileMetaData> files = database.dataFiles();
+        if (!windows.learn(database, files)) return false;
+        if (gcBefore == 0
+                || windows.expired(files, gcBefore, Long.MAX_VALUE, new long[1]).isEmpty())
+            return true;
+        Reconciler reconciler = store.reconciler();
+        // What is in no file yet counts too: it is written to one, or lowers the floor.
+        int next = 1 - reconciler.activeFloor();
+        reconciler.floor(next, Long.MAX_VALUE);
+        if (store.isArriving()) return true;
+        store.room().writers.awaitThoseBegun();
+        database.flush();
+        files = database.dataFiles();
+        if (!windows.learn(database, files)) return false;
+        long[] floor = new long[1];
+        List<LiveFileMetaData> expired =
+                windows.expired(files, gcBefore, reconciler.floor(next), floor);
+        long before = reconciler.purged();
+        int gone = 0;
+        for (LiveFileMetaData file : expired)
+            if (drop(database, windows, file, gcBefore, floor[0], restrictions)) gone++;
+        if (gone > 0)
+            logger.info(
+                    "Dropped {} files of {} in which everything had expired: {} deletions and"
+                            + " expired values",
+                    gone,
+                    store.name(),
+                    reconciler.purged() - before);
+        return true;
+    }
+
+    /** Not if it may not go any more since it was found. */
+    private boolean drop(
+            Database database,
+            TimeWindows windows,
+            LiveFileMetaData file,
+            long gcBefore,
+            long floor,
+            long restrictionsBefore)
+            throws RocksDBException {
+        if (!permission.begin(database, file, restrictionsBefore)) return false;
+        try {
+            return windows.drop(database, file, gcBefore, floor);
+        } finally {
+            database.purgeEnded(file);
+        }
+    }
+}
