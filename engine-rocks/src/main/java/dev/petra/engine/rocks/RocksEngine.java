@@ -7,6 +7,13 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.compaction.CompactionThrottle;
+import dev.petra.engine.rocks.db.FileOptions;
+import dev.petra.engine.rocks.db.RocksSettings;
+import dev.petra.engine.rocks.db.SharedResources;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.wal.LogSyncer;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.EnumSet;
@@ -111,12 +118,12 @@ final class RocksEngine implements StorageEngine {
     @Override
     public void copyStore(Path source, StoreSpec spec) {
         requireClosed(source);
-        new StoreFile(spec).copyFrom(source);
+        new StoreDescriptor(spec).copyFrom(source);
     }
 
     @Override
     public void checkFormat(Path directory) {
-        StoreFile.checkFormat(directory);
+        StoreDescriptor.checkFormat(directory);
     }
 
     /** A store says that it is closed. */
@@ -164,7 +171,7 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public int streamFormat() {
-        return StoreFile.FORMAT;
+        return StoreDescriptor.FORMAT;
     }
 
     @Override

@@ -7,6 +7,27 @@ import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.RocksErrors;
+import dev.petra.engine.rocks.db.SharedResources;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.db.StoreSync;
+import dev.petra.engine.rocks.db.WriteStallRetry;
+import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import dev.petra.engine.rocks.read.PartitionReader;
+import dev.petra.engine.rocks.read.RangeSample;
+import dev.petra.engine.rocks.read.RangeScan;
+import dev.petra.engine.rocks.read.ReadSamples;
+import dev.petra.engine.rocks.stream.Ingester;
+import dev.petra.engine.rocks.stream.SstExport;
+import dev.petra.engine.rocks.stream.SstIngest;
+import dev.petra.engine.rocks.wal.LogSyncer;
+import dev.petra.engine.rocks.write.WriteBufferFilter;
+import dev.petra.engine.rocks.write.WritePath;
 import dev.petra.engine.stream.IncomingParts;
 import dev.petra.engine.stream.OutgoingParts;
 import dev.petra.engine.stream.StreamManifest;
@@ -46,7 +67,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     /** Of the process: parts of a store that was closed must not share a name with later ones. */
     private static final AtomicLong STREAMS = new AtomicLong();
 
-    private final StoreFile file;
+    private final StoreDescriptor file;
     private final StoreContext context;
     private final ReopenableDatabase reopenable;
     private final Consumer<RocksStore> forget;
@@ -72,11 +93,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             LogSyncer<?> syncer,
             Consumer<RocksStore> forget,
             StoreSpec spec) {
-        StoreFile file = new StoreFile(spec);
+        StoreDescriptor file = new StoreDescriptor(spec);
         boolean create = file.prepare();
-        StoreDirectory.delete(spec.directory().resolve(StoreFile.STREAMS));
-        WriteRoom room =
-                new WriteRoom(spec.displayName(), resources.settings().writeStallTimeoutMillis());
+        StoreDirectory.delete(spec.directory().resolve(StoreDescriptor.STREAMS));
+        WriteStallRetry room =
+                new WriteStallRetry(
+                        spec.displayName(), resources.settings().writeStallTimeoutMillis());
         Reconciler reconciler = new Reconciler();
         boolean complete = false;
         try {
@@ -98,7 +120,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     private RocksStore(
-            StoreFile file,
+            StoreDescriptor file,
             StoreContext context,
             LogSyncer<?> syncer,
             Consumer<RocksStore> forget) {
@@ -170,7 +192,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         return reopenable.use(
                 database -> {
                     Path parts = Files.createDirectories(newStreamDirectory());
-                    return new SentParts(context, database, parts, ranges);
+                    return new SstExport(context, database, parts, ranges);
                 },
                 e -> RocksErrors.onWrite(e, name(), directory()));
     }
@@ -179,13 +201,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
         return reopenable.measure(
                 database ->
-                        new ReceivedParts(
-                                context, ingester, manifest, owned, newStreamDirectory()));
+                        new SstIngest(context, ingester, manifest, owned, newStreamDirectory()));
     }
 
     private Path newStreamDirectory() {
         return directory()
-                .resolve(StoreFile.STREAMS)
+                .resolve(StoreDescriptor.STREAMS)
                 .resolve(Long.toString(STREAMS.incrementAndGet()));
     }
 
@@ -278,7 +299,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                         }
                         file.copyTo(staged);
                         Files.move(staged, target, StandardCopyOption.ATOMIC_MOVE);
-                        StoreFile.sync(Objects.requireNonNull(target.toAbsolutePath().getParent()));
+                        StoreDescriptor.sync(
+                                Objects.requireNonNull(target.toAbsolutePath().getParent()));
                     });
             complete = true;
         } finally {

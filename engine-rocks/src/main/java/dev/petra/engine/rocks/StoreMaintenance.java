@@ -2,6 +2,18 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.rocks.compaction.Purge;
+import dev.petra.engine.rocks.compaction.SupersededRanges;
+import dev.petra.engine.rocks.compaction.TimeWindows;
+import dev.petra.engine.rocks.db.BlobFiles;
+import dev.petra.engine.rocks.db.CompactionStoppedException;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.RocksErrors;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.write.WriteBufferFilter;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;

@@ -3,6 +3,9 @@ package dev.petra.engine.rocks;
 
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import dev.petra.engine.rocks.read.ReadSamples;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;

@@ -4,6 +4,11 @@ package dev.petra.engine.rocks;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.format.LargeCells;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -48,8 +53,8 @@ class LargeCellsTest {
                             + " blob>, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0");
 
     @TempDir Path directory;
-    private RocksEngine engine;
-    private RocksStore store;
+    private StorageEngine engine;
+    private TableStore store;
 
     @BeforeEach
     void open() {
@@ -167,7 +172,7 @@ class LargeCellsTest {
         int rows = 600;
         overwrite(rows, 1, 2);
         long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
-        while (Tables.maintenance(store).tick() && System.nanoTime() < end) Thread.sleep(100);
+        while (Tables.tick(store) && System.nanoTime() < end) Thread.sleep(100);
         assertThat(stored(true).size()).isEqualTo(rows);
         overwrite(rows, 2, 7);
         // One of each stays, and less than 16 MiB, or 839, of what may be garbage waits for more.
@@ -197,7 +202,7 @@ class LargeCellsTest {
     void nothingIsSweptWhilePartsArriveAndThenItIs() throws Exception {
         Tables.context(store).partsBegin();
         overwrite(20, 1, 61);
-        assertThat(Tables.maintenance(store).tick()).isFalse();
+        assertThat(Tables.tick(store)).isFalse();
         store.compact(List.of());
         assertThat(stored(true).size()).isEqualTo(20 * 60);
         Tables.context(store).partsEnd();
@@ -431,7 +436,7 @@ class LargeCellsTest {
         Database database = Tables.context(store).database();
         database.db.dropColumnFamily(database.large);
         store.close();
-        Path file = directory.resolve("1").resolve(StoreFile.NAME);
+        Path file = directory.resolve("1").resolve(StoreDescriptor.NAME);
         Files.writeString(file, Files.readString(file).replace("format=2", "format=1"));
         store = Tables.open(engine, directory.resolve("1"), TABLE);
         assertThat(Files.readString(file)).contains("format=2");

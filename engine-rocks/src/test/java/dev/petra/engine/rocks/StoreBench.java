@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.KeyKind;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -78,11 +83,11 @@ public class StoreBench {
     private final ColumnFilter allOfSeries = ColumnFilter.all(series);
 
     private Path directory;
-    private RocksEngine engine;
-    private RocksStore empStore;
-    private RocksStore seriesStore;
-    private RocksStore deletedStore;
-    private RocksStore deletedUnflushedStore;
+    private StorageEngine engine;
+    private TableStore empStore;
+    private TableStore seriesStore;
+    private TableStore deletedStore;
+    private TableStore deletedUnflushedStore;
     private List<DecoratedKey> keys;
     private byte[][] rawKeys;
     private byte[] rawValue;
@@ -133,7 +138,7 @@ public class StoreBench {
         widePrefix = sink.copy(0, sink.position());
         deletedStore = deleted("deleted");
         deletedUnflushedStore = deleted("unflushed");
-        for (RocksStore store : List.of(empStore, seriesStore, deletedStore)) {
+        for (TableStore store : List.of(empStore, seriesStore, deletedStore)) {
             store.flush();
             store.compact(List.of());
         }
@@ -143,8 +148,8 @@ public class StoreBench {
     }
 
     /** A queue: written and deleted, one by one. */
-    private RocksStore deleted(String name) {
-        RocksStore store = Tables.open(engine, directory.resolve(name), series);
+    private TableStore deleted(String name) {
+        TableStore store = Tables.open(engine, directory.resolve(name), series);
         for (int i = 0; i < WIDE_ROWS; i++) {
             var written = Tables.update(series, "wide").timestamp(i);
             written.row(i).add("v", "x".repeat(100));
@@ -277,7 +282,7 @@ public class StoreBench {
         all(deletedUnflushedStore, hole);
     }
 
-    private void all(RocksStore store, Blackhole hole) {
+    private void all(TableStore store, Blackhole hole) {
         try (UnfilteredRowIterator rows = store.read(wide, Slices.ALL, allOfSeries, false)) {
             while (rows.hasNext()) hole.consume(rows.next());
         }

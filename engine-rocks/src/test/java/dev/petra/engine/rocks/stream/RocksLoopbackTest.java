@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import dev.petra.engine.conformance.Capabilities;
+import dev.petra.engine.conformance.EngineUnderTest;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.streaming.loopback.LoopbackTests;
+import java.util.Map;
+import org.junit.jupiter.api.AfterEach;
+
+/** Parts by Cassandra's streaming connections, without a node. */
+class RocksLoopbackTest implements LoopbackTests {
+    private final EngineUnderTest kit =
+            new EngineUnderTest(
+                    StoreDescriptor.ENGINE,
+                    Map.of("memory", "64MiB"),
+                    new Capabilities(true, true, true));
+
+    @Override
+    public EngineUnderTest kit() {
+        return kit;
+    }
+
+    @AfterEach
+    void close() {
+        kit.close();
+    }
+}
