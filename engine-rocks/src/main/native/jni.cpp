@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks: Reconciler, Cursor, Database and PartFile.
+// The native methods of dev.petra.engine.rocks: Reconciler, MutableOptions, Cursor and StreamSst.
 #include <jni.h>
+#include <stddef.h>
+#include <stdio.h>
 
 #include "store.h"
 
 using namespace petra;
 
-#define PETRA(result, name) extern "C" JNIEXPORT result JNICALL Java_dev_petra_engine_rocks_Reconciler_##name
+#define PETRA(result, name) extern "C" JNIEXPORT result JNICALL Java_dev_petra_engine_rocks_nativelib_Reconciler_##name
 
 namespace {
 
@@ -28,6 +30,57 @@ void copy(JNIEnv* env, jbyteArray array, Buffer& out) {
             array, 0, static_cast<jsize>(size), reinterpret_cast<jbyte*>(out.begin() + at));
 }
 
+/** Frees what it makes a string of. */
+jstring text(JNIEnv* env, char* error) {
+    jstring result = env->NewStringUTF(error);
+    free(error);
+    return result;
+}
+
+/** Gives back the code, and the text in an array's first element. */
+jint code(JNIEnv* env, const Error& error, jobjectArray to) {
+    if (error.code != ErrorCode::NONE)
+        env->SetObjectArrayElement(to, 0, text(env, error.text));
+    return static_cast<jint>(error.code);
+}
+
+/** The ids of columns from a Java array, which may be null. */
+struct Ids {
+    Array<uint32_t> numbers;
+    const uint32_t* begin = nullptr;
+    size_t count = 0;
+
+    Ids(JNIEnv* env, jintArray ids) {
+        if (ids == nullptr) return;
+        count = static_cast<size_t>(env->GetArrayLength(ids));
+        numbers.resize(count + 1);  // never null
+        env->GetIntArrayRegion(
+                ids, 0, static_cast<jsize>(count), reinterpret_cast<jint*>(numbers.begin()));
+        begin = numbers.begin();
+    }
+};
+
+/** Where the fields of State are, as "name=offset ...", with its size at the end. */
+void describe(char* to, size_t size) {
+#define PETRA_FIELD(name) {#name, offsetof(State, name)}
+    static const struct {
+        const char* name;
+        size_t offset;
+    } FIELDS[] = {
+            PETRA_FIELD(now),       PETRA_FIELD(gcBefore),   PETRA_FIELD(coverGcBefore),
+            PETRA_FIELD(maxPurgeable), PETRA_FIELD(activeMaxPurgeable), PETRA_FIELD(watching),
+            PETRA_FIELD(loosePaths), PETRA_FIELD(merges),    PETRA_FIELD(malformed),
+            PETRA_FIELD(purged),    PETRA_FIELD(removed),    PETRA_FIELD(expired),
+            PETRA_FIELD(leftovers), PETRA_FIELD(kept),
+    };
+#undef PETRA_FIELD
+    size_t used = 0;
+    for (const auto& field : FIELDS)
+        used += static_cast<size_t>(
+                snprintf(to + used, size - used, "%s=%zu ", field.name, field.offset));
+    snprintf(to + used, size - used, "size=%zu", sizeof(State));
+}
+
 }  // namespace
 
 PETRA(jstring, bind)(JNIEnv* env, jclass, jlong rocksEnv) {
@@ -39,6 +92,12 @@ PETRA(jlong, create)(JNIEnv*, jclass) { return reinterpret_cast<jlong>(Store::cr
 
 PETRA(jobject, state)(JNIEnv* env, jclass, jlong handle) {
     return env->NewDirectByteBuffer(&store(handle)->state, sizeof(State));
+}
+
+PETRA(jstring, layout)(JNIEnv* env, jclass) {
+    char layout[512];
+    describe(layout, sizeof(layout));
+    return env->NewStringUTF(layout);
 }
 
 PETRA(void, release)(JNIEnv*, jclass, jlong handle) { store(handle)->release(); }
@@ -80,14 +139,14 @@ PETRA(jbyteArray, mergeAll)(JNIEnv* env, jclass, jobjectArray values) {
 
 PETRA(jbyteArray, purgeValue)
 (JNIEnv* env, jclass, jbyteArray value, jlong now, jlong gcBefore, jlong coverGcBefore,
- jlong floor, jboolean loosePaths) {
+ jlong maxPurgeable, jboolean loosePaths) {
     Buffer buffer;
     copy(env, value, buffer);
     PurgeLimits limits;
     limits.now = now;
     limits.gcBefore = gcBefore;
     limits.coverGcBefore = coverGcBefore;
-    limits.floor = floor;
+    limits.maxPurgeable = maxPurgeable;
     limits.loosePaths = loosePaths != 0;
     PurgeCounts counts;
     Scratch& s = scratch();
@@ -101,8 +160,8 @@ PETRA(jbyteArray, purgeValue)
     }
 }
 
-PETRA(void, purgeHere)(JNIEnv*, jclass, jlong gcBefore, jlong floor) {
-    petra::purgeHere(gcBefore, floor);
+PETRA(void, purgeHere)(JNIEnv*, jclass, jlong gcBefore, jlong maxPurgeable) {
+    petra::purgeHere(gcBefore, maxPurgeable);
 }
 
 PETRA(jstring, extend)
@@ -113,17 +172,13 @@ PETRA(jstring, extend)
     Extent extent{numbers[0], numbers[1], numbers[2]};
     char* error = extend(
             reinterpret_cast<void*>(iterator), static_cast<uint32_t>(most), &extent);
-    if (error != nullptr) {
-        jstring result = env->NewStringUTF(error);
-        free(error);
-        return result;
-    }
+    if (error != nullptr) return text(env, error);
     jlong found[3] = {extent.lowest, extent.highest, extent.end};
     env->SetLongArrayRegion(fields, 0, 3, found);
     return nullptr;
 }
 
-extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_Cursor_fetch(
+extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_read_Cursor_fetch(
         JNIEnv* env, jclass, jlong iterator, jboolean forward, jboolean isThere, jint most,
         jobject batch, jint batchBytes) {
     bool isAhead;
@@ -134,7 +189,7 @@ extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_Cursor_fetch(
     return static_cast<jint>(count | (isAhead ? 0x80000000u : 0));
 }
 
-extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_Database_setOptions(
+extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_nativelib_MutableOptions_set(
         JNIEnv* env, jclass, jlong db, jlong family, jobjectArray keys, jobjectArray values) {
     constexpr jsize MOST = 16;
     jsize count = env->GetArrayLength(keys);
@@ -151,61 +206,39 @@ extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_Database_setOpt
             reinterpret_cast<void*>(db), reinterpret_cast<void*>(family), count, texts,
             texts + count);
     for (jsize i = 0; i < 2 * count; i++) env->ReleaseStringUTFChars(strings[i], texts[i]);
-    if (error == nullptr) return nullptr;
-    jstring result = env->NewStringUTF(error);
-    free(error);
-    return result;
+    return error == nullptr ? nullptr : text(env, error);
 }
 
-extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_PartFile_copy(
+extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_stream_StreamSst_copy(
         JNIEnv* env, jclass, jlong iterator, jlong writer, jboolean merge, jbyteArray until,
-        jlong mostBytes, jintArray ids, jobjectArray last) {
+        jlong mostBytes, jintArray ids, jobjectArray last, jobjectArray text) {
     Buffer bound;
     if (until != nullptr) copy(env, until, bound);
-    Array<uint32_t> numbers;
+    Ids numbers(env, ids);
     Copy what;
     what.iterator = reinterpret_cast<void*>(iterator);
     what.writer = reinterpret_cast<void*>(writer);
     what.merge = merge != 0;
     what.until = Slice{bound.begin(), bound.size()};
     what.mostBytes = static_cast<uint64_t>(mostBytes);
-    if (ids != nullptr) {
-        jsize count = env->GetArrayLength(ids);
-        numbers.resize(static_cast<size_t>(count) + 1);  // never null
-        env->GetIntArrayRegion(ids, 0, count, reinterpret_cast<jint*>(numbers.begin()));
-        what.ids = numbers.begin();
-        what.idCount = static_cast<size_t>(count);
-    }
+    what.ids = numbers.begin;
+    what.idCount = numbers.count;
     Buffer key;
-    char* error = copySorted(what, &key);
-    if (error != nullptr) {
-        jstring result = env->NewStringUTF(error);
-        free(error);
-        return result;
-    }
-    if (key.size() > 0)
+    Error error = copySorted(what, &key);
+    if (error.code == ErrorCode::NONE && key.size() > 0)
         env->SetObjectArrayElement(last, 0, bytes(env, key.begin(), key.size()));
-    return nullptr;
+    return code(env, error, text);
 }
 
-extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_PartFile_add(
+extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_stream_StreamSst_add(
         JNIEnv* env, jclass, jlong writer, jboolean merge, jobject entries, jint bytes,
-        jintArray ids) {
-    Array<uint32_t> numbers;
-    size_t count = 0;
-    if (ids != nullptr) {
-        count = static_cast<size_t>(env->GetArrayLength(ids));
-        numbers.resize(count + 1);  // never null
-        env->GetIntArrayRegion(
-                ids, 0, static_cast<jsize>(count), reinterpret_cast<jint*>(numbers.begin()));
-    }
+        jintArray ids, jobjectArray text) {
+    Ids numbers(env, ids);
     const uint8_t* begin = static_cast<const uint8_t*>(env->GetDirectBufferAddress(entries));
-    char* error = addPacked(
-            reinterpret_cast<void*>(writer), merge != 0,
-            Slice{begin, static_cast<size_t>(bytes)}, ids == nullptr ? nullptr : numbers.begin(),
-            count);
-    if (error == nullptr) return nullptr;
-    jstring result = env->NewStringUTF(error);
-    free(error);
-    return result;
+    return code(
+            env,
+            addPacked(
+                    reinterpret_cast<void*>(writer), merge != 0,
+                    Slice{begin, static_cast<size_t>(bytes)}, numbers.begin, numbers.count),
+            text);
 }

@@ -21,19 +21,19 @@ struct Scratch {
     void begin();
 };
 
-/** What may go. Times in seconds, the floor in microseconds. */
+/** What may go. Times in seconds, the max purgeable timestamp in microseconds. */
 struct PurgeLimits {
     int64_t now = 0;             // 0: unknown, nothing is expired
     int64_t gcBefore = 0;        // local times before it are past their grace; 0: none is
     int64_t coverGcBefore = 0;   // the same for what covers other keys
-    int64_t floor = INT64_MIN;   // only timestamps below it
+    int64_t maxPurgeable = INT64_MIN;   // only timestamps below it
     bool loosePaths = false;     // whether paths that differ in bytes may be one to Cassandra
 
     bool purges(int64_t timestamp, int64_t localTime) const {
-        return localTime < gcBefore && timestamp < floor;
+        return localTime < gcBefore && timestamp < maxPurgeable;
     }
     bool purgesCover(int64_t timestamp, int64_t localTime) const {
-        return localTime < coverGcBefore && timestamp < floor;
+        return localTime < coverGcBefore && timestamp < maxPurgeable;
     }
 };
 

@@ -13,7 +13,7 @@ Store* Store::create() {
     Store* store = new (memory) Store;
     pthread_mutex_init(&store->lock_, nullptr);
     store->references_ = 1;
-    for (auto& floor : store->state.floors) floor = INT64_MIN;
+    for (auto& each : store->state.maxPurgeable) each = INT64_MIN;
     store->state.kept = INT64_MAX;
     store->remembered_ = 0;
     return store;
@@ -34,9 +34,9 @@ PurgeLimits Store::limits() const {
     limits.gcBefore = state.gcBefore.load(std::memory_order_acquire);
     limits.coverGcBefore = state.coverGcBefore.load(std::memory_order_acquire);
     limits.loosePaths = state.loosePaths.load(std::memory_order_acquire) != 0;
-    // The floor last: what it is lowered to by a write, the write shows only afterwards.
-    int64_t active = state.activeFloor.load(std::memory_order_acquire);
-    limits.floor = state.floors[active & 1].load(std::memory_order_acquire);
+    // The max purgeable timestamp last: what it is lowered to by a write, the write shows only afterwards.
+    int64_t active = state.activeMaxPurgeable.load(std::memory_order_acquire);
+    limits.maxPurgeable = state.maxPurgeable[active & 1].load(std::memory_order_acquire);
     return limits;
 }
 
@@ -206,21 +206,21 @@ Array<Slice>& operands() {
     return *mine.slices;
 }
 
-/** Of this thread; not set where the floor is the lowest. */
+/** Of this thread; not set where the max purgeable timestamp is the lowest. */
 struct Limits {
     int64_t gcBefore;
-    int64_t floor;
+    int64_t maxPurgeable;
 };
 thread_local Limits here{0, INT64_MIN};
 
-bool isLimitedHere() { return here.floor != INT64_MIN; }
+bool isLimitedHere() { return here.maxPurgeable != INT64_MIN; }
 bool isPurgedHere() { return isLimitedHere() && here.gcBefore > 0; }
 
 PurgeLimits limitsHere(const Store* store) {
     PurgeLimits limits = store->limits();
     if (isLimitedHere()) {
         limits.gcBefore = limits.coverGcBefore = here.gcBefore;
-        limits.floor = here.floor;
+        limits.maxPurgeable = here.maxPurgeable;
     }
     return limits;
 }
@@ -460,9 +460,18 @@ char* extend(void* rep, uint32_t most, Extent* extent) {
     return nullptr;
 }
 
-void purgeHere(int64_t gcBefore, int64_t floor) { here = Limits{gcBefore, floor}; }
+void purgeHere(int64_t gcBefore, int64_t maxPurgeable) { here = Limits{gcBefore, maxPurgeable}; }
 
-char* copySorted(const Copy& copy, Buffer* last) {
+/** Adds one entry to an SstFileWriter. */
+static Error append(SstWriter* writer, bool merge, Slice key, Slice value) {
+    char* error = nullptr;
+    (merge ? api.sstMerge : api.sstPut)(
+            writer, reinterpret_cast<const char*>(key.data), key.size,
+            reinterpret_cast<const char*>(value.data), value.size, &error);
+    return error == nullptr ? Error{} : Error{ErrorCode::ROCKSDB, error};
+}
+
+Error copySorted(const Copy& copy, Buffer* last) {
     Iterator iterator{copy.iterator};
     SstWriter writer{copy.writer};
     Scratch& s = scratch();
@@ -470,24 +479,20 @@ char* copySorted(const Copy& copy, Buffer* last) {
     for (; api.isValid(&iterator); api.next(&iterator)) {
         size_t keySize;
         size_t valueSize;
-        const char* key = api.key(&iterator, &keySize);
-        if (copy.until.size > 0 && compare(slice(key, keySize), copy.until) >= 0) break;
-        const char* value = api.value(&iterator, &valueSize);
+        const char* keyData = api.key(&iterator, &keySize);
+        Slice key = slice(keyData, keySize);
+        if (copy.until.size > 0 && compare(key, copy.until) >= 0) break;
+        const char* valueData = api.value(&iterator, &valueSize);
+        Slice value = slice(valueData, valueSize);
         if (copy.ids != nullptr) {
-            if (!renumber(slice(value, valueSize), copy.ids, copy.idCount, s))
-                return malformedEntry(slice(key, keySize));
-            value = reinterpret_cast<const char*>(s.out.begin());
-            valueSize = s.out.size();
+            if (!renumber(value, copy.ids, copy.idCount, s))
+                return Error{ErrorCode::MALFORMED, malformedEntry(key)};
+            value = Slice{s.out.begin(), s.out.size()};
         }
-        if (copy.writer != nullptr) {
-            char* error = nullptr;
-            (copy.merge ? api.sstMerge : api.sstPut)(
-                    &writer, key, keySize, value, valueSize, &error);
-            if (error != nullptr) return error;
-        }
+        Error error = append(&writer, copy.merge, key, value);
+        if (error.code != ErrorCode::NONE) return error;
         last->clear();
-        last->append(reinterpret_cast<const uint8_t*>(key), keySize);
-        if (copy.writer == nullptr) continue;
+        last->append(key.data, key.size);
         uint64_t size = 0;
         api.sstSize(&writer, &size);
         if (size >= copy.mostBytes) {
@@ -495,36 +500,35 @@ char* copySorted(const Copy& copy, Buffer* last) {
             break;
         }
     }
-    return nullptr;
+    return Error{};
 }
 
-char* addPacked(void* rep, bool merge, Slice entries, const uint32_t* ids, size_t idCount) {
+Error addPacked(void* rep, bool merge, Slice entries, const uint32_t* ids, size_t idCount) {
     SstWriter writer{rep};
     Scratch& s = scratch();
     const uint8_t* at = entries.data;
     size_t left = entries.size;
     while (left > 0) {
         uint32_t lengths[2];
-        if (left < sizeof(lengths)) return strdup("packed entries end early");
+        if (left < sizeof(lengths))
+            return Error{ErrorCode::MALFORMED, strdup("packed entries end early")};
         memcpy(lengths, at, sizeof(lengths));
         size_t keySize = __builtin_bswap32(lengths[0]);
         size_t valueSize = __builtin_bswap32(lengths[1]);
         at += sizeof(lengths);
         left -= sizeof(lengths);
         if (keySize > left || valueSize > left - keySize)
-            return strdup("packed entries end early");
+            return Error{ErrorCode::MALFORMED, strdup("packed entries end early")};
         Slice key{at, keySize};
         Slice value{at + keySize, valueSize};
-        if (ids != nullptr && !renumber(value, ids, idCount, s)) return malformedEntry(key);
-        char* error = nullptr;
-        (merge ? api.sstMerge : api.sstPut)(
-                &writer, reinterpret_cast<const char*>(key.data), keySize,
-                reinterpret_cast<const char*>(value.data), valueSize, &error);
-        if (error != nullptr) return error;
+        if (ids != nullptr && !renumber(value, ids, idCount, s))
+            return Error{ErrorCode::MALFORMED, malformedEntry(key)};
+        Error error = append(&writer, merge, key, value);
+        if (error.code != ErrorCode::NONE) return error;
         at += keySize + valueSize;
         left -= keySize + valueSize;
     }
-    return nullptr;
+    return Error{};
 }
 
 }  // namespace petra

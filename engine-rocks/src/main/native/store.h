@@ -15,8 +15,8 @@ struct State {
     std::atomic<int64_t> now;            // seconds; 0: unknown
     std::atomic<int64_t> gcBefore;       // seconds; 0: nothing goes
     std::atomic<int64_t> coverGcBefore;  // seconds; 0: nothing that covers other keys goes
-    std::atomic<int64_t> floors[2];      // microseconds
-    std::atomic<int64_t> activeFloor;    // 0 or 1
+    std::atomic<int64_t> maxPurgeable[2];      // microseconds
+    std::atomic<int64_t> activeMaxPurgeable;    // 0 or 1
     std::atomic<int64_t> watching;       // whether full merges look for what could go
     std::atomic<int64_t> loosePaths;     // whether one path may have several byte forms
     std::atomic<int64_t> merges;
@@ -75,9 +75,9 @@ char* extend(void* iterator, uint32_t most, Extent* extent);
 
 /**
  * While this thread compacts files of which everything may go: local times before gcBefore and
- * timestamps below floor, what covers other keys too. INT64_MIN, as for all others, to end that.
+ * timestamps below maxPurgeable, what covers other keys too. INT64_MIN, as for all others, to end that.
  */
-void purgeHere(int64_t gcBefore, int64_t floor);
+void purgeHere(int64_t gcBefore, int64_t maxPurgeable);
 
 /** Sets options of an open column family. @return an error that the caller frees, or null */
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values);
@@ -94,10 +94,19 @@ uint32_t fetch(
         void* iterator, bool forward, bool isThere, uint32_t most, uint8_t* batch,
         size_t batchBytes, bool* isAhead);
 
+/** What kind of error: StreamSst.java has the same codes. */
+enum class ErrorCode : int32_t { NONE = 0, ROCKSDB = 1, MALFORMED = 2 };
+
+/** Why something failed. */
+struct Error {
+    ErrorCode code = ErrorCode::NONE;
+    char* text = nullptr;  // which the caller frees
+};
+
 /** What copySorted copies, and how. */
 struct Copy {
     void* iterator;
-    void* writer = nullptr;  // an SstFileWriter; null to look at the entries only
+    void* writer;            // an SstFileWriter
     bool merge = false;      // as something to merge with what is there, not in its stead
     Slice until;             // keys before it; of no size: all
     uint64_t mostBytes = 0;  // ends when the file has as many
@@ -110,17 +119,15 @@ struct Copy {
  * copied.
  *
  * @param last the key of the last that was
- * @return an error that the caller frees, or null
  */
-char* copySorted(const Copy& copy, Buffer* last);
+Error copySorted(const Copy& copy, Buffer* last);
 
 /**
  * Adds entries to an SstFileWriter: of each the length of key and value, four bytes each, key and
  * value.
  *
  * @param ids as renumber() takes them, for values to be looked at and left; null: not even that
- * @return an error that the caller frees, or null
  */
-char* addPacked(void* writer, bool merge, Slice entries, const uint32_t* ids, size_t idCount);
+Error addPacked(void* writer, bool merge, Slice entries, const uint32_t* ids, size_t idCount);
 
 }  // namespace petra

@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     limits.now = size % 3 == 0 ? 0 : 1000 + static_cast<int64_t>(size);
     limits.gcBefore = 900;
     limits.coverGcBefore = 800;
-    limits.floor = 1000000;
+    limits.maxPurgeable = 1000000;
     PurgeCounts counts;
     Verdict verdict = purge(slice(merged), limits, scratch, &counts);
     if (verdict == Verdict::CHANGE) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -43,8 +46,8 @@ public final class MergeBench {
         }
         System.out.println("| point read | µs | against 1 |\n|---|---|---|");
         Path directory = Files.createTempDirectory("merge-bench");
-        try (RocksEngine engine = Tables.engine()) {
-            RocksStore store = Tables.open(engine, directory.resolve("1"), TABLE.metadata());
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = Tables.open(engine, directory.resolve("1"), TABLE.metadata());
             double one = 0;
             for (int fragments : new int[] {1, 4, 16, 63, 100_000}) {
                 String key = "k" + fragments;
@@ -76,7 +79,7 @@ public final class MergeBench {
         delete(directory);
     }
 
-    private static double read(RocksStore store, String key) {
+    private static double read(TableStore store, String key) {
         var partition = TABLE.key(key);
         Slices slices = TABLE.slices(TABLE.prefix(1));
         var columns = TABLE.only("v", "w");

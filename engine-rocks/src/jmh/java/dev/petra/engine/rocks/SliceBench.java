@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.StoreDirectory;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -42,13 +45,13 @@ final class SliceBench {
                             + " compaction = {'class': 'LeveledCompactionStrategy', 'enabled':"
                             + " false} AND bloom_filter_fp_chance = 0.01");
 
-    private final RocksStore store;
+    private final TableStore store;
     private final SplittableRandom random = new SplittableRandom(1);
     private final ColumnFilter all = ColumnFilter.all(TABLE);
     private final ColumnFilter rows =
             ColumnFilter.selectionBuilder().add(TABLE.getColumn(ByteBufferUtil.bytes("v"))).build();
 
-    private SliceBench(RocksStore store) {
+    private SliceBench(TableStore store) {
         this.store = store;
     }
 
@@ -62,12 +65,13 @@ final class SliceBench {
         try {
             for (String memory : List.of("1GiB", "16MiB")) run(directory.resolve(memory), memory);
         } finally {
-            RocksEngine.deleteTree(directory);
+            StoreDirectory.delete(directory);
         }
     }
 
     private static void run(Path directory, String memory) {
-        try (RocksEngine engine = Tables.engine(Map.of("memory", memory, "write_buffer", "4MiB"))) {
+        try (StorageEngine engine =
+                Tables.engine(Map.of("memory", memory, "write_buffer", "4MiB"))) {
             SliceBench bench = new SliceBench(Tables.open(engine, directory, TABLE));
             double write = bench.load();
             System.out.printf(
@@ -118,7 +122,7 @@ final class SliceBench {
         double[][] times = new double[reads.size()][ROUNDS];
         double[] asked = new double[reads.size()];
         double[] missed = new double[reads.size()];
-        PerfContext counts = store.database().db.getPerfContext();
+        PerfContext counts = Tables.context(store).database().db.getPerfContext();
         for (int round = -2; round < ROUNDS; round++) {
             int each = 0;
             for (Read read : reads.values()) {

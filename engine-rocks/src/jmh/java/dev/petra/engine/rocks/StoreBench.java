@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.KeyKind;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -78,11 +83,11 @@ public class StoreBench {
     private final ColumnFilter allOfSeries = ColumnFilter.all(series);
 
     private Path directory;
-    private RocksEngine engine;
-    private RocksStore empStore;
-    private RocksStore seriesStore;
-    private RocksStore deletedStore;
-    private RocksStore deletedUnflushedStore;
+    private StorageEngine engine;
+    private TableStore empStore;
+    private TableStore seriesStore;
+    private TableStore deletedStore;
+    private TableStore deletedUnflushedStore;
     private List<DecoratedKey> keys;
     private byte[][] rawKeys;
     private byte[] rawValue;
@@ -116,7 +121,7 @@ public class StoreBench {
             keys.add(key);
             empStore.write(row(key, i));
             ByteSink sink = new ByteSink();
-            empStore.partitionKeys().put(sink, key);
+            Tables.context(empStore).partitionKeys().put(sink, key);
             sink.put(KeyKind.ROW);
             sink.put(0x38);
             rawKeys[i] = sink.copy(0, sink.position());
@@ -128,23 +133,23 @@ public class StoreBench {
             seriesStore.write(update.build());
         }
         ByteSink sink = new ByteSink();
-        seriesStore.partitionKeys().put(sink, wide);
+        Tables.context(seriesStore).partitionKeys().put(sink, wide);
         sink.put(KeyKind.ROW);
         widePrefix = sink.copy(0, sink.position());
         deletedStore = deleted("deleted");
         deletedUnflushedStore = deleted("unflushed");
-        for (RocksStore store : List.of(empStore, seriesStore, deletedStore)) {
+        for (TableStore store : List.of(empStore, seriesStore, deletedStore)) {
             store.flush();
             store.compact(List.of());
         }
-        rawValue = empStore.database().db.get(rawKeys[0]);
+        rawValue = Tables.context(empStore).database().db.get(rawKeys[0]);
         readOptions = new ReadOptions();
         writeOptions = new WriteOptions();
     }
 
     /** A queue: written and deleted, one by one. */
-    private RocksStore deleted(String name) {
-        RocksStore store = Tables.open(engine, directory.resolve(name), series);
+    private TableStore deleted(String name) {
+        TableStore store = Tables.open(engine, directory.resolve(name), series);
         for (int i = 0; i < WIDE_ROWS; i++) {
             var written = Tables.update(series, "wide").timestamp(i);
             written.row(i).add("v", "x".repeat(100));
@@ -174,7 +179,7 @@ public class StoreBench {
         readOptions.close();
         writeOptions.close();
         engine.close();
-        RocksEngine.deleteTree(directory);
+        StoreDirectory.delete(directory);
     }
 
     @Benchmark
@@ -191,9 +196,9 @@ public class StoreBench {
     @Benchmark
     public int readRowBare(Buffers buffers) throws RocksDBException {
         byte[] key = rawKeys[ThreadLocalRandom.current().nextInt(PARTITIONS)];
-        RocksDB db = empStore.database().db;
+        RocksDB db = Tables.context(empStore).database().db;
         return db.get(
-                empStore.database().data,
+                Tables.context(empStore).database().data,
                 readOptions,
                 buffers.key.clear().put(key).flip(),
                 buffers.value.clear());
@@ -209,7 +214,7 @@ public class StoreBench {
         byte[] key = rawKeys[ThreadLocalRandom.current().nextInt(PARTITIONS)];
         buffers.batch.clear();
         buffers.batch.merge(key, rawValue);
-        empStore.database().db.write(writeOptions, buffers.batch);
+        Tables.context(empStore).database().db.write(writeOptions, buffers.batch);
     }
 
     /** Updates made before, so that only the store's part is measured. */
@@ -253,8 +258,9 @@ public class StoreBench {
     @OperationsPerInvocation(SLICE)
     public void sliceBare(Buffers buffers, Blackhole hole) {
         int from = ThreadLocalRandom.current().nextInt(WIDE_ROWS - SLICE);
-        RocksDB db = seriesStore.database().db;
-        try (RocksIterator it = db.newIterator(seriesStore.database().data, readOptions)) {
+        RocksDB db = Tables.context(seriesStore).database().db;
+        try (RocksIterator it =
+                db.newIterator(Tables.context(seriesStore).database().data, readOptions)) {
             buffers.key.clear().put(widePrefix).put((byte) 0x40).putInt(from ^ Integer.MIN_VALUE);
             it.seek(buffers.key.flip());
             for (int i = 0; i < SLICE && it.isValid(); i++, it.next()) {
@@ -276,7 +282,7 @@ public class StoreBench {
         all(deletedUnflushedStore, hole);
     }
 
-    private void all(RocksStore store, Blackhole hole) {
+    private void all(TableStore store, Blackhole hole) {
         try (UnfilteredRowIterator rows = store.read(wide, Slices.ALL, allOfSeries, false)) {
             while (rows.hasNext()) hole.consume(rows.next());
         }

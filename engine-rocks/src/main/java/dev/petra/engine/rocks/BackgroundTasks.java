@@ -31,7 +31,7 @@ final class BackgroundTasks {
             if (type != OperationType.OP_FLUSH && type != OperationType.OP_COMPACTION) continue;
             RocksStore store = stores.apply(Path.of(thread.getDbName()));
             if (store == null) continue;
-            Map<String, Long> figures =
+            Map<String, Long> properties =
                     ThreadStatus.interpretOperationProperties(
                             type, thread.getOperationProperties());
             tasks.add(
@@ -39,18 +39,18 @@ final class BackgroundTasks {
                             ? new BackgroundTask(
                                     store.spec(),
                                     Kind.FLUSH,
-                                    of(figures, "BytesWritten"),
-                                    of(figures, "BytesMemtables"))
+                                    of(properties, "BytesWritten"),
+                                    of(properties, "BytesMemtables"))
                             : new BackgroundTask(
                                     store.spec(),
                                     Kind.COMPACTION,
-                                    of(figures, "BytesRead"),
-                                    of(figures, "TotalInputBytes")));
+                                    of(properties, "BytesRead"),
+                                    of(properties, "TotalInputBytes")));
         }
         return tasks;
     }
 
-    private static long of(Map<String, Long> figures, String name) {
-        return figures.getOrDefault(name, 0L);
+    private static long of(Map<String, Long> properties, String name) {
+        return properties.getOrDefault(name, 0L);
     }
 }

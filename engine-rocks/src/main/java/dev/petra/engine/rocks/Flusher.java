@@ -73,7 +73,7 @@ final class Flusher implements Runnable {
         long most = 0;
         RocksStore largest = null;
         for (RocksStore store : stores.get()) {
-            RocksStore.Buffers buffers = store.buffers();
+            StoreMetrics.Buffers buffers = store.buffers();
             active += buffers.active();
             all += buffers.all();
             if (buffers.isEmpty() || buffers.active() <= most || but.contains(store)) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.rocks.compaction.CompactionThrottle;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -76,17 +77,27 @@ final class Maintenance implements AutoCloseable {
         throttle.written(written);
         for (RocksStore store : stores.get()) {
             try {
-                if (store.tick())
-                    queue(store, purger, purgesQueued, "Purging", store::purgeInBackground);
-                if (store.isSupersededDue())
+                if (store.maintenance().tick())
+                    queue(
+                            store,
+                            purger,
+                            purgesQueued,
+                            "Purging",
+                            store.maintenance()::purgeInBackground);
+                if (store.maintenance().isSupersededDue())
                     queue(
                             store,
                             purger,
                             rangesQueued,
                             "Removing range tombstones of",
-                            store::removeSupersededRanges);
-                if (store.isWindowsDue())
-                    queue(store, windows, windowsQueued, "Compacting", store::compactWindows);
+                            store.maintenance()::removeSupersededRanges);
+                if (store.maintenance().isWindowsDue())
+                    queue(
+                            store,
+                            windows,
+                            windowsQueued,
+                            "Compacting",
+                            store.maintenance()::compactWindows);
             } catch (RuntimeException | Error e) {
                 logger.error("Maintenance of {} failed", store.name(), e);
             }

@@ -7,13 +7,15 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
+import dev.petra.engine.rocks.compaction.CompactionThrottle;
+import dev.petra.engine.rocks.db.FileOptions;
+import dev.petra.engine.rocks.db.RocksSettings;
+import dev.petra.engine.rocks.db.SharedResources;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.wal.LogSyncer;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Comparator;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -23,7 +25,6 @@ import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.LongSupplier;
 import java.util.function.Predicate;
-import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
@@ -65,20 +66,24 @@ final class RocksEngine implements StorageEngine {
     private boolean freed;
     private boolean closed;
 
-    final Cache cache;
-    final WriteBufferManager writeBuffers;
-    final CompactionThrottle throttle = new CompactionThrottle();
-
-    /** Counters, which are per core, and no histograms, which would ask for the time. */
-    final Statistics counters = new Statistics(EnumSet.allOf(HistogramType.class));
+    private final CompactionThrottle throttle = new CompactionThrottle();
+    private final SharedResources resources;
 
     RocksEngine(RocksSettings settings) {
         this.settings = settings;
         Env env = Env.getDefault();
         env.setBackgroundThreads(settings.backgroundThreads(), Priority.LOW);
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
-        this.cache = new HyperClockCache(settings.memory(), 0, -1, false);
-        this.writeBuffers = new WriteBufferManager(settings.writeBuffers(), cache, false);
+        Cache cache = new HyperClockCache(settings.memory(), 0, -1, false);
+        this.resources =
+                new SharedResources(
+                        settings,
+                        cache,
+                        new WriteBufferManager(settings.writeBuffers(), cache, false),
+                        throttle.limiter,
+                        // Counters, which are per core, and no histograms, which would ask for
+                        // the time.
+                        new Statistics(EnumSet.allOf(HistogramType.class)));
         this.syncer = new LogSyncer<>(stores::values);
         this.maintenance =
                 new Maintenance(
@@ -90,10 +95,6 @@ final class RocksEngine implements StorageEngine {
 
     RocksSettings settings() {
         return settings;
-    }
-
-    WalSync walSync() {
-        return syncer.mode();
     }
 
     @Override
@@ -108,7 +109,7 @@ final class RocksEngine implements StorageEngine {
             if (closed) throw new IllegalStateException("The engine is closed.");
             if (stores.containsKey(directory))
                 throw new IllegalStateException("The store in " + directory + " is already open.");
-            RocksStore store = RocksStore.open(this, spec);
+            RocksStore store = RocksStore.open(resources, syncer, this::forget, spec);
             stores.put(directory, store);
             return store;
         }
@@ -117,63 +118,28 @@ final class RocksEngine implements StorageEngine {
     @Override
     public void copyStore(Path source, StoreSpec spec) {
         requireClosed(source);
-        new StoreFile(spec).copyFrom(source);
+        new StoreDescriptor(spec).copyFrom(source);
     }
 
     @Override
     public void checkFormat(Path directory) {
-        StoreFile.checkFormat(directory);
+        StoreDescriptor.checkFormat(directory);
     }
 
     /** A store says that it is closed. */
-    void forget(RocksStore store) {
+    private void forget(RocksStore store) {
         stores.remove(normalized(store.directory()), store);
     }
 
     @Override
     public void deleteStore(Path directory) {
         requireClosed(directory);
-        deleteTree(directory);
+        StoreDirectory.delete(directory);
     }
 
     private void requireClosed(Path directory) {
         if (stores.containsKey(normalized(directory)))
             throw new IllegalStateException("The store in " + directory + " is open.");
-    }
-
-    /** Deletes a directory; the file that says what it is goes last. */
-    static void deleteTree(Path directory) {
-        List<Path> files;
-        try {
-            files = filesIn(directory);
-        } catch (NoSuchFileException e) {
-            return;
-        } catch (IOException e) {
-            throw new FSWriteError(e, directory);
-        }
-        Path last = directory.resolve(StoreFile.NAME);
-        for (Path file : files) if (!file.equals(last) && !file.equals(directory)) delete(file);
-        delete(last);
-        delete(directory);
-    }
-
-    /** Deepest first; parts of streams may be deleted meanwhile by whoever received them. */
-    private static List<Path> filesIn(Path directory) throws IOException {
-        while (true) {
-            try (var walk = Files.walk(directory)) {
-                return walk.sorted(Comparator.reverseOrder()).toList();
-            } catch (UncheckedIOException e) {
-                if (!(e.getCause() instanceof NoSuchFileException)) throw e.getCause();
-            }
-        }
-    }
-
-    private static void delete(Path file) {
-        try {
-            Files.deleteIfExists(file);
-        } catch (IOException e) {
-            throw new FSWriteError(e, file);
-        }
     }
 
     private static Path normalized(Path directory) {
@@ -205,7 +171,7 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public int streamFormat() {
-        return StoreFile.FORMAT;
+        return StoreDescriptor.FORMAT;
     }
 
     @Override
@@ -223,7 +189,7 @@ final class RocksEngine implements StorageEngine {
         long buffers = 0;
         for (RocksStore store : stores.values()) buffers += store.memoryBytes();
         return new EngineStatistics(
-                stores.size(), settings.memory(), whileThere(cache::getUsage), buffers);
+                stores.size(), settings.memory(), whileThere(resources.cache()::getUsage), buffers);
     }
 
     @Override
@@ -231,7 +197,9 @@ final class RocksEngine implements StorageEngine {
         Map<String, Long> figures = new LinkedHashMap<>();
         COUNTED.forEach(
                 (name, ticker) ->
-                        figures.put(name, whileThere(() -> counters.getTickerCount(ticker))));
+                        figures.put(
+                                name,
+                                whileThere(() -> resources.statistics().getTickerCount(ticker))));
         return figures;
     }
 
@@ -251,13 +219,13 @@ final class RocksEngine implements StorageEngine {
             List<BackgroundTask> tasks = BackgroundTasks.now(path -> stores.get(normalized(path)));
             // On a thread that RocksDB does not watch; how far it is nobody knows.
             for (RocksStore store : stores.values())
-                if (store.windowBytes() > 0)
+                if (store.compactingFiles() > 0)
                     tasks.add(
                             new BackgroundTask(
                                     store.spec(),
                                     BackgroundTask.Kind.COMPACTION,
                                     0,
-                                    store.windowBytes()));
+                                    store.compactingFiles()));
             return tasks;
         } catch (RocksDBException e) {
             throw new IllegalStateException("RocksDB does not tell what it is doing", e);
@@ -293,9 +261,9 @@ final class RocksEngine implements StorageEngine {
         try {
             freed = true;
             throttle.close();
-            writeBuffers.close();
-            counters.close();
-            cache.close();
+            resources.writeBuffers().close();
+            resources.statistics().close();
+            resources.cache().close();
         } finally {
             freeing.writeLock().unlock();
         }

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Cassandra's partitions in RocksDB. {@code docs/FORMAT.md} has every byte of what is stored.
+ * The RocksDB engine behind the SPI: what all stores of a process share, one store per table
+ * generation, and what is done to stores in the background. Others use the engine by its provider
+ * only; the packages below are public to each other, not to other modules.
  *
- * <pre>
- *   RocksEngine          what all stores share: cache, write buffers, threads, limits, log syncs
- *     RocksStore         one table generation, one RocksDB database
- *       Database         the native handles, counted, so that closing under a reader is safe
- *       Catalog          identity, format version, column ids, what kinds of data exist
- *       UpdateWriter     PartitionUpdate to one write batch
- *       PartitionReader  one get for one row, one iterator for anything else
- *       RangeScan        many partitions over one iterator
- *     keys               PartitionKeys, ClusteringKeys over Cassandra's byte-comparable form
- *     values             Fragments: rows, deletions, range tombstones; concatenation is merging
- * </pre>
+ * <p>Each package knows those below it, and none above: {@code stream}, {@code compaction}, {@code
+ * write}, {@code read}, {@code db}, {@code wal}, {@code nativelib}, {@code format}.
  */
 @NullMarked
 package dev.petra.engine.rocks;

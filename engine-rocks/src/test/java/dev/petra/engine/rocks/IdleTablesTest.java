@@ -3,6 +3,8 @@ package dev.petra.engine.rocks;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,10 +29,10 @@ class IdleTablesTest {
 
     private final Random random = new Random(1);
     private final List<TableMetadata> tables = new ArrayList<>();
-    private final List<RocksStore> stores = new ArrayList<>();
+    private final List<TableStore> stores = new ArrayList<>();
 
-    private RocksEngine engine(int count) {
-        RocksEngine engine =
+    private StorageEngine engine(int count) {
+        StorageEngine engine =
                 Tables.engine(Map.of("memory", "64MiB", "write_buffers", WRITE_BUFFERS + "B"));
         for (int t = 0; t < count; t++) {
             tables.add(Tables.table("CREATE TABLE t" + t + " (k int PRIMARY KEY, v blob)"));
@@ -48,19 +50,19 @@ class IdleTablesTest {
     }
 
     private long writeBuffers() {
-        return stores.stream().mapToLong(RocksStore::memoryBytes).sum();
+        return stores.stream().mapToLong(store -> ((RocksStore) store).memoryBytes()).sum();
     }
 
     private long files() {
         long files = 0;
-        for (RocksStore store : stores) files += store.fileStatistics().files();
+        for (TableStore store : stores) files += store.fileStatistics().files();
         return files;
     }
 
     /** With 90 tables open, 2,000 small writes once made 1,564 files. */
     @Test
     void idleTablesDoNotHaveOthersFlushed() {
-        try (RocksEngine engine = engine(TABLES)) {
+        try (StorageEngine engine = engine(TABLES)) {
             long empty = writeBuffers();
             for (int t = 0; t < TABLES; t++) write(t, 0, 100);
             long oneRow = writeBuffers();
@@ -84,7 +86,7 @@ class IdleTablesTest {
     @Test
     void whatIdleTablesHoldIsFlushedBeforeOthersMustBe() throws InterruptedException {
         int idle = 30;
-        try (RocksEngine engine = engine(idle + 1)) {
+        try (StorageEngine engine = engine(idle + 1)) {
             // All together a tenth more than there is room for.
             for (int t = 0; t < idle; t++) for (int i = 0; i < 60; i++) write(t, i, 10_000);
             long deadline = System.nanoTime() + 60_000_000_000L;

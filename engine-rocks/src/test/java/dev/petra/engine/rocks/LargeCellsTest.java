@@ -4,6 +4,11 @@ package dev.petra.engine.rocks;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.format.LargeCells;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -48,8 +53,8 @@ class LargeCellsTest {
                             + " blob>, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0");
 
     @TempDir Path directory;
-    private RocksEngine engine;
-    private RocksStore store;
+    private StorageEngine engine;
+    private TableStore store;
 
     @BeforeEach
     void open() {
@@ -167,7 +172,7 @@ class LargeCellsTest {
         int rows = 600;
         overwrite(rows, 1, 2);
         long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
-        while (store.tick() && System.nanoTime() < end) Thread.sleep(100);
+        while (Tables.tick(store) && System.nanoTime() < end) Thread.sleep(100);
         assertThat(stored(true).size()).isEqualTo(rows);
         overwrite(rows, 2, 7);
         // One of each stays, and less than 16 MiB, or 839, of what may be garbage waits for more.
@@ -180,7 +185,7 @@ class LargeCellsTest {
     void whatIsOverwrittenDuringASweepGoesByItselfToo() throws Exception {
         int rows = 600;
         // The sweep waits at its first cell.
-        synchronized (store.largeWrites(Tables.key(TABLE, "x"))) {
+        synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
             overwrite(rows, 1, 2);
             long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
             while (store.purgeProgress().phase() != PurgeProgress.Phase.SWEEPING
@@ -195,12 +200,12 @@ class LargeCellsTest {
     /** Every large cell would be looked at in vain, and all be taken for no garbage. */
     @Test
     void nothingIsSweptWhilePartsArriveAndThenItIs() throws Exception {
-        store.partsBegin();
+        Tables.context(store).partsBegin();
         overwrite(20, 1, 61);
-        assertThat(store.tick()).isFalse();
+        assertThat(Tables.tick(store)).isFalse();
         store.compact(List.of());
         assertThat(stored(true).size()).isEqualTo(20 * 60);
-        store.partsEnd();
+        Tables.context(store).partsEnd();
         awaitFewerLargeCellsThan(20 * 10);
     }
 
@@ -213,13 +218,13 @@ class LargeCellsTest {
     }
 
     private long blobBytes() throws RocksDBException {
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         return database.db.getLongProperty(database.large, "rocksdb.total-blob-file-size");
     }
 
     private Map<String, Integer> stored(boolean large) {
         Map<String, Integer> sizes = new HashMap<>();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         try (RocksIterator it = database.db.newIterator(large ? database.large : database.data)) {
             for (it.seekToFirst(); it.isValid(); it.next())
                 sizes.put(org.apache.cassandra.utils.Hex.bytesToHex(it.key()), it.value().length);
@@ -249,10 +254,11 @@ class LargeCellsTest {
                             LargeCells.hash(
                                     value(LARGE, 1),
                                     org.apache.cassandra.db.marshal.ByteBufferAccessor.instance))))
-                store.database()
+                Tables.context(store)
+                        .database()
                         .db
                         .delete(
-                                store.database().large,
+                                Tables.context(store).database().large,
                                 org.apache.cassandra.utils.Hex.hexToBytes(key));
         assertThat(stored(true)).hasSize(1);
         Row row = read(1, regulars("b"));
@@ -427,10 +433,10 @@ class LargeCellsTest {
     void aStoreOfFormat1OpensAndTakesLargeCells() throws Exception {
         store.write(update(1, live("a", 1, value(3, 1))));
         store.flush();
-        Database database = store.database();
+        Database database = Tables.context(store).database();
         database.db.dropColumnFamily(database.large);
         store.close();
-        Path file = directory.resolve("1").resolve(StoreFile.NAME);
+        Path file = directory.resolve("1").resolve(StoreDescriptor.NAME);
         Files.writeString(file, Files.readString(file).replace("format=2", "format=1"));
         store = Tables.open(engine, directory.resolve("1"), TABLE);
         assertThat(Files.readString(file)).contains("format=2");

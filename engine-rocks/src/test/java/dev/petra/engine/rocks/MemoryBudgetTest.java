@@ -3,6 +3,8 @@ package dev.petra.engine.rocks;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
@@ -61,9 +63,9 @@ class MemoryBudgetTest {
 
     /** The process; prints what it took. */
     public static void main(String[] args) throws IOException {
-        try (RocksEngine engine = Tables.engine(Map.of("memory", MEMORY_MIB + "MiB"))) {
+        try (StorageEngine engine = Tables.engine(Map.of("memory", MEMORY_MIB + "MiB"))) {
             List<TableMetadata> tables = new ArrayList<>();
-            List<RocksStore> stores = new ArrayList<>();
+            List<TableStore> stores = new ArrayList<>();
             for (int t = 0; t < TABLES; t++) {
                 tables.add(
                         Tables.table(
@@ -84,7 +86,7 @@ class MemoryBudgetTest {
                     stores.get(t).write(update.build());
                     if (i % 4 == 0) read(stores.get(t), tables.get(t), random.nextInt(i + 1));
                 }
-            for (RocksStore store : stores) store.compact(List.of());
+            for (TableStore store : stores) store.compact(List.of());
             for (int i = 0; i < ROWS; i++) {
                 int t = i % TABLES;
                 read(stores.get(t), tables.get(t), random.nextInt(ROWS));
@@ -97,7 +99,7 @@ class MemoryBudgetTest {
         System.out.println("resident at most " + (Long.parseLong(peak.group(1)) >> 10) + " MiB");
     }
 
-    private static void read(RocksStore store, TableMetadata table, int key) {
+    private static void read(TableStore store, TableMetadata table, int key) {
         try (UnfilteredRowIterator rows =
                 store.read(Tables.key(table, key), Slices.ALL, ColumnFilter.all(table), false)) {
             if (rows == null || !rows.hasNext())

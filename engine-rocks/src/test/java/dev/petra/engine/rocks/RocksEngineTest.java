@@ -9,6 +9,9 @@ import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
 import dev.petra.engine.BackgroundTask;
 import dev.petra.engine.FileStatistics;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.StoreLog;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -45,11 +48,11 @@ class RocksEngineTest {
                     "CREATE TABLE t (k int PRIMARY KEY, v blob) WITH compression = {'enabled':"
                             + " false}");
 
-    private RocksStore open(RocksEngine engine) {
+    private TableStore open(StorageEngine engine) {
         return Tables.open(engine, directory.resolve("1"), table);
     }
 
-    private void fill(RocksStore store, int mib) {
+    private void fill(TableStore store, int mib) {
         Random random = new Random(1);
         byte[] value = new byte[8 << 10];
         for (int i = 0; i < mib * 128; i++) {
@@ -71,13 +74,13 @@ class RocksEngineTest {
 
     @Test
     void aCompactionIsSeenWithItsProgressAndCanBeStopped() throws Exception {
-        try (RocksEngine engine = Tables.engine()) {
+        try (StorageEngine engine = Tables.engine()) {
             fill(Tables.open(engine, directory.resolve("1"), quiet), 16);
             assertThat(engine.backgroundTasks()).isEmpty();
         }
         // Another, which has not seen these writes: they make room for flushes.
-        try (RocksEngine engine = Tables.engine()) {
-            RocksStore store = Tables.open(engine, directory.resolve("1"), quiet);
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = Tables.open(engine, directory.resolve("1"), quiet);
             engine.compactionThroughput(MIB);
             CompletableFuture<Void> compact =
                     CompletableFuture.runAsync(() -> store.compact(List.of()));
@@ -100,7 +103,7 @@ class RocksEngineTest {
     /** As exporters do while a node ends. */
     @Test
     void figuresOfAClosedEngineAreZero() {
-        RocksEngine engine = Tables.engine();
+        StorageEngine engine = Tables.engine();
         fill(open(engine), 1);
         assertThat(engine.figures().get("written_bytes")).isPositive();
         engine.close();
@@ -111,8 +114,8 @@ class RocksEngineTest {
 
     @Test
     void whatTheFilesHold() {
-        try (RocksEngine engine = Tables.engine()) {
-            RocksStore store = open(engine);
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = open(engine);
             assertThat(store.fileStatistics()).isEqualTo(FileStatistics.NONE);
             fill(store, 2);
             FileStatistics files = store.fileStatistics();
@@ -129,7 +132,7 @@ class RocksEngineTest {
         String settings =
                 "level0_file_num_compaction_trigger=7; compression_opts={level=3;strategy=1}";
         for (int opening = 0; opening < 2; opening++)
-            try (RocksEngine engine =
+            try (StorageEngine engine =
                     Tables.engine(Map.of("memory", "32MiB", "rocksdb_options", settings))) {
                 open(engine);
                 assertThat(inForce())
@@ -141,7 +144,7 @@ class RocksEngineTest {
     /** RocksDB would keep one of each table, 1.7 MB after a night, outside of the budget. */
     @Test
     void noHistoryOfStatisticsIsKept() throws IOException {
-        try (RocksEngine engine = Tables.engine(Map.of("memory", "32MiB"))) {
+        try (StorageEngine engine = Tables.engine(Map.of("memory", "32MiB"))) {
             open(engine);
             assertThat(options())
                     .contains("stats_persist_period_sec=0\n")
@@ -187,7 +190,7 @@ class RocksEngineTest {
         ListAppender<ILoggingEvent> seen = new ListAppender<>();
         seen.start();
         logger.addAppender(seen);
-        try (RocksEngine engine =
+        try (StorageEngine engine =
                 Tables.engine(
                         Map.of(
                                 "memory",
@@ -195,7 +198,7 @@ class RocksEngineTest {
                                 "rocksdb_options",
                                 "level0_file_num_compaction_trigger=1;"
                                         + "level0_slowdown_writes_trigger=1"))) {
-            RocksStore store = open(engine);
+            TableStore store = open(engine);
             engine.compactionThroughput(MIB);
             fill(store, 2);
             fill(store, 2);

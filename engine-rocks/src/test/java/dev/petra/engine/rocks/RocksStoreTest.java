@@ -10,8 +10,16 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.RangeEstimate;
+import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.format.RowLayout;
+import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.rocks.read.ReadContext;
+import dev.petra.engine.rocks.read.ReadSamples;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
@@ -49,7 +57,7 @@ class RocksStoreTest {
             Tables.table("CREATE TABLE emp (k text, c int, v text, PRIMARY KEY (k, c))");
 
     @TempDir Path directory;
-    private RocksEngine engine;
+    private StorageEngine engine;
 
     @BeforeEach
     void open_() {
@@ -65,7 +73,7 @@ class RocksStoreTest {
         return directory.resolve("rocksdb").resolve("1");
     }
 
-    private void fill(RocksStore store, int rows) {
+    private void fill(TableStore store, int rows) {
         for (int i = 0; i < rows; i++) {
             var update = update(TABLE, "k" + i % 10);
             update.row(i).add("v", "value " + i);
@@ -73,13 +81,13 @@ class RocksStoreTest {
         }
     }
 
-    private static String read(RocksStore store, String key) {
+    private static String read(TableStore store, String key) {
         return text(store.read(key(TABLE, key), Slices.ALL, ColumnFilter.all(TABLE), false));
     }
 
     @Test
     void whatWasWrittenIsReadBackAfterReopening() {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 100);
         String before = read(store, "k3");
         assertThat(before).contains("value 93");
@@ -93,35 +101,38 @@ class RocksStoreTest {
      */
     @Test
     void versionsOfATableWithTheSameColumnsHaveOneForm() {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 1);
-        TableForm form = store.catalog().form(TABLE);
+        RowLayout form = Tables.context(store).catalog().layout(TABLE);
         TableMetadata commented = TABLE.unbuild().comment("another").build();
         TableMetadata wider = TABLE.unbuild().addRegularColumn("w", UTF8Type.instance).build();
-        assertThat(store.catalog().form(commented)).isSameAs(form);
-        TableForm wide = store.catalog().form(wider);
+        assertThat(Tables.context(store).catalog().layout(commented)).isSameAs(form);
+        RowLayout wide = Tables.context(store).catalog().layout(wider);
         assertThat(wide).isNotSameAs(form);
         for (int i = 0; i < 3; i++) {
-            assertThat(store.catalog().form(TABLE)).isSameAs(form);
-            assertThat(store.catalog().form(commented)).isSameAs(form);
-            assertThat(store.catalog().form(wider)).isSameAs(wide);
+            assertThat(Tables.context(store).catalog().layout(TABLE)).isSameAs(form);
+            assertThat(Tables.context(store).catalog().layout(commented)).isSameAs(form);
+            assertThat(Tables.context(store).catalog().layout(wider)).isSameAs(wide);
         }
         // More of them than are kept.
         for (int i = 0; i < 20; i++)
-            assertThat(store.catalog().form(TABLE.unbuild().comment("of " + i).build()))
+            assertThat(
+                            Tables.context(store)
+                                    .catalog()
+                                    .layout(TABLE.unbuild().comment("of " + i).build()))
                     .isSameAs(form);
         PartitionUpdate.SimpleBuilder update = update(wider, "k0");
         update.row(0).add("w", "wide");
         store.write(update.build());
-        TableForm known = store.catalog().form(wider);
+        RowLayout known = Tables.context(store).catalog().layout(wider);
         assertThat(known.id(wider.getColumn(UTF8Type.instance.decompose("w")))).isEqualTo(1);
         assertThat(known.column(1)).isNotNull();
-        assertThat(store.catalog().form(TABLE).column(1)).isNull();
+        assertThat(Tables.context(store).catalog().layout(TABLE).column(1)).isNull();
     }
 
     @Test
     void estimatesOfRanges() {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         Token least = TABLE.partitioner.getMinimumToken();
         Range<Token> all = new Range<>(least, least);
         assertThat(store.estimate(all)).isEqualTo(new RangeEstimate(0, 0));
@@ -157,7 +168,7 @@ class RocksStoreTest {
 
     @Test
     void aCopyIsAStoreOfItsOwn() throws IOException {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 10);
         store.flush();
         // In the log only.
@@ -168,7 +179,7 @@ class RocksStoreTest {
                 .isInstanceOf(IllegalStateException.class);
         store.close();
         engine.copyStore(store(), copy);
-        try (RocksStore copied = (RocksStore) engine.openStore(copy)) {
+        try (TableStore copied = engine.openStore(copy)) {
             assertThat(read(copied, "k3")).contains("value 3", "value 13");
             var update = update(other, "k3").timestamp(2_000_000);
             update.row(3).add("v", "changed");
@@ -176,7 +187,7 @@ class RocksStoreTest {
             copied.compact(List.of());
             assertThat(read(copied, "k3")).contains("changed");
         }
-        RocksStore again = open(engine, store(), TABLE);
+        TableStore again = open(engine, store(), TABLE);
         assertThat(read(again, "k3")).contains("value 3", "value 13").doesNotContain("changed");
         again.close();
 
@@ -184,7 +195,7 @@ class RocksStoreTest {
         assertThatThrownBy(() -> engine.copyStore(directory, third))
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining("is no store of this engine");
-        Path file = store().resolve(StoreFile.NAME);
+        Path file = store().resolve(StoreDescriptor.NAME);
         String text = Files.readString(file);
         Files.writeString(file, text.replace("Murmur3", "Random"));
         assertThatThrownBy(() -> engine.copyStore(store(), third))
@@ -205,8 +216,8 @@ class RocksStoreTest {
                         .addPartitionKeyColumn("k", UTF8Type.instance)
                         .addRegularColumn("v", UTF8Type.instance)
                         .build();
-        RocksStore full = open(engine, store(), table);
-        RocksStore empty = open(engine, directory.resolve("empty"), table);
+        TableStore full = open(engine, store(), table);
+        TableStore empty = open(engine, directory.resolve("empty"), table);
         assertThat(full.figures())
                 .containsEntry("sampled_reads", 0L)
                 .doesNotContainKey("block_cache_hit_percent");
@@ -219,7 +230,7 @@ class RocksStoreTest {
         full.compact(List.of());
         for (int i = 0; i < 200 * ReadSamples.ONE_IN; i++) {
             DecoratedKey key = key(table, (i % 4 == 0 ? "k" : "absent") + i % 1_000);
-            for (RocksStore store : List.of(full, empty)) {
+            for (TableStore store : List.of(full, empty)) {
                 UnfilteredRowIterator rows =
                         store.read(key, Slices.ALL, ColumnFilter.all(table), false);
                 if (rows != null) rows.close();
@@ -240,7 +251,7 @@ class RocksStoreTest {
 
     @Test
     void figures() throws RocksDBException {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 100);
         assertThat(store.figures()).containsEntry("unflushed_entries", 100L);
         store.flush();
@@ -251,23 +262,32 @@ class RocksStoreTest {
         assertThat(figures.get("level_6_bytes")).isPositive();
         assertThat(figures.get("index_and_filter_bytes")).isNotNegative();
         // Read from a text, where a name that is not there would look like none.
-        assertThat(store.database().db.getMapProperty(store.database().data, "rocksdb.cfstats"))
+        assertThat(
+                        Tables.context(store)
+                                .database()
+                                .db
+                                .getMapProperty(
+                                        Tables.context(store).database().data, "rocksdb.cfstats"))
                 .containsKeys("total-delays", "total-stops");
         store.close();
         assertThatThrownBy(store::figures).isInstanceOf(IllegalStateException.class);
     }
 
+    private static Cursor cursor(TableStore store) {
+        return new ReadContext(Tables.context(store), ColumnFilter.all(TABLE)).open();
+    }
+
     /** Whoever drops it must not wait: it may hold up the whole node. */
     @Test
     void aStoreThatIsReadIsDroppedOnceItsReaderEnds() {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 1);
-        Cursor outlives = new Cursor(store);
+        Cursor outlives = cursor(store);
         assertThatThrownBy(store::drop).isInstanceOf(IllegalStateException.class);
         assertThat(store.spec().directory()).isNotEmptyDirectory();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
                 .hasMessageContaining("is already open");
-        assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(() -> cursor(store)).isInstanceOf(IllegalStateException.class);
         outlives.close();
         store.drop();
         assertThat(store.spec().directory()).doesNotExist();
@@ -276,14 +296,14 @@ class RocksStoreTest {
 
     @Test
     void aReaderThatNeverEndsDoesNotHoldUpClosingForEver() {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 1);
-        Cursor leaked = new Cursor(store);
+        Cursor leaked = cursor(store);
         Database database = leaked.database();
-        assertThatThrownBy(() -> store.close(1))
+        assertThatThrownBy(() -> ((RocksStore) store).close(1))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining("1 reads or writes have not ended");
-        assertThatThrownBy(() -> new Cursor(store)).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(() -> cursor(store)).isInstanceOf(IllegalStateException.class);
         // Only a test can: the next process could open it.
         leaked.close();
         database.close();
@@ -305,7 +325,7 @@ class RocksStoreTest {
     @Test
     void aNewerFormatIsRefusedAndLeftAlone() throws IOException {
         open(engine, store(), TABLE).close();
-        Path file = store().resolve(StoreFile.NAME);
+        Path file = store().resolve(StoreDescriptor.NAME);
         Files.writeString(file, Files.readString(file).replace("format=2", "format=3"));
         List<String> before = files();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
@@ -328,9 +348,9 @@ class RocksStoreTest {
     @Test
     void aCrashDuringCreationIsCleanedUp() throws IOException {
         open(engine, store(), TABLE).close();
-        Path file = store().resolve(StoreFile.NAME);
+        Path file = store().resolve(StoreDescriptor.NAME);
         Files.writeString(file, Files.readString(file).replace("state=ready", "state=creating"));
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         assertThat(store.isEmpty()).isTrue();
         fill(store, 10);
     }
@@ -338,16 +358,18 @@ class RocksStoreTest {
     @Test
     void aCrashBeforeTheDirectorySaysWhoseItIsIsCleanedUp() throws IOException {
         Files.createDirectories(store());
-        Files.writeString(store().resolve(StoreFile.NAME + ".tmp"), "format=");
-        RocksStore store = open(engine, store(), TABLE);
+        Files.writeString(store().resolve(StoreDescriptor.NAME + ".tmp"), "format=");
+        TableStore store = open(engine, store(), TABLE);
         assertThat(store.isEmpty()).isTrue();
         fill(store, 10);
-        assertThat(files()).contains(StoreFile.NAME).doesNotContain(StoreFile.NAME + ".tmp");
+        assertThat(files())
+                .contains(StoreDescriptor.NAME)
+                .doesNotContain(StoreDescriptor.NAME + ".tmp");
     }
 
     @Test
     void aFlippedByteInAnSstIsReportedAndDoesNotEndTheProcess() throws IOException {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 1_000);
         store.flush();
         store.close();
@@ -358,7 +380,7 @@ class RocksStoreTest {
             file.seek(100);
             file.write(b ^ 0x01);
         }
-        RocksStore damaged = open(engine, store(), TABLE);
+        TableStore damaged = open(engine, store(), TABLE);
         assertThatThrownBy(damaged::verify)
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining(sst.getFileName().toString())
@@ -373,7 +395,7 @@ class RocksStoreTest {
 
     @Test
     void aMissingSstIsReported() throws IOException {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 1_000);
         store.flush();
         store.close();
@@ -386,7 +408,7 @@ class RocksStoreTest {
 
     @Test
     void aMissingManifestIsReportedNotTakenForANewStore() throws IOException {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 10);
         store.close();
         Files.delete(store().resolve("CURRENT"));
@@ -397,7 +419,7 @@ class RocksStoreTest {
 
     @Test
     void closingWaitsForAnOpenIterator() throws InterruptedException {
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         fill(store, 100);
         UnfilteredRowIterator rows =
                 store.read(key(TABLE, "k1"), Slices.ALL, ColumnFilter.all(TABLE), false);
@@ -421,13 +443,13 @@ class RocksStoreTest {
                                 "memory", "32MiB",
                                 "write_buffer", "64KiB",
                                 "write_stall_timeout", "30s"));
-        RocksStore store = open(engine, store(), TABLE);
-        store.database().db.pauseBackgroundWork();
+        TableStore store = open(engine, store(), TABLE);
+        Tables.context(store).database().db.pauseBackgroundWork();
         Thread writer = new Thread(() -> fill(store, 5_000));
         writer.start();
         writer.join(500);
         assertThat(writer.isAlive()).describedAs("waits for room").isTrue();
-        store.database().db.continueBackgroundWork();
+        Tables.context(store).database().db.continueBackgroundWork();
         writer.join(30_000);
         for (int i = 0; i < 10; i++) {
             String rows = read(store, "k" + i);
@@ -438,7 +460,7 @@ class RocksStoreTest {
     @Test
     void closingFailsTheWritersThatWaitForAGroupsSync() throws Exception {
         engine.walSync(WalSync.GROUP, Duration.ofHours(1));
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         List<Throwable> failures = new java.util.concurrent.CopyOnWriteArrayList<>();
         Thread writer =
                 new Thread(
@@ -467,7 +489,7 @@ class RocksStoreTest {
     void aRowIsNeverReadWithoutTheDeletionThatCameWithIt() throws Exception {
         TableMetadata table =
                 Tables.table("CREATE TABLE t (k int, c int, a int, b int, PRIMARY KEY (k, c))");
-        RocksStore store = open(engine, store(), table);
+        TableStore store = open(engine, store(), table);
         AtomicBoolean stop = new AtomicBoolean();
         AtomicInteger written = new AtomicInteger();
         Thread writer =
@@ -511,7 +533,7 @@ class RocksStoreTest {
     @Test
     void groupSyncAcknowledgesEveryWriter() throws InterruptedException {
         engine.walSync(WalSync.GROUP, Duration.ofMillis(5));
-        RocksStore store = open(engine, store(), TABLE);
+        TableStore store = open(engine, store(), TABLE);
         List<Thread> writers =
                 java.util.stream.IntStream.range(0, 4)
                         .mapToObj(i -> new Thread(() -> fill(store, 20)))

@@ -5,10 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.stream.IncomingParts;
 import dev.petra.engine.stream.OutgoingParts;
 import java.io.ByteArrayInputStream;
@@ -47,7 +49,7 @@ class RocksandraTest {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
 
     @TempDir Path directory;
-    private final RocksEngine engine = Tables.engine();
+    private final StorageEngine engine = Tables.engine();
     private TestTable table =
             TestTable.of(
                     "CREATE TABLE t (k text, c int, s text static, v text, w text, m"
@@ -440,7 +442,7 @@ class RocksandraTest {
                 List.of(
                         new Range<>(
                                 TestTable.token(Long.MIN_VALUE), TestTable.token(Long.MIN_VALUE)));
-        Path staged = store.spec().directory().resolve(StoreFile.STREAMS);
+        Path staged = store.spec().directory().resolve(StoreDescriptor.STREAMS);
         try (OutgoingParts out = store.streamOut(all)) {
             try (IncomingParts in = store.streamIn(out.manifest(), all)) {
                 ByteArrayOutputStream part = new ByteArrayOutputStream();

@@ -2,7 +2,13 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.stream.Ingester;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -24,7 +30,7 @@ import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 
 /** Tables and stores for tests, without a node. */
-final class Tables {
+public final class Tables {
     static {
         DatabaseDescriptor.clientInitialization(false);
         if (DatabaseDescriptor.getPartitioner() == null)
@@ -33,46 +39,67 @@ final class Tables {
 
     private Tables() {}
 
-    static TableMetadata table(String cql) {
+    public static TableMetadata table(String cql) {
         return CreateTableStatement.parse(cql, "ks")
                 .id(TableId.fromString("11111111-2222-3333-4444-555555555555"))
                 .build();
     }
 
-    static RocksEngine engine(Map<String, String> settings) {
-        return (RocksEngine) new RocksEngineProvider().open(new EngineSettings(settings));
+    public static StorageEngine engine(Map<String, String> settings) {
+        return new RocksEngineProvider().open(new EngineSettings(settings));
     }
 
-    static RocksEngine engine() {
+    public static StorageEngine engine() {
         return engine(Map.of("memory", "32MiB"));
     }
 
-    static StoreSpec spec(Path directory, TableMetadata table) {
+    public static StoreSpec spec(Path directory, TableMetadata table) {
         return new StoreSpec(directory, table.name, 1, TableMetadataRef.forOfflineTools(table));
     }
 
-    static RocksStore open(RocksEngine engine, Path directory, TableMetadata table) {
-        return (RocksStore) engine.openStore(spec(directory, table));
+    public static TableStore open(StorageEngine engine, Path directory, TableMetadata table) {
+        return engine.openStore(spec(directory, table));
+    }
+
+    /** What reading, writing, compaction and streams of a store have in common. */
+    public static StoreContext context(TableStore store) {
+        return ((RocksStore) store).context();
+    }
+
+    /** Has a store take files. */
+    public static Ingester ingester(TableStore store) {
+        return ((RocksStore) store).ingester();
+    }
+
+    /** What happens every second. */
+    public static boolean tick(TableStore store) {
+        return ((RocksStore) store).maintenance().tick();
+    }
+
+    /** Merges the files of time windows now. */
+    public static void compactWindows(TableStore store) {
+        ((RocksStore) store).maintenance().compactWindows();
     }
 
     /**
      * What a process leaves that ends now, which writes nothing meanwhile. Copied again if a file
      * came or went: RocksDB tidies up some time after a flush.
      */
-    static Path crashed(RocksStore store, Path to) throws IOException, RocksDBException {
-        Database database = store.acquire();
+    public static Path crashed(TableStore store, Path to) throws IOException, RocksDBException {
+        Database database = context(store).acquire();
         try {
             database.db.disableFileDeletions();
             Set<String> before;
             do {
-                if (Files.exists(to)) RocksEngine.deleteTree(to);
+                if (Files.exists(to)) StoreDirectory.delete(to);
                 Files.createDirectory(to);
-                before = names(store.directory());
+                before = names(context(store).directory());
                 for (String name : before) {
-                    Path file = store.directory().resolve(name);
+                    Path file = context(store).directory().resolve(name);
                     if (Files.exists(file)) Files.copy(file, to.resolve(name));
                 }
-            } while (!before.equals(names(store.directory())) || !before.equals(names(to)));
+            } while (!before.equals(names(context(store).directory()))
+                    || !before.equals(names(to)));
         } finally {
             database.db.enableFileDeletions();
             database.release(Database.stripe());
@@ -88,17 +115,17 @@ final class Tables {
         }
     }
 
-    static PartitionUpdate.SimpleBuilder update(TableMetadata table, Object... key) {
+    public static PartitionUpdate.SimpleBuilder update(TableMetadata table, Object... key) {
         return PartitionUpdate.simpleBuilder(table, key).timestamp(1_000_000).nowInSec(1_000);
     }
 
-    static DecoratedKey key(TableMetadata table, Object value) {
+    public static DecoratedKey key(TableMetadata table, Object value) {
         ByteBuffer bytes = table.partitionKeyType.decomposeUntyped(value);
         return table.partitioner.decorateKey(bytes);
     }
 
     /** A partition as text, one line an unfiltered; empty if there is nothing. */
-    static String text(@Nullable UnfilteredRowIterator rows) {
+    public static String text(@Nullable UnfilteredRowIterator rows) {
         if (rows == null) return "";
         try (rows) {
             StringBuilder text = new StringBuilder();

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks;
+
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.rocks.compaction.Purge;
+import dev.petra.engine.rocks.compaction.SupersededRanges;
+import dev.petra.engine.rocks.compaction.TimeWindows;
+import dev.petra.engine.rocks.db.BlobFiles;
+import dev.petra.engine.rocks.db.CompactionStoppedException;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.RocksErrors;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.write.WriteBufferFilter;
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.utils.Hex;
+import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.FlushOptions;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What is done to the files of one store, in the background or because an operator asks for it:
+ * flushes, compactions, purges, verification.
+ */
+final class StoreMaintenance {
+    private static final Logger logger = LoggerFactory.getLogger(StoreMaintenance.class);
+
+    private final StoreContext store;
+    private final ReopenableDatabase reopenable;
+    private final WriteBufferFilter writeBufferFilter;
+    private final Purge purge;
+    private final TimeWindows windows;
+    private final SupersededRanges supersededRanges;
+
+    /** Of the ticking thread. */
+    private long flushedAt = System.nanoTime();
+
+    StoreMaintenance(StoreContext store, WriteBufferFilter writeBufferFilter) {
+        this.store = store;
+        this.reopenable = store.reopenable();
+        this.writeBufferFilter = writeBufferFilter;
+        this.purge = new Purge(store);
+        this.windows = new TimeWindows(store, purge);
+        this.supersededRanges = new SupersededRanges(store);
+    }
+
+    // By itself
+
+    /**
+     * Every second or so: tells the native part the time and what may go, reports what it met, and
+     * says whether a purge is due.
+     */
+    boolean tick() {
+        if (!reopenable.isWritable()) return false;
+        reopenable.followTable();
+        Database database = reopenable.tryAcquire();
+        if (database == null) return false;
+        try {
+            flushPeriodically(database);
+            writeBufferFilter.follow(database);
+            purge.clock(database);
+            for (byte[] key = store.reconciler().takeMalformed();
+                    key != null;
+                    key = store.reconciler().takeMalformed())
+                logger.error(
+                        "The store of {} in {} has a malformed entry under key {}, met while it"
+                                + " was merged or compacted; it was left as it is. Restore it from"
+                                + " a snapshot, or repair that partition's replicas.",
+                        store.name(),
+                        store.directory(),
+                        Hex.bytesToHex(key));
+            return purge.isDue(database);
+        } catch (RocksDBException e) {
+            throw reopenable.onRead(e);
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    /** As {@code memtable_flush_period_in_ms} asks; 0 is never. */
+    private void flushPeriodically(Database database) {
+        int period = store.table().params.memtableFlushPeriodInMs;
+        long now = System.nanoTime();
+        if (period <= 0 || now - flushedAt < TimeUnit.MILLISECONDS.toNanos(period)) return;
+        flushedAt = now;
+        try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
+            database.db.flush(options, database.families);
+        } catch (RocksDBException e) {
+            logger.error("The periodic flush of {} failed", store.name(), e);
+        }
+    }
+
+    /** Purges in the background: throttled, and given up quietly when the store closes. */
+    void purgeInBackground() {
+        if (!reopenable.isWritable()) return;
+        try {
+            reopenable.maintain(database -> purge.run(database, true));
+        } catch (CompactionStoppedException e) {
+            purge.rest();
+            logger.info("The purge of {} ended early: {}", store.name(), e.getMessage());
+        } catch (RuntimeException | Error e) {
+            purge.rest();
+            if (!reopenable.isClosed()) throw e;
+            logger.debug("The store of {} was closed while it was purged", store.name(), e);
+        }
+    }
+
+    /** Whether {@link #compactWindows} may have something to do. */
+    boolean isWindowsDue() {
+        if (!reopenable.isWritable() || !reopenable.hasWindows() || !reopenable.isCompacting())
+            return false;
+        Database database = reopenable.tryAcquire();
+        if (database == null) return false;
+        try {
+            return windows.isDue(database);
+        } catch (RocksDBException e) {
+            throw reopenable.onRead(e);
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    /** Merges the files of windows, and lets go those that have expired. */
+    void compactWindows() {
+        runUnlessClosed(database -> windows.run(database, reopenable.compaction()));
+    }
+
+    /** Whether {@link #removeSupersededRanges} has something to do. */
+    boolean isSupersededDue() {
+        return reopenable.isWritable() && !reopenable.hasWindows() && supersededRanges.isDue();
+    }
+
+    /** Removes range tombstones that others hide. */
+    void removeSupersededRanges() {
+        runUnlessClosed(database -> purge.removeSuperseded(database, supersededRanges));
+    }
+
+    private void runUnlessClosed(ReopenableDatabase.Chore chore) {
+        if (!reopenable.isWritable()) return;
+        try {
+            reopenable.maintain(chore);
+        } catch (RuntimeException | Error e) {
+            if (!reopenable.isClosed()) throw e;
+            logger.debug("The store of {} was closed meanwhile", store.name(), e);
+        }
+    }
+
+    // When asked for
+
+    void flush() {
+        reopenable.followTable();
+        reopenable.maintain(Database::flush);
+    }
+
+    void rewrite() {
+        reopenable.followTable();
+        reopenable.maintain(
+                database -> {
+                    purge.run(database, false);
+                    // Compaction rewrites keys, and of the values those in the oldest files.
+                    collectBlobs(database, 1);
+                    try {
+                        database.compact(
+                                database.large, null, null, BottommostLevelCompaction.kForce);
+                    } finally {
+                        collectBlobs(database, TableOptions.BLOB_AGE_CUTOFF);
+                    }
+                });
+    }
+
+    /** Which part of the blob files, the oldest, compaction rewrites: 0 to 1. */
+    private static void collectBlobs(Database database, double part) {
+        database.setOptions(
+                database.large,
+                Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
+    }
+
+    /** Of some ranges; of all there is, with a purge, if there are none. */
+    void compact(Collection<Range<Token>> ranges) {
+        reopenable.followTable();
+        reopenable.maintain(
+                database -> {
+                    if (ranges.isEmpty()) purge.run(database, false);
+                    else
+                        for (TokenRanges.KeyRange range :
+                                TokenRanges.of(ranges, store.partitionKeys()))
+                            database.compact(
+                                    database.data,
+                                    range.from(),
+                                    range.to(),
+                                    BottommostLevelCompaction.kForceOptimized);
+                });
+    }
+
+    void stopCompactions() {
+        reopenable.measure(
+                database -> {
+                    database.stopCompactions();
+                    return true;
+                });
+    }
+
+    void stopPurging() {
+        // Closed by itself it does not matter, and while it is opened anew nothing is purged.
+        reopenable.measure(
+                database -> {
+                    purge.stop(database);
+                    return true;
+                });
+    }
+
+    PurgeProgress purgeProgress() {
+        return reopenable.measure(database -> purge.progress());
+    }
+
+    /** Removes what lies outside of some ranges. */
+    void retainRanges(Collection<Range<Token>> owned) {
+        reopenable.maintain(
+                database -> {
+                    for (TokenRanges.KeyRange gap :
+                            TokenRanges.gaps(owned, store.partitionKeys())) {
+                        for (ColumnFamilyHandle family : List.of(database.data, database.large)) {
+                            store.room()
+                                    .write(
+                                            () ->
+                                                    database.db.deleteRange(
+                                                            family,
+                                                            database.writeOptions,
+                                                            gap.from(),
+                                                            gap.to()));
+                            database.compact(
+                                    family,
+                                    gap.from(),
+                                    gap.to(),
+                                    BottommostLevelCompaction.kForceOptimized);
+                        }
+                    }
+                    database.db.syncWal();
+                });
+    }
+
+    void verify() {
+        reopenable.maintain(
+                database -> {
+                    database.db.verifyChecksum();
+                    for (String file : database.db.getLiveFiles(false).files)
+                        if (file.endsWith(".blob"))
+                            verifyBlobFile(store.directory().resolve("." + file));
+                });
+    }
+
+    private void verifyBlobFile(Path file) throws IOException {
+        String damage;
+        try {
+            damage = BlobFiles.damage(file);
+        } catch (NoSuchFileException e) {
+            logger.debug("{} was removed since its name was read", file, e);
+            return;
+        }
+        if (!damage.isEmpty())
+            throw RocksErrors.corrupt(
+                    new IOException(file.normalize() + ": " + damage),
+                    store.name(),
+                    store.directory());
+    }
+}

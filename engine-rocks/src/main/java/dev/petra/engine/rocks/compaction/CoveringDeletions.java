@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.FragmentReader;
+import dev.petra.engine.rocks.format.FragmentWriter;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.format.MalformedFragment;
+import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.rocks.read.PartitionHeader;
+import dev.petra.engine.rocks.read.ReadContext;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.util.Iterator;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.db.rows.Row;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
+
+/**
+ * A partition's deletion, or a range tombstone, covers other keys. Before one is purged it is
+ * pushed down, as a deletion of the row, to every row that has anything it hides. That changes
+ * nothing that can be seen. One run at a time.
+ */
+final class CoveringDeletions {
+    private static final FragmentWriter.Columns NO_COLUMNS =
+            column -> {
+                throw new IllegalStateException("a deletion has no columns");
+            };
+
+    private static final FragmentWriter.LargeSink NO_LARGE_CELLS =
+            new FragmentWriter.LargeSink() {
+                @Override
+                public <V> void put(
+                        int column,
+                        @Nullable CellPath path,
+                        long timestamp,
+                        long hash,
+                        V value,
+                        ValueAccessor<V> by) {
+                    throw new IllegalStateException("a deletion has no cells");
+                }
+
+                @Override
+                public int threshold() {
+                    return Integer.MAX_VALUE;
+                }
+            };
+
+    private static final long NO_DELETION = Long.MIN_VALUE;
+
+    private final StoreContext store;
+    private final ByteSink fragment = new ByteSink();
+    private final FragmentWriter fragments = new FragmentWriter(fragment, NO_LARGE_CELLS);
+
+    CoveringDeletions(StoreContext store) {
+        this.store = store;
+    }
+
+    /**
+     * Hands down all that may go.
+     *
+     * @param background whether to go slowly
+     */
+    void run(Database database, long gcBefore, boolean background) throws RocksDBException {
+        Pacer pace = new Pacer(store, background);
+        ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
+        ByteSink position = new ByteSink();
+        try (Cursor cursor = context.open()) {
+            cursor.seek(ByteBuffer.allocateDirect(0));
+            while (cursor.isValid()) {
+                pace.step();
+                int kind = partition(cursor, position);
+                if (kind < KeyKind.ROW) {
+                    ByteBuffer prefix = position.flipped().slice();
+                    position.resume(prefix.remaining());
+                    PartitionHeader header =
+                            PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
+                    cover(database, cursor, position, header, gcBefore, context, pace);
+                }
+                position.put(KeyKind.END);
+                cursor.seek(position.flipped());
+            }
+        }
+    }
+
+    /** Writes the position of the cursor's partition, and gives the kind of the cursor's key. */
+    private int partition(Cursor cursor, ByteSink position) {
+        ByteBuffer key = cursor.key();
+        try {
+            store.partitionKeys().get(key);
+            int length = key.position();
+            position.clear();
+            position.put(key.slice(0, length));
+            return key.get(length) & 0xFF;
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw store.malformed(e, cursor.key());
+        }
+    }
+
+    private void cover(
+            Database database,
+            Cursor cursor,
+            ByteSink position,
+            PartitionHeader header,
+            long gcBefore,
+            ReadContext context,
+            Pacer pace)
+            throws RocksDBException {
+        int prefix = position.position();
+        DeletionTime deletion = header.deletion();
+        if (mayGo(deletion, gcBefore)) {
+            byte[] from = withKind(position, prefix, KeyKind.STATIC);
+            byte[] to = withKind(position, prefix, KeyKind.RANGE);
+            cover(database, cursor, from, to, deletion, pace);
+            from = withKind(position, prefix, KeyKind.ROW);
+            to = withKind(position, prefix, KeyKind.END);
+            cover(database, cursor, from, to, deletion, pace);
+        }
+        Iterator<RangeTombstone> ranges = header.deletions().rangeIterator(false);
+        while (ranges.hasNext()) {
+            RangeTombstone range = ranges.next();
+            if (!mayGo(range.deletionTime(), gcBefore)) continue;
+            Slice slice = range.deletedSlice();
+            position.put(KeyKind.ROW);
+            context.clusterings().put(position, slice.start());
+            byte[] from = position.copy(0, position.position());
+            position.truncate(prefix + 1);
+            context.clusterings().put(position, slice.end());
+            byte[] to = position.copy(0, position.position());
+            position.truncate(prefix);
+            cover(database, cursor, from, to, range.deletionTime(), pace);
+        }
+    }
+
+    private static byte[] withKind(ByteSink position, int prefix, int kind) {
+        position.put(kind);
+        byte[] key = position.copy(0, prefix + 1);
+        position.truncate(prefix);
+        return key;
+    }
+
+    private static boolean mayGo(DeletionTime deletion, long gcBefore) {
+        return !deletion.isLive() && deletion.localDeletionTime() < gcBefore;
+    }
+
+    /** Hands a deletion down to the rows between two keys that have anything it hides. */
+    private void cover(
+            Database database,
+            Cursor cursor,
+            byte[] from,
+            byte[] to,
+            DeletionTime deletion,
+            Pacer pace)
+            throws RocksDBException {
+        ByteBuffer bound = direct(to);
+        for (cursor.seek(direct(from));
+                cursor.isValid() && Keys.compare(cursor.key(), bound) < 0;
+                cursor.next()) {
+            pace.step();
+            if (!isCovered(cursor, deletion.markedForDeleteAt())) continue;
+            fragment.clear();
+            fragments.row(
+                    BTreeRow.emptyDeletedRow(Clustering.EMPTY, Row.Deletion.regular(deletion)),
+                    NO_COLUMNS,
+                    false);
+            ByteBuffer key = cursor.key();
+            ByteBuffer value = fragment.flipped();
+            // Its old timestamp does not lower the max purgeable timestamp: it hides nothing that
+            // is not hidden.
+            store.room()
+                    .write(
+                            () ->
+                                    database.db.merge(
+                                            database.data,
+                                            database.writeOptions,
+                                            key.position(0),
+                                            value.position(0)));
+        }
+    }
+
+    private boolean isCovered(Cursor cursor, long timestamp) {
+        Extent extent = new Extent();
+        try {
+            FragmentReader.visit(cursor.value(), extent);
+        } catch (MalformedFragment e) {
+            throw store.malformed(e, cursor.key());
+        }
+        // A deletion too, although what it hides is hidden anyway: it goes with the one above it.
+        return extent.deletedAt < timestamp
+                && (extent.lowest <= timestamp || extent.deletedAt != NO_DELETION);
+    }
+
+    /** The lowest timestamp in a row, and its deletion's. */
+    private static final class Extent implements FragmentReader.Visitor {
+        long lowest = Long.MAX_VALUE;
+        long deletedAt = NO_DELETION;
+
+        @Override
+        public void timestamp(long micros) {
+            lowest = Math.min(lowest, micros);
+        }
+
+        @Override
+        public void deletion(long micros) {
+            deletedAt = Math.max(deletedAt, micros);
+        }
+
+        @Override
+        public void large(int column, byte @Nullable [] path, long timestamp, long hash) {}
+    }
+
+    private static ByteBuffer direct(byte[] bytes) {
+        return ByteBuffer.allocateDirect(bytes.length).put(bytes).flip();
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import java.util.List;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Lets files go of which everything has expired or was deleted, past its grace, where nothing
+ * elsewhere is as old as anything in them. What arrives later and is older comes too late, as it
+ * does for any purge.
+ */
+final class ExpiredFiles {
+    private static final Logger logger = LoggerFactory.getLogger(ExpiredFiles.class);
+
+    private final StoreContext store;
+    private final PurgePermission permission;
+
+    ExpiredFiles(StoreContext store, PurgePermission permission) {
+        this.store = store;
+        this.permission = permission;
+    }
+
+    /**
+     * To be called while no purge runs.
+     *
+     * @return false if it was not looked at, and files are not known: the store is being closed
+     */
+    boolean drop(Database database, TimeWindows windows) throws RocksDBException {
+        permission.clock(database);
+        long restrictions = permission.restrictions();
+        long gcBefore = permission.gcBefore();
+        List<LiveFileMetaData> files = database.dataFiles();
+        if (!windows.learn(database, files)) return false;
+        if (gcBefore == 0
+                || windows.expired(files, gcBefore, Long.MAX_VALUE, new long[1]).isEmpty())
+            return true;
+        Reconciler reconciler = store.reconciler();
+        // What is in no file yet counts too: it is written to one, or lowers the max purgeable
+        // timestamp.
+        int next = 1 - reconciler.activeMaxPurgeable();
+        reconciler.maxPurgeable(next, Long.MAX_VALUE);
+        if (store.isArriving()) return true;
+        store.room().writers.awaitThoseBegun();
+        database.flush();
+        files = database.dataFiles();
+        if (!windows.learn(database, files)) return false;
+        long[] maxPurgeable = new long[1];
+        List<LiveFileMetaData> expired =
+                windows.expired(files, gcBefore, reconciler.maxPurgeable(next), maxPurgeable);
+        long before = reconciler.purged();
+        int gone = 0;
+        for (LiveFileMetaData file : expired)
+            if (drop(database, windows, file, gcBefore, maxPurgeable[0], restrictions)) gone++;
+        if (gone > 0)
+            logger.info(
+                    "Dropped {} files of {} in which everything had expired: {} deletions and"
+                            + " expired values",
+                    gone,
+                    store.name(),
+                    reconciler.purged() - before);
+        return true;
+    }
+
+    /** Not if it may not go any more since it was found. */
+    private boolean drop(
+            Database database,
+            TimeWindows windows,
+            LiveFileMetaData file,
+            long gcBefore,
+            long maxPurgeable,
+            long restrictionsBefore)
+            throws RocksDBException {
+        if (!permission.begin(database, file, restrictionsBefore)) return false;
+        try {
+            return windows.drop(database, file, gcBefore, maxPurgeable);
+        } finally {
+            database.purgeEnded(file);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.FragmentReader;
+import dev.petra.engine.rocks.format.MalformedFragment;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import org.apache.cassandra.db.DecoratedKey;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/** Removes large cells that no row refers to any more. One run at a time. */
+final class LargeCellSweep {
+    private static final long LEAST_GARBAGE = 8 << 20;
+
+    /**
+     * Overwriting may begin again after a time in which there was only new data: so it is looked
+     * again when there is twice as much. With a quarter or less that would never be.
+     */
+    private static final double LEAST_SHARE = 0.5;
+
+    private final StoreContext store;
+
+    /** Bytes of large cells when they were swept last; 0: not yet in this process. */
+    private volatile long swept;
+
+    /** Of what had come by then since the time before, the part that no row referred to. */
+    private volatile double garbageShare = 1;
+
+    LargeCellSweep(StoreContext store) {
+        this.store = store;
+    }
+
+    /**
+     * Whether of the large cells about a quarter, and more than a little, is garbage: by what has
+     * come since the last sweep, of which as much may be garbage as of what had come before. So
+     * what is looked through stays in proportion to what goes.
+     */
+    boolean isDue(Database database) throws RocksDBException {
+        if (!isPossible()) return false;
+        long bytes = largeBytes(database);
+        return (bytes - swept) * garbageShare >= Math.max(LEAST_GARBAGE, bytes / 4);
+    }
+
+    private static long largeBytes(Database database) throws RocksDBException {
+        return database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size");
+    }
+
+    /** Whether there are large cells at all, and any may go: none would while parts arrive. */
+    boolean isPossible() {
+        return !store.isArriving() && store.catalog().has(Catalog.Flag.LARGE_CELLS);
+    }
+
+    /**
+     * Removes what no row refers to.
+     *
+     * @param background whether to go slowly
+     */
+    void run(Database database, boolean background) throws RocksDBException {
+        Pacer pace = new Pacer(store, background);
+        long bytes = largeBytes(database);
+        long cells = 0;
+        long garbage = 0;
+        try (ReadOptions keysOnly = Database.newReadOptions()) {
+            Reconciler.allowUnpreparedValue(keysOnly);
+            try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
+                for (it.seekToFirst(); it.isValid(); it.next()) {
+                    pace.step();
+                    cells++;
+                    if (sweep(database, it.key())) garbage++;
+                }
+                it.status();
+            }
+        }
+        // Nobody has looked at that.
+        long arrived = Math.max(0, largeBytes(database) - bytes);
+        if (garbage > 0)
+            database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+        // How much is garbage is not known: none of it went since they arrive.
+        if (store.isArriving()) return;
+        double part = (double) garbage / Math.max(1, cells);
+        garbageShare =
+                Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
+        // What is still in files with live cells goes with these, and has not come since.
+        swept = Math.max(0, largeBytes(database) - arrived);
+    }
+
+    /** Removes a large cell that no row refers to; returns whether it did. */
+    private boolean sweep(Database database, byte[] largeKey) throws RocksDBException {
+        ByteBuffer in = ByteBuffer.wrap(largeKey);
+        DecoratedKey partition;
+        try {
+            partition = store.partitionKeys().get(in);
+            in.position(store.rowBytes(in.rewind()));
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw store.malformed(e, ByteBuffer.wrap(largeKey));
+        }
+        byte[] rowKey = Arrays.copyOf(largeKey, in.position());
+        // Whoever writes this very cell again does so before the look or after the removal; and so
+        // does whoever ingests it, who is alone.
+        boolean[] removed = new boolean[1];
+        synchronized (store.largeWrites(partition)) {
+            store.room()
+                    .write(
+                            () -> {
+                                // Or the row may be among the parts that are still to come.
+                                if (store.isArriving()
+                                        || isReferred(database, rowKey, in.duplicate())) return;
+                                database.db.delete(database.large, database.writeOptions, largeKey);
+                                removed[0] = true;
+                            });
+        }
+        return removed[0];
+    }
+
+    /**
+     * @param suffix the large cell's key behind its row's key
+     */
+    private boolean isReferred(Database database, byte[] rowKey, ByteBuffer suffix)
+            throws RocksDBException {
+        byte[] value = database.db.get(database.data, database.readOptions, rowKey);
+        if (value == null) return false;
+        References references = new References(suffix);
+        try {
+            FragmentReader.visit(ByteBuffer.wrap(value), references);
+        } catch (MalformedFragment e) {
+            throw store.malformed(e, ByteBuffer.wrap(rowKey));
+        }
+        return references.found;
+    }
+
+    private static final class References implements FragmentReader.Visitor {
+        private final int column;
+        private final long timestamp;
+        private final long hash;
+        private final byte[] path;
+        boolean found;
+
+        References(ByteBuffer suffix) {
+            column = suffix.getInt();
+            timestamp = suffix.getLong() ^ Long.MIN_VALUE;
+            hash = suffix.getLong();
+            path = new byte[suffix.remaining()];
+            suffix.get(path);
+        }
+
+        @Override
+        public void timestamp(long micros) {}
+
+        @Override
+        public void deletion(long micros) {}
+
+        @Override
+        public void large(int column, byte @Nullable [] path, long timestamp, long hash) {
+            found |=
+                    column == this.column
+                            && timestamp == this.timestamp
+                            && hash == this.hash
+                            && Arrays.equals(path == null ? new byte[0] : path, this.path);
+        }
+    }
+}

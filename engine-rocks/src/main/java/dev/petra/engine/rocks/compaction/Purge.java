@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.PurgeProgress.Phase;
+import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.KeyComponent;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.cassandra.db.marshal.CollectionType;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.DroppedColumn;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Removes from one store what {@code gc_grace_seconds} has passed over, and never what still hides
+ * something older. {@code docs/architecture.md} has the rules with examples.
+ *
+ * <h2>Phases</h2>
+ *
+ * <ol>
+ *   <li>A new max purgeable timestamp begins: the lowest timestamp of anything written from now on.
+ *       Every write that began before is waited for.
+ *   <li>Covering: a partition's deletion, or a range tombstone, hides other keys. Each that may go
+ *       is handed down, as a deletion of the row, to every row that has anything it hides. That
+ *       changes nothing that can be seen, and is durable before the next phase.
+ *   <li>Settling: everything written before the max purgeable timestamp began is merged into one
+ *       entry a key, at the bottom. From then on, what may lie above an entry was written after the
+ *       max purgeable timestamp began, so a tombstone below the max purgeable timestamp hides
+ *       nothing outside of its own entry.
+ *   <li>Purging: the entries at the bottom are rewritten through the compaction filter, which
+ *       removes tombstones older than gc_grace and below the max purgeable timestamp.
+ *   <li>Sweeping: large cells that no row refers to any more are removed.
+ * </ol>
+ *
+ * One at a time. What an earlier purge had reached before the process ended is not rewritten again.
+ */
+public final class Purge {
+    private static final Logger logger = LoggerFactory.getLogger(Purge.class);
+    private static final long SLICE_BYTES = 512L << 20;
+
+    private final StoreContext store;
+    private final PurgePermission permission;
+    private final PurgeSchedule schedule;
+    private final CoveringDeletions covering;
+    private final LargeCellSweep sweep;
+    private final ExpiredFiles expired;
+    private final ReentrantLock running = new ReentrantLock();
+    private volatile Phase phase = Phase.IDLE;
+    private volatile double done;
+
+    public Purge(StoreContext store) {
+        this.store = store;
+        this.permission = new PurgePermission(store);
+        this.schedule = new PurgeSchedule(store, permission);
+        this.covering = new CoveringDeletions(store);
+        this.sweep = new LargeCellSweep(store);
+        this.expired = new ExpiredFiles(store, permission);
+    }
+
+    public PurgeProgress progress() {
+        return new PurgeProgress(
+                phase, done, schedule.intervalBegan(), store.reconciler().purged());
+    }
+
+    /** Tells the compaction filter what time it is and what may go. */
+    public void clock(Database database) {
+        permission.clock(database);
+    }
+
+    /** The same, and waits until nothing is under way that was begun while more might go. */
+    public void stop(Database database) {
+        permission.clock(database);
+        database.awaitStoppedPurges();
+    }
+
+    /** Lets none begin in the background for a while, after one that failed or was stopped. */
+    public void rest() {
+        schedule.rest();
+    }
+
+    public boolean isDue(Database database) throws RocksDBException {
+        return !schedule.isResting() && (schedule.isDue() || sweep.isDue(database));
+    }
+
+    /**
+     * Compacts the whole table and purges it.
+     *
+     * @param background whether to go slowly, and where an earlier one was cut short
+     */
+    public void run(Database database, boolean background) throws RocksDBException {
+        running.lock();
+        try {
+            permission.clock(database);
+            if (background && store.reopenable().hasWindows()) {
+                // Files go whole there, and only what they referred to is left.
+                schedule.forgetResume();
+                sweep(database, true);
+                schedule.ended();
+                return;
+            }
+            if (background && !schedule.isDue()) {
+                sweep(database, true);
+                return;
+            }
+            if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || permission.gcBefore() == 0) {
+                database.compact(
+                        database.data, null, null, BottommostLevelCompaction.kForceOptimized);
+                sweep(database, background);
+                return;
+            }
+            long started = System.nanoTime();
+            long before = store.reconciler().purged();
+            purge(database, background);
+            logger.info(
+                    "Purged {} in {} ms: {} deletions and expired values removed",
+                    store.name(),
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started),
+                    store.reconciler().purged() - before);
+        } finally {
+            phase = Phase.IDLE;
+            done = 0;
+            running.unlock();
+        }
+    }
+
+    /** Lets files go in which everything has expired; see {@link ExpiredFiles#drop}. */
+    boolean dropExpired(Database database, TimeWindows windows) throws RocksDBException {
+        running.lock();
+        try {
+            return expired.drop(database, windows);
+        } finally {
+            running.unlock();
+        }
+    }
+
+    /** Removes range tombstones that others hide, while nothing removes these. */
+    public void removeSuperseded(Database database, SupersededRanges ranges)
+            throws RocksDBException {
+        // It is asked again every second.
+        if (!running.tryLock()) return;
+        try {
+            ranges.run(database);
+        } finally {
+            running.unlock();
+        }
+    }
+
+    private void sweep(Database database, boolean background) throws RocksDBException {
+        if (!sweep.isPossible()) return;
+        phase = Phase.SWEEPING;
+        sweep.run(database, background);
+    }
+
+    private void purge(Database database, boolean background) throws RocksDBException {
+        long restrictions = permission.restrictions();
+        Reconciler reconciler = store.reconciler();
+        int next = 1 - reconciler.activeMaxPurgeable();
+        reconciler.maxPurgeable(next, Long.MAX_VALUE);
+        // Asked behind the max purgeable timestamp: parts that begin to arrive later lower it.
+        if (store.isArriving()) return;
+        store.room().writers.awaitThoseBegun();
+        long oldestBefore = store.purgeable().reset();
+        boolean complete = false;
+        try {
+            long gcBefore = permission.gcBefore();
+            if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
+                phase = Phase.COVERING;
+                covering.run(database, gcBefore, background);
+            }
+
+            phase = Phase.SETTLING;
+            // Before the flush: what is written during it may stay in the write buffer.
+            long flushed = database.db.getLatestSequenceNumber();
+            database.flush();
+            database.compact(database.data, null, null, BottommostLevelCompaction.kSkip);
+            if (!isSettled(database, flushed)) {
+                logger.warn("{} was not purged: compaction did not reach the bottom", store.name());
+                return;
+            }
+            // Only now: all that lies below the max purgeable timestamp was written to columns
+            // known by now.
+            if (hasLoosePaths(store.table())) reconciler.loosePaths();
+            reconciler.activeMaxPurgeable(next);
+
+            phase = Phase.PURGING;
+            reconciler.resetKept();
+            boolean resumed = background && schedule.resumeAt() != null;
+            reconciler.watch(true);
+            try {
+                if (!permission.letCoversGo(gcBefore, restrictions)
+                        || !rewrite(database, background, restrictions)) {
+                    logger.info("{} is purged no further: less may go than before", store.name());
+                    return;
+                }
+            } finally {
+                reconciler.watch(false);
+                reconciler.covers(0);
+            }
+            // What a resumed one had rewritten before is not known in this process.
+            store.purgeable().written(resumed ? 0 : reconciler.kept());
+            sweep(database, background);
+            schedule.ended();
+            complete = true;
+        } finally {
+            if (!complete) store.purgeable().written(oldestBefore);
+        }
+    }
+
+    /** Whether some collection's elements may have names of several byte forms. */
+    private static boolean hasLoosePaths(TableMetadata table) {
+        for (ColumnMetadata column : table.regularAndStaticColumns())
+            if (isLoose(column)) return true;
+        // One that is added again has its old cells, where they are newer than the drop.
+        for (DroppedColumn dropped : table.droppedColumns.values())
+            if (isLoose(dropped.column)) return true;
+        return false;
+    }
+
+    private static boolean isLoose(ColumnMetadata column) {
+        return column.isComplex()
+                && column.type instanceof CollectionType<?> collection
+                && !KeyComponent.hasOneForm(collection.nameComparator());
+    }
+
+    /** Whether all that was written up to a sequence number is at the bottom. */
+    private static boolean isSettled(Database database, long sequence) {
+        int bottommost = database.bottommostLevel();
+        for (LiveFileMetaData file : database.dataFiles())
+            if (file.level() < bottommost && file.smallestSeqno() <= sequence) return false;
+        return true;
+    }
+
+    /**
+     * Rewrites the bottom through the filter, slice by slice.
+     *
+     * @return false if less may go than before, and so it was not all rewritten
+     */
+    private boolean rewrite(Database database, boolean background, long restrictionsBefore)
+            throws RocksDBException {
+        byte[] from = background ? schedule.resumeAt() : null;
+        List<byte[]> bounds = bounds(database, from);
+        for (int i = 0; i <= bounds.size(); i++) {
+            done = (double) i / (bounds.size() + 1);
+            byte[] to = i < bounds.size() ? bounds.get(i) : null;
+            long leftovers = store.reconciler().leftovers();
+            boolean complete = force(database, from, to);
+            // What was merged just now did not pass the filter.
+            if (complete && store.reconciler().leftovers() != leftovers)
+                complete = force(database, from, to);
+            if (!complete || permission.restrictions() != restrictionsBefore) return false;
+            from = to;
+            schedule.reached(to);
+        }
+        return true;
+    }
+
+    private static boolean force(Database database, byte @Nullable [] from, byte @Nullable [] to)
+            throws RocksDBException {
+        return database.tryCompact(database.data, from, to, BottommostLevelCompaction.kForce);
+    }
+
+    /** Where to cut the bottom into slices, behind a key. */
+    private static List<byte[]> bounds(Database database, byte @Nullable [] from) {
+        int bottommost = database.bottommostLevel();
+        List<LiveFileMetaData> files = database.dataFiles();
+        files.removeIf(file -> file.level() != bottommost);
+        files.sort(Comparator.comparing(LiveFileMetaData::smallestKey, Arrays::compareUnsigned));
+        List<byte[]> bounds = new ArrayList<>();
+        long bytes = 0;
+        for (LiveFileMetaData file : files) {
+            if (from != null && Arrays.compareUnsigned(file.largestKey(), from) < 0) continue;
+            bytes += file.size();
+            if (bytes < SLICE_BYTES) continue;
+            bounds.add(file.largestKey());
+            bytes = 0;
+        }
+        return bounds;
+    }
+}

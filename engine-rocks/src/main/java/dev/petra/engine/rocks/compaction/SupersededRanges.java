@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.RocksErrors;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.FragmentReader;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.format.MalformedFragment;
+import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.rocks.read.ReadContext;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringComparator;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.RangeTombstoneList;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.WriteBatch;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Removes range tombstones that newer ones of their partition hide wholly, as Cassandra's memtable
+ * and its compaction leave them out: every read of the partition would read them all, only to leave
+ * them out. They hide nothing that those do not, so nothing can be seen of it, and no grace is to
+ * be waited for. A read that meets many of them says so; the rest is done in the background.
+ */
+public final class SupersededRanges {
+    private static final Logger logger = LoggerFactory.getLogger(SupersededRanges.class);
+
+    private static final int MOST = 100_000;
+
+    /** Writers wait while so many are removed. */
+    private static final int BATCH = 256;
+
+    private static final int REST = 9;
+
+    private final StoreContext store;
+    private volatile long restsUntil = System.nanoTime();
+
+    public SupersededRanges(StoreContext store) {
+        this.store = store;
+    }
+
+    /** A range tombstone under its key. */
+    @SuppressWarnings("ArrayRecordComponent") // never compared
+    record Entry(byte[] key, RangeTombstone range) {}
+
+    /** Whether there is something to remove; not at once after the last time. */
+    public boolean isDue() {
+        return store.superseded().isThere() && System.nanoTime() - restsUntil >= 0;
+    }
+
+    /** Not while a purge may remove what hides them. */
+    void run(Database database) throws RocksDBException {
+        byte[] position = store.superseded().take();
+        if (position == null) return;
+        long began = System.nanoTime();
+        List<Entry> found = find(position);
+        int removed = remove(database, found);
+        if (removed > 0) {
+            logger.info(
+                    "Removed {} range tombstones of a partition of {} that newer ones hide",
+                    removed,
+                    store.name());
+            database.flush();
+            // By size, RocksDB would merge all there is.
+            if (!store.reopenable().isCompactedBySize())
+                database.compact(
+                        database.data,
+                        withKind(position, KeyKind.RANGE),
+                        withKind(position, KeyKind.ROW),
+                        BottommostLevelCompaction.kForceOptimized);
+        }
+        long now = System.nanoTime();
+        restsUntil = now + REST * (now - began);
+    }
+
+    private static byte[] withKind(byte[] position, int kind) {
+        byte[] key = Arrays.copyOf(position, position.length + 1);
+        key[position.length] = (byte) kind;
+        return key;
+    }
+
+    /**
+     * Those of a partition that newer ones hide wholly, if what is read without them is the same to
+     * the byte: replicas compare digests of it.
+     */
+    List<Entry> find(byte[] position) {
+        byte[] prefix = withKind(position, KeyKind.RANGE);
+        ByteBuffer direct = ByteBuffer.allocateDirect(prefix.length).put(prefix).flip();
+        ClusteringComparator comparator = store.table().comparator;
+        ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
+        List<Entry> entries = new ArrayList<>();
+        RangeTombstoneList ranges = new RangeTombstoneList(comparator, 16);
+        try (Cursor cursor = context.open()) {
+            for (cursor.seek(direct.duplicate());
+                    entries.size() < MOST
+                            && cursor.isValid()
+                            && Keys.startsWith(cursor.key(), direct);
+                    cursor.next()) {
+                ByteBuffer key = cursor.key();
+                byte[] copy = new byte[key.remaining()];
+                key.get(copy);
+                RangeTombstone range = context.range(cursor, key.position(prefix.length));
+                entries.add(new Entry(copy, range));
+                ranges.add(range);
+            }
+        }
+        if (!hasOneForm(entries, comparator)) return List.of();
+        entries.removeIf(entry -> !isHidden(entry.range, ranges, comparator));
+        return entries;
+    }
+
+    /**
+     * Whether bounds that are equal have the same bytes. Of two forms, as 1.0 and 1.00, that of a
+     * hidden one may be read, and of the other once it is gone.
+     */
+    private static boolean hasOneForm(List<Entry> entries, ClusteringComparator comparator) {
+        List<ClusteringBound<?>> bounds = new ArrayList<>();
+        for (Entry entry : entries) {
+            bounds.add(entry.range.deletedSlice().start());
+            bounds.add(entry.range.deletedSlice().end());
+        }
+        bounds.sort(comparator);
+        for (int i = 1; i < bounds.size(); i++) {
+            ClusteringBound<?> one = bounds.get(i - 1);
+            ClusteringBound<?> other = bounds.get(i);
+            if (comparator.compare(one, other) == 0
+                    && !Arrays.equals(one.getBufferArray(), other.getBufferArray())) return false;
+        }
+        return true;
+    }
+
+    /** Whether newer ones lie over all of it, without a gap. */
+    private static boolean isHidden(
+            RangeTombstone range, RangeTombstoneList ranges, ClusteringComparator comparator) {
+        Slice slice = range.deletedSlice();
+        ClusteringBound<?> upTo = slice.start();
+        Iterator<RangeTombstone> over = ranges.iterator(slice, false);
+        while (over.hasNext()) {
+            RangeTombstone next = over.next();
+            if (next.deletionTime().markedForDeleteAt() <= range.deletionTime().markedForDeleteAt()
+                    || comparator.compare(next.deletedSlice().start(), upTo) > 0) return false;
+            upTo = next.deletedSlice().end();
+        }
+        return comparator.compare(upTo, slice.end()) >= 0;
+    }
+
+    /** Removes those that are as they were found, and says how many. */
+    int remove(Database database, List<Entry> found) throws RocksDBException {
+        int[] removed = new int[1];
+        for (int from = 0; from < found.size(); from += BATCH) {
+            List<Entry> some = found.subList(from, Math.min(found.size(), from + BATCH));
+            try {
+                // A newer one with the same bounds has the same key.
+                store.room().writeAlone(() -> removed[0] += removeAlone(database, some));
+            } catch (RocksDBException e) {
+                if (!RocksErrors.isStall(e)) throw e;
+                logger.debug("Compaction of {} is behind; another time", store.name(), e);
+                return removed[0];
+            }
+        }
+        return removed[0];
+    }
+
+    private int removeAlone(Database database, List<Entry> some) throws RocksDBException {
+        try (WriteBatch batch = new WriteBatch()) {
+            for (Entry entry : some) {
+                byte[] value = database.db.get(database.data, database.readOptions, entry.key);
+                if (value == null) continue;
+                if (FragmentReader.range(ByteBuffer.wrap(value), entry.range.deletedSlice())
+                        .deletion()
+                        .equals(entry.range.deletionTime())) batch.delete(database.data, entry.key);
+            }
+            int count = batch.count();
+            if (count > 0) database.db.write(database.writeOptions, batch);
+            return count;
+        } catch (MalformedFragment e) {
+            throw store.malformed(e, ByteBuffer.wrap(some.get(0).key));
+        }
+    }
+}

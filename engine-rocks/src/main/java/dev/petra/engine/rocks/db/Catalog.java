@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.rocks.format.RowLayout;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/**
+ * What a store knows about itself, in a column family of its own: the ids of columns, and whether
+ * anything of some kinds was ever written, so that tables without it do not pay for its existence.
+ *
+ * <p>A column's id is assigned at the first write of a column of that name and never changes: a
+ * column dropped and added again has its old id, and its old cells are told by their timestamps, as
+ * in Cassandra. An entry is durable before any data refers to it.
+ */
+public final class Catalog {
+    /** Something that the store may hold. Set before the first is written, and for good. */
+    public enum Flag {
+        /** Partitions with a record of their own: a deletion, or range tombstones. */
+        PARTITION_RECORDS(1, "partition_records"),
+
+        /** Cells whose values lie apart from their row. */
+        LARGE_CELLS(2, "large_cells"),
+
+        /** Anything that can be purged one day: deletions, and what expires. */
+        TOMBSTONES(4, "tombstones");
+
+        public final int bit;
+        private final String key;
+
+        Flag(int bit, String key) {
+            this.bit = bit;
+            this.key = key;
+        }
+    }
+
+    private static final String COLUMN = "column/";
+    private static final String EXTENT = "extent";
+    private static final byte[] PURGE = bytes("purge");
+    private static final byte[] YES = {1};
+    private static final int MOST_FORMS = 8;
+
+    private record Form(TableMetadata version, RowLayout form) {}
+
+    private final Database database;
+    private final WriteStallRetry room;
+    private final Map<String, Integer> ids = new HashMap<>();
+
+    /**
+     * Those of the versions of the table met last, the newest first. Several are in use at a time:
+     * a prepared statement brings the version that it was prepared with.
+     */
+    private volatile Form[] forms;
+
+    private volatile int flags;
+
+    /** Reads the catalog. */
+    Catalog(Database database, TableMetadata table, WriteStallRetry room) throws RocksDBException {
+        this.database = database;
+        this.room = room;
+        columns()
+                .forEach(
+                        (name, value) ->
+                                ids.put(
+                                        name,
+                                        Integer.parseInt(value.substring(0, value.indexOf(' ')))));
+        int found = 0;
+        for (Flag flag : Flag.values())
+            if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
+        this.flags = found;
+        this.forms = new Form[] {new Form(table, new RowLayout(table, ids))};
+    }
+
+    /** The form of this version of the table: one for all versions with the same columns. */
+    public RowLayout layout(TableMetadata table) {
+        RowLayout known = known(table);
+        return known != null ? known : met(table);
+    }
+
+    @SuppressWarnings("ReferenceEquality") // a version is an object; comparing contents costs more
+    private @Nullable RowLayout known(TableMetadata table) {
+        for (Form each : forms) if (each.version == table) return each.form;
+        return null;
+    }
+
+    private synchronized RowLayout met(TableMetadata table) {
+        RowLayout form = known(table);
+        if (form != null) return form;
+        for (Form each : forms) if (each.form.fits(table)) form = each.form;
+        if (form == null) form = new RowLayout(table, ids);
+        Form[] more = new Form[Math.min(MOST_FORMS, forms.length + 1)];
+        more[0] = new Form(table, form);
+        System.arraycopy(forms, 0, more, 1, more.length - 1);
+        forms = more;
+        return form;
+    }
+
+    /** To be called when there are more ids. */
+    private void renewForms() {
+        IdentityHashMap<RowLayout, RowLayout> renewed = new IdentityHashMap<>();
+        Form[] all = forms.clone();
+        for (int i = 0; i < all.length; i++)
+            all[i] =
+                    new Form(
+                            all[i].version,
+                            renewed.computeIfAbsent(all[i].form, form -> form.with(ids)));
+        forms = all;
+    }
+
+    /** The id of a column, assigned now if it has none. */
+    public int id(RowLayout form, ColumnMetadata column) {
+        Integer id = form.id(column);
+        return id != null ? id : assign(column);
+    }
+
+    private synchronized int assign(ColumnMetadata column) {
+        String name = column.name.toString();
+        Integer known = ids.get(name);
+        if (known == null) known = assign(name, column.kind + " " + column.type);
+        renewForms();
+        return known;
+    }
+
+    private int assign(String name, String kindAndType) {
+        int id = ids.size();
+        put(bytes(COLUMN + name), bytes(id + " " + kindAndType));
+        ids.put(name, id);
+        return id;
+    }
+
+    /** The columns that have ids, as the catalog has them: id, kind and type by name. */
+    public Map<String, String> columns() throws RocksDBException {
+        Map<String, String> columns = new HashMap<>();
+        try (RocksIterator it = database.db.newIterator(database.catalog)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) {
+                String key = new String(it.key(), StandardCharsets.UTF_8);
+                if (key.startsWith(COLUMN))
+                    columns.put(
+                            key.substring(COLUMN.length()),
+                            new String(it.value(), StandardCharsets.UTF_8));
+            }
+            it.status();
+        }
+        return columns;
+    }
+
+    /**
+     * The ids that another store's columns have here, by the ids that they have there. Those that
+     * have none are given one.
+     *
+     * @param kindsAndTypes by name
+     */
+    public synchronized int[] adopt(List<String> names, List<String> kindsAndTypes) {
+        int[] adopted = new int[names.size()];
+        for (int id = 0; id < adopted.length; id++) {
+            Integer known = ids.get(names.get(id));
+            adopted[id] = known != null ? known : assign(names.get(id), kindsAndTypes.get(id));
+        }
+        renewForms();
+        return adopted;
+    }
+
+    /** What {@link #set} was called for, as bits. */
+    public int flags() {
+        return flags;
+    }
+
+    /** Whether the store may hold such a thing. Never false wrongly. */
+    public boolean has(Flag flag) {
+        return (flags & flag.bit) != 0;
+    }
+
+    /** To be called before the first such thing is written. */
+    public void set(Flag flag) {
+        if (has(flag)) return;
+        synchronized (this) {
+            if (has(flag)) return;
+            put(bytes(flag.key), YES);
+            flags |= flag.bit;
+        }
+    }
+
+    /** What the last purge left to know; null if there was none. */
+    public @Nullable String purge() throws RocksDBException {
+        byte[] value = database.db.get(database.catalog, PURGE);
+        return value == null ? null : new String(value, StandardCharsets.UTF_8);
+    }
+
+    public void setPurge(String state) {
+        put(PURGE, bytes(state));
+    }
+
+    /** What data files hold, by their names as RocksDB gives them; also of some that are gone. */
+    public Map<String, FileExtent> extents() throws RocksDBException {
+        Map<String, FileExtent> extents = new HashMap<>();
+        try (RocksIterator it = database.db.newIterator(database.catalog)) {
+            for (it.seek(bytes(EXTENT)); it.isValid(); it.next()) {
+                String key = new String(it.key(), StandardCharsets.UTF_8);
+                if (!key.startsWith(EXTENT + "/")) break;
+                extents.put(key.substring(EXTENT.length()), FileExtent.decode(it.value()));
+            }
+            it.status();
+        }
+        return extents;
+    }
+
+    /** Files are never changed, and no name comes twice. */
+    public void setExtent(String file, FileExtent extent) {
+        put(bytes(EXTENT + file), extent.encode());
+    }
+
+    public void forgetExtent(String file) throws RocksDBException {
+        room.write(
+                () ->
+                        database.db.delete(
+                                database.catalog, database.writeOptions, bytes(EXTENT + file)));
+    }
+
+    /** Writes what says nothing; the caller keeps all others from writing. */
+    public static void touch(Database database) throws RocksDBException {
+        database.db.delete(database.catalog, database.syncedWriteOptions, bytes("none"));
+    }
+
+    private void put(byte[] key, byte[] value) {
+        try {
+            room.writeSynced(
+                    () ->
+                            database.db.put(
+                                    database.catalog, database.syncedWriteOptions, key, value));
+        } catch (RocksDBException e) {
+            throw new CatalogWriteFailure(e);
+        }
+    }
+
+    /** RocksDB refused an entry; the writer that knows the table says where. */
+    public static final class CatalogWriteFailure extends RuntimeException {
+        @java.io.Serial private static final long serialVersionUID = 1;
+
+        public final RocksDBException error;
+
+        CatalogWriteFailure(RocksDBException error) {
+            super(error);
+            this.error = error;
+        }
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+}

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import dev.petra.engine.rocks.wal.LogCheck;
+import dev.petra.engine.rocks.wal.SyncMark;
+import dev.petra.engine.rocks.wal.SyncState;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableParams;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The database of one store, from its opening to its close: opened anew after a full disk, since
+ * RocksDB refuses all writes from then on, and given other options when the table's have changed.
+ */
+public final class ReopenableDatabase {
+    private static final Logger logger = LoggerFactory.getLogger(ReopenableDatabase.class);
+    private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /** So many times as long as reads waited they do not wait again. */
+    private static final int READS_TO_PATIENCE = 50;
+
+    private static final long LEAST_ROOM = 4 << 20;
+
+    /** 0 only where nothing is. */
+    private static final List<String> PROPERTIES_OF_DATA =
+            List.of(
+                    "rocksdb.total-sst-files-size",
+                    "rocksdb.num-entries-active-mem-table",
+                    "rocksdb.num-entries-imm-mem-tables");
+
+    private final SharedResources resources;
+    private final StoreSpec spec;
+    private final Reconciler reconciler;
+    private final WriteStallRetry room;
+
+    /** What of the log is not synced yet; for {@link StoreSync}. */
+    final SyncState unsynced = new SyncState();
+
+    /** The note of what is; for {@link StoreSync}. */
+    final SyncMark mark;
+
+    private volatile Opened opened;
+    private volatile boolean hasData;
+
+    /** Why writes are refused until the database was opened anew; null while it is well. */
+    private volatile @Nullable String full;
+
+    private volatile long healAt;
+
+    /** How long the next attempt waits for reads that are under way; guarded by this. */
+    private long healPatience = LEAST_PATIENCE_NANOS;
+
+    /** For good; not while the database is opened anew. */
+    private volatile boolean closed;
+
+    /**
+     * The database while it is open, what was read from it, how its files are written, and whether
+     * it was opened to be compacted by size.
+     */
+    private record Opened(
+            Database database, Catalog catalog, FileOptions files, boolean universal) {}
+
+    /**
+     * Opens the database.
+     *
+     * @param create whether there must be none yet; otherwise there must be one
+     */
+    public ReopenableDatabase(
+            SharedResources resources,
+            StoreSpec spec,
+            WriteStallRetry room,
+            Reconciler reconciler,
+            boolean create) {
+        this.resources = resources;
+        this.spec = spec;
+        this.room = room;
+        this.reconciler = reconciler;
+        this.mark = new SyncMark(spec.directory());
+        this.opened = open(create);
+        boolean complete = false;
+        try {
+            this.hasData = hasData(opened.database);
+            complete = true;
+        } catch (RocksDBException e) {
+            throw onRead(e);
+        } finally {
+            if (!complete) opened.database.close();
+        }
+    }
+
+    private Opened open(boolean create) {
+        TableParams table = table().params;
+        RocksSettings settings = resources.settings();
+        FileOptions files = FileOptions.of(table, table.compaction.isEnabled(), settings);
+        TableOptions options = options(files, create);
+        List<ColumnFamilyHandle> handles = new ArrayList<>();
+        try {
+            if (!create) LogCheck.run(spec.directory());
+            RocksDB db =
+                    RocksDB.open(
+                            options.database,
+                            spec.directory().toString(),
+                            options.columnFamilies,
+                            handles);
+            Database database =
+                    new Database(
+                            spec.displayName(),
+                            db,
+                            handles.get(0),
+                            handles.get(1),
+                            handles.get(2),
+                            options.owned());
+            try {
+                if (!settings.rocksdbOptions().isEmpty())
+                    database.setOptions(database.data, settings.rocksdbOptions());
+                return new Opened(
+                        database,
+                        new Catalog(database, table(), room),
+                        files,
+                        files.compaction().universal());
+            } catch (Throwable t) {
+                database.close();
+                throw t;
+            }
+        } catch (RocksDBException e) {
+            if (handles.isEmpty()) options.close();
+            if (create || RocksErrors.isFull(e))
+                throw RocksErrors.onWrite(e, name(), spec.directory());
+            throw onRead(e);
+        } catch (LogCheck.Damage e) {
+            options.close();
+            throw RocksErrors.corrupt(e, name(), spec.directory());
+        } catch (IOException e) {
+            // Too many open files, an interrupt: nothing is known of the data.
+            options.close();
+            throw new FSReadError(e, spec.directory());
+        }
+    }
+
+    private TableOptions options(FileOptions files, boolean create) {
+        return new TableOptions(
+                name(), resources, reconciler, files, table().comparator.size() > 0, create);
+    }
+
+    /**
+     * Whether there is anything but the catalog, which is written also for what never comes: the
+     * ids of columns of a stream that fails, a flag before a write that does. No block is read for
+     * it, so that a damaged one does not keep the store from opening.
+     */
+    private static boolean hasData(Database database) throws RocksDBException {
+        for (ColumnFamilyHandle family : List.of(database.data, database.large))
+            for (String property : PROPERTIES_OF_DATA)
+                if (database.db.getLongProperty(family, property) > 0) return true;
+        return false;
+    }
+
+    String name() {
+        return spec.displayName();
+    }
+
+    private TableMetadata table() {
+        return spec.metadata().get();
+    }
+
+    // Use
+
+    /**
+     * The database to use now, of which no use is counted: for whoever has counted one, and for
+     * tests. Blocks only while it is opened anew, after a full disk.
+     *
+     * @throws IllegalStateException if the store is closed
+     */
+    public Database database() {
+        Database database = opened.database;
+        if (!database.isClosed()) return database;
+        if (closed) throw closed();
+        return reopened();
+    }
+
+    /** The same, with one use counted: {@link Database#release} of this thread's stripe ends it. */
+    public Database acquire() {
+        while (true) {
+            Database database = database();
+            if (database.acquire()) return database;
+        }
+    }
+
+    /** The same without waiting; null where nothing can be written or the store is closed. */
+    public @Nullable Database tryAcquire() {
+        if (!isWritable()) return null;
+        Database database = opened.database;
+        return database.acquire() ? database : null;
+    }
+
+    Catalog catalog() {
+        return opened.catalog;
+    }
+
+    public boolean isClosed() {
+        return closed;
+    }
+
+    /** Whether there is no database now: for good, or while it is opened anew. */
+    public boolean isShut() {
+        return opened.database.isClosed();
+    }
+
+    /** {@link Database#compactingFiles}. */
+    public long compactingFiles() {
+        return opened.database.compactingFiles();
+    }
+
+    public void checkOpen() {
+        if (closed) throw closed();
+    }
+
+    private IllegalStateException closed() {
+        return new IllegalStateException("The store of " + name() + " is closed.");
+    }
+
+    /** Whether it is open, and its disk was not full when something was last written. */
+    public boolean isWritable() {
+        return !closed && full == null;
+    }
+
+    /** Whether writes are refused because the disk was full. */
+    boolean isFull() {
+        return full != null;
+    }
+
+    /** Whether anything was ever written to it; never false wrongly. */
+    public boolean hasData() {
+        return hasData;
+    }
+
+    /** Something was. */
+    public void dataWritten() {
+        if (!hasData) hasData = true;
+    }
+
+    /** Something to do with the database. */
+    public interface Work<T> {
+        T run(Database database) throws RocksDBException, IOException;
+    }
+
+    /** The same, of which nothing is wanted. */
+    public interface Chore {
+        void run(Database database) throws RocksDBException, IOException;
+    }
+
+    /**
+     * Does something with the database, as one use of it.
+     *
+     * @param failed makes of RocksDB's errors what is thrown
+     */
+    public <T> T use(Work<T> work, Function<RocksDBException, RuntimeException> failed) {
+        Database database = acquire();
+        int use = Database.stripe();
+        try {
+            return work.run(database);
+        } catch (RocksDBException e) {
+            throw failed.apply(e);
+        } catch (Catalog.CatalogWriteFailure e) {
+            throw failed.apply(e.error);
+        } catch (IOException e) {
+            throw new FSWriteError(e, spec.directory());
+        } finally {
+            database.release(use);
+        }
+    }
+
+    /** The same of what writes. */
+    public <T> T write(Work<T> work) {
+        return use(work, this::failed);
+    }
+
+    /** The same of what writes and gives nothing. */
+    public void maintain(Chore chore) {
+        write(
+                database -> {
+                    chore.run(database);
+                    return true;
+                });
+    }
+
+    /** The same of what reads only. */
+    public <T> T measure(Work<T> work) {
+        return use(work, this::onRead);
+    }
+
+    /** What a failed read throws. */
+    public RuntimeException onRead(RocksDBException e) {
+        return RocksErrors.onRead(e, name(), spec.directory());
+    }
+
+    /** What a failed write throws; after one for want of room the database is opened anew. */
+    public RuntimeException failed(RocksDBException e) {
+        if (RocksErrors.isFull(e) && full == null) {
+            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            full = String.valueOf(e.getMessage());
+            logger.error(
+                    "The disk of {} is full ({}); writes to it fail until there is room",
+                    name(),
+                    spec.directory());
+        }
+        return RocksErrors.onWrite(e, name(), spec.directory());
+    }
+
+    // Opening it anew
+
+    private synchronized Database reopened() {
+        String reason = full;
+        if (!opened.database.isClosed()) return opened.database;
+        if (reason == null) throw closed();
+        // An attempt to open it anew failed; reads must not wait for a write to try again.
+        if (System.nanoTime() - healAt >= 0 && hasRoom()) {
+            heal();
+            return opened.database;
+        }
+        throw RocksErrors.full(name(), spec.directory(), reason);
+    }
+
+    /**
+     * Opens the database anew if it was full and there is room again, now and then; see {@link
+     * RocksErrors#isFull}. Acknowledged writes are in its log, which is replayed then.
+     *
+     * @throws WriteStallException if the disk is still full
+     */
+    public void heal() {
+        String reason = full;
+        if (reason == null) return;
+        if (System.nanoTime() - healAt < 0 || !hasRoom())
+            throw RocksErrors.full(name(), spec.directory(), reason);
+        synchronized (this) {
+            if (full == null || closed) return;
+            // Somebody else has just tried.
+            if (System.nanoTime() - healAt < 0)
+                throw RocksErrors.full(name(), spec.directory(), reason);
+            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            // Closing waits for writers, and these for a sync that cannot be.
+            unsynced.abandon();
+            // Bounded: a reader, even this thread, may hold an iterator and want another.
+            if (!opened.database.closeIfIdle(healPatience)) {
+                // Others wait meanwhile: a long scan must not keep them from reading.
+                healAt =
+                        System.nanoTime()
+                                + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
+                healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
+                throw RocksErrors.full(name(), spec.directory(), reason);
+            }
+            healPatience = LEAST_PATIENCE_NANOS;
+            Opened fresh = open(false);
+            // Before anyone can write to it and wait for its sync.
+            unsynced.renewed();
+            opened = fresh;
+            // A first write that failed may be in the log.
+            hasData = true;
+            full = null;
+            logger.info("The disk of {} has room again; writes go on", name());
+        }
+    }
+
+    /** Replay writes what is in the log once more, as a data file. */
+    private boolean hasRoom() {
+        try {
+            long log = 0;
+            try (var files = Files.newDirectoryStream(spec.directory(), "*.log")) {
+                for (Path file : files) log += Files.size(file);
+            }
+            return Files.getFileStore(spec.directory()).getUsableSpace() > log + LEAST_ROOM;
+        } catch (IOException e) {
+            throw new FSWriteError(e, spec.directory());
+        }
+    }
+
+    // Options
+
+    /** Whether files are merged by time windows, as they are where RocksDB has one level. */
+    public boolean hasWindows() {
+        Opened present = opened;
+        return present.universal && present.files.compaction().window() != null;
+    }
+
+    /** Whether RocksDB merges whole sorted runs only, or nothing by itself. */
+    public boolean isCompactedBySize() {
+        return opened.universal;
+    }
+
+    /** Whether files are merged without being asked. */
+    public boolean isCompacting() {
+        return opened.files.automatic();
+    }
+
+    public CompactionSettings compaction() {
+        return opened.files.compaction();
+    }
+
+    /**
+     * How files outside of the database are written and read. The store does not end before the
+     * caller has closed it.
+     *
+     * @throws IllegalStateException if the store is closed
+     */
+    public TableOptions.ForSst sstOptions() {
+        Database database = acquire();
+        int use = Database.stripe();
+        try {
+            return TableOptions.ForSst.of(options(opened.files, false), database, use);
+        } catch (Throwable t) {
+            database.release(use);
+            throw t;
+        }
+    }
+
+    /**
+     * Files that are written from now on are as the table's options ask, which may have changed.
+     */
+    public void followTable() {
+        FileOptions wanted =
+                FileOptions.of(
+                        table().params, spec.mayCompact().getAsBoolean(), resources.settings());
+        if (wanted.equals(opened.files)) return;
+        synchronized (this) {
+            Opened present = opened;
+            Database database = present.database;
+            if (!isWritable() || wanted.equals(present.files) || !database.acquire()) return;
+            try {
+                Map<String, String> options = wanted.asMap(false);
+                if (present.universal && wanted.compaction().window() != null)
+                    options.put("disable_auto_compactions", "true");
+                options.putAll(resources.settings().rocksdbOptions());
+                database.setOptions(database.data, options);
+                database.setOptions(database.large, wanted.asMap(true));
+                logger.info("The files of {} are written with {} from now on", name(), wanted);
+                if (wanted.compaction().universal() != present.universal)
+                    logger.warn(
+                            "{} is compacted {} only when it is opened next, as by a restart",
+                            name(),
+                            present.universal ? "by levels" : "by size");
+            } catch (IllegalStateException e) {
+                logger.error("{} writes its files as before until it is opened anew", name(), e);
+            } finally {
+                database.release(Database.stripe());
+            }
+            opened = new Opened(database, present.catalog, wanted, present.universal);
+        }
+    }
+
+    // The end
+
+    /** Closes it for good, unless it is closed; the log was synced before. */
+    public synchronized void close(long patienceNanos) {
+        if (!closed) closeToDrop(patienceNanos);
+    }
+
+    /** Closes it for good before its files are deleted. May be called again after it has failed. */
+    public synchronized void closeToDrop(long patienceNanos) {
+        closed = true;
+        // Closing waits for writers, and these for a sync.
+        unsynced.close();
+        free(patienceNanos);
+    }
+
+    private void free(long patienceNanos) {
+        opened.database.endCompactions();
+        try {
+            opened.database.close(patienceNanos);
+        } finally {
+            mark.close();
+        }
+        reconciler.close();
+    }
+}

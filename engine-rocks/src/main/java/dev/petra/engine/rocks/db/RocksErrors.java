@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.WriteStallException;
+import java.nio.file.Path;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.sstable.CorruptSSTableException;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
+
+/** RocksDB's errors as those of the SPI, naming the table and the mend. */
+public final class RocksErrors {
+    private RocksErrors() {}
+
+    public static RuntimeException onRead(RocksDBException e, String table, Path directory) {
+        if (isDamage(e)) return corrupt(e, table, directory);
+        return error(new FSReadError(e, directory));
+    }
+
+    public static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
+        if (isDamage(e)) return corrupt(e, table, directory);
+        if (isFull(e)) return full(table, directory, e.getMessage());
+        return error(new FSWriteError(e, directory));
+    }
+
+    static WriteStallException full(String table, Path directory, @Nullable String detail) {
+        return new WriteStallException(
+                "The disk of "
+                        + table
+                        + " is full ("
+                        + directory
+                        + "): "
+                        + detail
+                        + ". Free space; writing goes on by itself then.");
+    }
+
+    /** The store says that it cannot take the write now, without having taken it. */
+    public static boolean isStall(RocksDBException e) {
+        return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
+    }
+
+    /**
+     * The disk is full. RocksDB refuses all writes from then on, also when there is room again: its
+     * log's writer remembers the error ("Writer has previous error", facebook/rocksdb #11643), so
+     * the database must be opened anew.
+     */
+    static boolean isFull(RocksDBException e) {
+        return (e.getStatus() != null && e.getStatus().getSubCode() == Status.SubCode.NoSpace)
+                || String.valueOf(e.getMessage()).contains("No space left on device");
+    }
+
+    /** Bytes are wrong or a file is gone: nothing that trying again would mend. */
+    private static boolean isDamage(RocksDBException e) {
+        if (e.getStatus() == null) return false;
+        return switch (e.getStatus().getCode()) {
+            case Corruption -> true;
+            case IOError -> String.valueOf(e.getMessage()).contains("No such file");
+            default -> false;
+        };
+    }
+
+    public static CorruptStoreException corrupt(Exception e, String table, Path directory) {
+        return new CorruptStoreException(
+                "The store of "
+                        + table
+                        + " in "
+                        + directory
+                        + " is damaged: "
+                        + e.getMessage()
+                        + ". Restore it from a snapshot, or remove the directory and repair the"
+                        + " table.",
+                // By this Cassandra's disk_failure_policy tells damage.
+                new CorruptSSTableException(e, directory.toString()));
+    }
+
+    /** FSError is an Error in Cassandra: thrown here, so that callers can say {@code throw}. */
+    private static RuntimeException error(Error e) {
+        throw e;
+    }
+}

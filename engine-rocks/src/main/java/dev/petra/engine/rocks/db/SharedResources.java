@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import org.rocksdb.Cache;
+import org.rocksdb.RateLimiter;
+import org.rocksdb.Statistics;
+import org.rocksdb.WriteBufferManager;
+
+/**
+ * What all databases of a process share. The engine owns it, and closes it after the databases.
+ *
+ * @param limiter of flushes and compactions
+ * @param statistics RocksDB's counters
+ */
+public record SharedResources(
+        RocksSettings settings,
+        Cache cache,
+        WriteBufferManager writeBuffers,
+        RateLimiter limiter,
+        Statistics statistics) {}

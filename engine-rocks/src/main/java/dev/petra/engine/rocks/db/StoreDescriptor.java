@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StoreSpec;
+import java.io.IOException;
+import java.io.StringReader;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Properties;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The file {@value #NAME} in a store's directory: format version and identity as text, so that they
+ * are checked before RocksDB touches anything, and so that a person can read whose directory it is.
+ */
+public final class StoreDescriptor {
+    private static final Logger logger = LoggerFactory.getLogger(StoreDescriptor.class);
+
+    public static final String NAME = "PETRA";
+
+    /** The engine's name, which settings and streams know it by. */
+    public static final String ENGINE = "rocks";
+
+    /** A directory for parts of streams, worthless once the process has ended. */
+    public static final String STREAMS = "streams";
+
+    /**
+     * The format that this version writes; {@code docs/FORMAT.md} says which release reads what.
+     */
+    public static final int FORMAT = 2;
+
+    /** The oldest format that is read, and made into the newest when it is opened. */
+    private static final int OLDEST_FORMAT = 1;
+
+    private static final String TEMPORARY = NAME + ".tmp";
+
+    private static final String PARTITIONER = "partitioner";
+    private static final String CREATING = "creating";
+    private static final String READY = "ready";
+
+    private final Path directory;
+    private final StoreSpec spec;
+
+    public StoreDescriptor(StoreSpec spec) {
+        this.directory = spec.directory();
+        this.spec = spec;
+    }
+
+    /**
+     * Prepares the directory for RocksDB.
+     *
+     * @return true if the store is to be created, false if it is there
+     * @throws CorruptStoreException if something else is there; nothing was changed
+     */
+    public boolean prepare() {
+        Path file = directory.resolve(NAME);
+        try {
+            if (!Files.exists(file)) {
+                if (Files.exists(directory) && !isEmpty())
+                    throw new CorruptStoreException(
+                            directory
+                                    + " is not empty and has no file "
+                                    + NAME
+                                    + ": it is no store of this engine, or the file was removed."
+                                    + " Move the directory away, or restore it whole from a"
+                                    + " snapshot.");
+                Files.createDirectories(directory);
+                sync(Objects.requireNonNull(directory.toAbsolutePath().getParent()));
+                write(CREATING);
+                return true;
+            }
+            Properties found = read(file);
+            check(found, file);
+            if (READY.equals(found.getProperty("state"))) {
+                // Before anything is written that an older version would misread.
+                if (!Integer.toString(FORMAT).equals(found.getProperty("format"))) write(READY);
+                return false;
+            }
+            // A crash while it was being created: nothing was ever acknowledged.
+            deleteAllBut(file);
+            return true;
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory);
+        }
+    }
+
+    /** Says that creation is complete. */
+    public void ready() {
+        write(READY);
+    }
+
+    /** Copies the file into another directory of the same store. */
+    public void copyTo(Path target) throws IOException {
+        writeAtomically(target, Files.readString(directory.resolve(NAME)));
+    }
+
+    /**
+     * Makes this directory a store with another's data.
+     *
+     * @throws CorruptStoreException if there is no store that this table could read; nothing was
+     *     written
+     */
+    public void copyFrom(Path source) {
+        Path file = source.resolve(NAME);
+        if (!Files.exists(file))
+            throw new CorruptStoreException(
+                    source + " is no store of this engine: it has no file " + NAME + ".");
+        Properties found = read(file);
+        checkFormat(found, file);
+        check(found, file, Map.of(PARTITIONER, partitioner()));
+        if (!READY.equals(found.getProperty("state")))
+            throw new CorruptStoreException(source + " was never completed, there is no data.");
+        try (var files = Files.newDirectoryStream(source)) {
+            Files.createDirectory(directory);
+            for (Path each : files) if (Files.isRegularFile(each)) copyInto(each);
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory);
+        }
+        write(READY);
+    }
+
+    /** Files of data never change, so that both may have them. */
+    private void copyInto(Path file) throws IOException {
+        String name = String.valueOf(file.getFileName());
+        if (name.equals(NAME) || name.equals("LOCK") || name.startsWith("LOG")) return;
+        if (name.endsWith(".sst") || name.endsWith(".blob")) {
+            try {
+                Files.createLink(directory.resolve(name), file);
+                return;
+            } catch (UnsupportedOperationException | FileSystemException e) {
+                logger.debug("{} is copied, since it cannot be linked", file, e);
+            }
+        }
+        Files.copy(file, directory.resolve(name));
+    }
+
+    /** Also if all that is there is the first step of a creation that a crash ended. */
+    private boolean isEmpty() throws IOException {
+        try (var files = Files.list(directory)) {
+            return files.allMatch(file -> file.endsWith(TEMPORARY));
+        }
+    }
+
+    private void deleteAllBut(Path file) throws IOException {
+        try (var files = Files.list(directory)) {
+            for (Path other : (Iterable<Path>) files::iterator)
+                if (!other.equals(file)) Files.delete(other);
+        }
+    }
+
+    private static Properties read(Path file) {
+        try {
+            Properties properties = new Properties();
+            properties.load(new StringReader(Files.readString(file)));
+            return properties;
+        } catch (IOException e) {
+            throw new FSReadError(e, file);
+        }
+    }
+
+    /**
+     * Refuses a store of a format that this version does not read.
+     *
+     * @throws CorruptStoreException for such; nothing was changed
+     */
+    public static void checkFormat(Path directory) {
+        Path file = directory.resolve(NAME);
+        if (Files.exists(file)) checkFormat(read(file), file);
+    }
+
+    private static void checkFormat(Properties found, Path file) {
+        String format = found.getProperty("format", "none");
+        if (!format.matches("[" + OLDEST_FORMAT + "-" + FORMAT + "]"))
+            throw new CorruptStoreException(
+                    file
+                            + " says format "
+                            + format
+                            + "; this version reads formats "
+                            + OLDEST_FORMAT
+                            + " to "
+                            + FORMAT
+                            + ". Use the version that wrote it.");
+    }
+
+    private void check(Properties found, Path file) {
+        checkFormat(found, file);
+        check(found, file, identity());
+    }
+
+    private void check(Properties found, Path file, Map<String, String> wanted) {
+        wanted.forEach(
+                (key, value) -> {
+                    String is = found.getProperty(key, "none");
+                    if (!is.equals(value))
+                        throw new CorruptStoreException(
+                                file.getParent()
+                                        + " is not the store of "
+                                        + spec.displayName()
+                                        + ": "
+                                        + file
+                                        + " says "
+                                        + key
+                                        + " "
+                                        + is
+                                        + " where "
+                                        + value
+                                        + " belongs. Move the directory back to where it came"
+                                        + " from.");
+                });
+    }
+
+    /** What must agree. Keyspace and table name are told by the id, and may be renamed. */
+    private Map<String, String> identity() {
+        Map<String, String> identity = new LinkedHashMap<>();
+        identity.put("table_id", spec.metadata().id.toString());
+        identity.put("column_family", spec.columnFamily());
+        identity.put("generation", Long.toString(spec.generation()));
+        identity.put(PARTITIONER, partitioner());
+        return identity;
+    }
+
+    private String partitioner() {
+        return spec.metadata().get().partitioner.getClass().getName();
+    }
+
+    private void write(String state) {
+        StringBuilder text = new StringBuilder();
+        text.append("# A table of Apache Cassandra in RocksDB, kept by Petra. Do not edit.\n");
+        text.append("format=").append(FORMAT).append('\n');
+        text.append("state=").append(state).append('\n');
+        text.append("table=").append(spec.displayName()).append('\n');
+        identity().forEach((key, value) -> text.append(key).append('=').append(value).append('\n'));
+        try {
+            writeAtomically(directory, text.toString());
+        } catch (IOException e) {
+            throw new FSWriteError(e, directory.resolve(NAME));
+        }
+    }
+
+    private static void writeAtomically(Path directory, String text) throws IOException {
+        Path temporary = directory.resolve(TEMPORARY);
+        try (FileChannel channel =
+                FileChannel.open(
+                        temporary,
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.TRUNCATE_EXISTING,
+                        StandardOpenOption.WRITE)) {
+            ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
+            while (bytes.hasRemaining()) channel.write(bytes);
+            channel.force(true);
+        }
+        Files.move(temporary, directory.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
+        sync(directory);
+    }
+
+    /** Makes the names in a directory durable. */
+    public static void sync(Path directory) throws IOException {
+        try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
+            channel.force(true);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.wal.SyncMark;
+import dev.petra.engine.rocks.wal.SyncState;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** When the writes of one store are durable: its log's syncs, and the note of what they covered. */
+public final class StoreSync {
+    private static final Logger logger = LoggerFactory.getLogger(StoreSync.class);
+
+    private final ReopenableDatabase database;
+    private final WriteStallRetry room;
+    private final SyncState unsynced;
+    private final SyncMark mark;
+
+    public StoreSync(ReopenableDatabase database, WriteStallRetry room) {
+        this.database = database;
+        this.room = room;
+        this.unsynced = database.unsynced;
+        this.mark = database.mark;
+    }
+
+    /** Refuses writes as long as the last sync has failed. */
+    public void refuseAfterFailure() {
+        unsynced.refuseAfterFailure();
+    }
+
+    /** A write is in the log; waits for its sync where the mode says so. */
+    public void written(Database database, WalSync mode) {
+        if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
+        else if (!isMarked(database)) unsynced.written(false);
+    }
+
+    /** Whether it is noted that a write which synced itself is durable. */
+    private boolean isMarked(Database database) {
+        long sequence = database.db.getLatestSequenceNumber();
+        if (mark.covers(sequence)) return true;
+        // Only then is nothing before it that was not synced.
+        if (!room.isAsideSynced()) return false;
+        return mark.set(database.db, database.families, sequence, false);
+    }
+
+    public void syncLog() {
+        database.maintain(
+                database -> {
+                    long aside = room.asideEnded();
+                    long sequence = database.db.getLatestSequenceNumber();
+                    database.db.syncWal();
+                    room.asideSynced(aside);
+                    mark.set(database.db, database.families, sequence, true);
+                });
+    }
+
+    /** Whether there is something to sync. */
+    public boolean isPending() {
+        return !database.isClosed() && unsynced.isPending();
+    }
+
+    /** Whether something acknowledged may not be durable yet, a sync under way included. */
+    public boolean isUnsettled() {
+        return !database.isClosed() && unsynced.isUnsettled();
+    }
+
+    /** Syncs, and wakes the writers that wait for it. */
+    public void sync() {
+        if (database.isFull()) {
+            unsynced.abandon();
+            return;
+        }
+        try {
+            unsynced.sync(this::syncLog);
+        } catch (IllegalStateException e) {
+            // Closing has synced it, dropping has no need to.
+            if (!database.isClosed()) throw e;
+            logger.debug("The store of {} was closed before it was synced", database.name(), e);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.rocks.format.PartitionKeys;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.rocksdb.BlockBasedTableConfig;
+import org.rocksdb.BloomFilter;
+import org.rocksdb.ChecksumType;
+import org.rocksdb.ColumnFamilyDescriptor;
+import org.rocksdb.ColumnFamilyOptions;
+import org.rocksdb.CompactionOptionsUniversal;
+import org.rocksdb.CompressionOptions;
+import org.rocksdb.DBOptions;
+import org.rocksdb.Env;
+import org.rocksdb.Options;
+import org.rocksdb.RocksDB;
+import org.rocksdb.WALRecoveryMode;
+
+/**
+ * RocksDB's options for one store. Everything that matters is set here and nowhere else, since
+ * RocksDB's defaults differ between versions. Owns the native option objects.
+ */
+public final class TableOptions {
+    static final byte[] CATALOG = "catalog".getBytes(StandardCharsets.UTF_8);
+    static final byte[] LARGE = "large".getBytes(StandardCharsets.UTF_8);
+
+    /**
+     * How often a key may be merged in the write buffer before the write itself reconciles it: so
+     * many fragments a read may meet there, and no more.
+     */
+    private static final int MAX_SUCCESSIVE_MERGES = 64;
+
+    /**
+     * Of a table at once: one that is written to, the others being flushed. From 4 on RocksDB would
+     * slow writers down before the last is full.
+     */
+    private static final int WRITE_BUFFERS = 3;
+
+    /** As many write buffers' worth of log is kept at most; more than {@link #WRITE_BUFFERS}. */
+    private static final int LOGS = 4;
+
+    private static final long BLOB_FILE_BYTES = 64 << 20;
+    public static final double BLOB_AGE_CUTOFF = 0.5;
+    private static final double BLOB_GARBAGE = 0.5;
+
+    /**
+     * Of a full write buffer, for a filter on its keys. It is there from the first row on, so only
+     * a table that fills its buffers has one.
+     */
+    public static final String BUSY_FILTER = "memtable_prefix_bloom_size_ratio";
+
+    public static final double BUSY_FILTER_RATIO = 0.02;
+
+    /** A write buffer grows by these: one row takes one. RocksDB's own would be a MiB. */
+    private static final long LARGEST_ARENA_BLOCK = 64 << 10;
+
+    private static final long SMALLEST_ARENA_BLOCK = 4 << 10;
+
+    private static final long CATALOG_BUFFER = 64 << 10;
+
+    private static final int FORMAT_VERSION = 6;
+    private static final long BYTES_PER_SYNC = 1 << 20;
+
+    final DBOptions database;
+    final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
+    private final List<AutoCloseable> owned = new ArrayList<>();
+
+    /**
+     * @param name of the table, for its log
+     * @param clustered whether a partition may have several rows: filters know partitions then
+     * @param create whether there must be no database yet; otherwise there must be one
+     */
+    TableOptions(
+            String name,
+            SharedResources resources,
+            Reconciler reconciler,
+            FileOptions files,
+            boolean clustered,
+            boolean create) {
+        RocksSettings settings = resources.settings();
+        this.database =
+                own(new DBOptions())
+                        .setCreateIfMissing(create)
+                        // Stores of format 1 have no column family for large cells.
+                        .setCreateMissingColumnFamilies(true)
+                        .setErrorIfExists(create)
+                        .setEnv(Env.getDefault())
+                        .setParanoidChecks(true)
+                        .setWriteBufferManager(resources.writeBuffers())
+                        .setRateLimiter(resources.limiter())
+                        .setMaxBackgroundJobs(settings.backgroundThreads() + 1)
+                        // Every file's index is at hand; range deletions need it too.
+                        .setMaxOpenFiles(-1)
+                        // A prefix of what was written, whatever the disk kept of the rest; that
+                        // it is not less than what was synced, LogCheck has looked at before.
+                        .setWalRecoveryMode(WALRecoveryMode.PointInTimeRecovery)
+                        // What is missing is said, not left out.
+                        .setBestEffortsRecovery(false)
+                        // To write over an old log costs a third of writing a new one. Recovery
+                        // tells the two apart by the log's number in each record, and that nothing
+                        // is missing between two logs by their sequence numbers: what takes one
+                        // that is not in the log, an ingest, flushes the logs before.
+                        .setRecycleLogFileNum(1)
+                        // A column family that is hardly written to must not hold on to all logs
+                        // since it was: a restart reads them, and none would be written over.
+                        .setMaxTotalWalSize(LOGS * settings.writeBuffer())
+                        .setBytesPerSync(BYTES_PER_SYNC)
+                        .setStatsDumpPeriodSec(0)
+                        // A history of all counters every ten minutes, of each table: the same
+                        // ones, outside of the budget, and nobody reads it.
+                        .setStatsPersistPeriodSec(0)
+                        .setStatsHistoryBufferSize(0)
+                        .setStatistics(resources.statistics())
+                        .setEnableThreadTracking(true);
+        database.setLogger(own(new StoreLog(name)));
+        columnFamilies.add(
+                new ColumnFamilyDescriptor(
+                        RocksDB.DEFAULT_COLUMN_FAMILY,
+                        data(resources, reconciler, files, clustered)));
+        columnFamilies.add(
+                new ColumnFamilyDescriptor(
+                        CATALOG,
+                        own(new ColumnFamilyOptions())
+                                .setWriteBufferSize(CATALOG_BUFFER)
+                                .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
+        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files)));
+    }
+
+    private ColumnFamilyOptions data(
+            SharedResources resources,
+            Reconciler reconciler,
+            FileOptions files,
+            boolean clustered) {
+        try (Options options = new Options()) {
+            // Only through such options can the native part be reached.
+            reconciler.install(options, true);
+            ColumnFamilyOptions family =
+                    common(own(new ColumnFamilyOptions(options)), resources, files)
+                            .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
+            files.compaction().applyTo(family, own(new CompactionOptionsUniversal()));
+            if (clustered) family.useFixedLengthPrefixExtractor(PartitionKeys.PREFIX);
+            return family;
+        }
+    }
+
+    /**
+     * Keys in ordinary files, values in blob files, which compaction does not rewrite; so these are
+     * small, and leveled whatever the table has.
+     */
+    private ColumnFamilyOptions large(SharedResources resources, FileOptions files) {
+        return common(own(new ColumnFamilyOptions()), resources, files)
+                .setEnableBlobFiles(true)
+                .setMinBlobSize(0)
+                .setBlobFileSize(BLOB_FILE_BYTES)
+                .setBlobCompressionType(files.compression())
+                .setEnableBlobGarbageCollection(true)
+                .setBlobGarbageCollectionAgeCutoff(BLOB_AGE_CUTOFF)
+                .setBlobGarbageCollectionForceThreshold(BLOB_GARBAGE);
+    }
+
+    private ColumnFamilyOptions common(
+            ColumnFamilyOptions options, SharedResources resources, FileOptions files) {
+        RocksSettings settings = resources.settings();
+        BlockBasedTableConfig table =
+                new BlockBasedTableConfig()
+                        .setBlockCache(resources.cache())
+                        .setFormatVersion(FORMAT_VERSION)
+                        .setChecksumType(ChecksumType.kXXH3)
+                        .setWholeKeyFiltering(true)
+                        .setOptimizeFiltersForMemory(true)
+                        // Counted into the cache's budget, and kept before data blocks.
+                        .setCacheIndexAndFilterBlocks(true)
+                        .setCacheIndexAndFilterBlocksWithHighPriority(true)
+                        .setPinL0FilterAndIndexBlocksInCache(true);
+        BloomFilter filter = files.newFilter();
+        if (filter != null) own(filter);
+        files.applyTo(options, table, own(new CompressionOptions()), filter);
+        return options.setTableFormatConfig(table)
+                .setWriteBufferSize(settings.writeBuffer())
+                .setArenaBlockSize(
+                        Math.max(
+                                SMALLEST_ARENA_BLOCK,
+                                Math.min(LARGEST_ARENA_BLOCK, settings.writeBuffer() / 256)))
+                .setMaxWriteBufferNumber(WRITE_BUFFERS)
+                .setLevelCompactionDynamicLevelBytes(true)
+                .setMemtableWholeKeyFiltering(true)
+                .setMemtablePrefixBloomSizeRatio(0);
+    }
+
+    /**
+     * The options of sst files outside of a database, of rows and of large cells. They refer to
+     * what the store and its engine own, so they count as a use of the database until they are
+     * closed, which must be after whatever reads or writes by them.
+     */
+    public record ForSst(Options data, Options large, TableOptions all, Database database, int use)
+            implements AutoCloseable {
+        /**
+         * @param database of which a use was counted, which {@link #close} ends
+         */
+        static ForSst of(TableOptions all, Database database, int use) {
+            return new ForSst(
+                    new Options(all.database, all.columnFamilies.get(0).getOptions()),
+                    new Options(all.database, all.columnFamilies.get(2).getOptions()),
+                    all,
+                    database,
+                    use);
+        }
+
+        /**
+         * For files that are sent: with a checksum that Java computes as fast, and without filters,
+         * since whoever takes them writes them anew.
+         */
+        public ForSst toSend() {
+            for (Options options : List.of(data, large)) {
+                BlockBasedTableConfig table =
+                        (BlockBasedTableConfig)
+                                all.columnFamilies.get(0).getOptions().tableFormatConfig();
+                options.setTableFormatConfig(
+                        table.setChecksumType(ChecksumType.kCRC32c).setFilterPolicy(null));
+            }
+            return this;
+        }
+
+        @Override
+        public void close() {
+            data.close();
+            large.close();
+            all.close();
+            database.release(use);
+        }
+    }
+
+    private <T extends AutoCloseable> T own(T handle) {
+        owned.add(handle);
+        return handle;
+    }
+
+    /** The native objects, in the order in which to close them. */
+    List<AutoCloseable> owned() {
+        List<AutoCloseable> reversed = new ArrayList<>(owned);
+        Collections.reverse(reversed);
+        return reversed;
+    }
+
+    void close() {
+        for (AutoCloseable handle : owned()) {
+            try {
+                handle.close();
+            } catch (Exception e) {
+                throw new IllegalStateException("closing " + handle, e);
+            }
+        }
+    }
+}

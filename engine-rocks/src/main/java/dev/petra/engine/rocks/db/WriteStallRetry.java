@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.WriteStallException;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
+import org.rocksdb.RocksDBException;
+
+/**
+ * How long a write waits for a store whose compaction is behind. RocksDB would let it wait without
+ * bound; it is asked not to ({@code no_slowdown}), and the write tries again, one at a time, since
+ * each refused attempt is charged to RocksDB's budget as if it had written.
+ */
+public final class WriteStallRetry {
+    private static final long SHORTEST_PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
+    private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
+    private final String name;
+    private final long timeoutMillis;
+    private final Semaphore turn = new Semaphore(1, true);
+    private final AtomicLong asideBegun = new AtomicLong();
+    private final AtomicLong asideEnded = new AtomicLong();
+    private final AtomicLong asideSynced = new AtomicLong();
+
+    /** Who writes now. */
+    public final WriteBarrier writers = new WriteBarrier();
+
+    public WriteStallRetry(String name, long timeoutMillis) {
+        this.name = name;
+        this.timeoutMillis = timeoutMillis;
+    }
+
+    /** A write, which may be tried more than once. */
+    public interface Attempt {
+        void run() throws RocksDBException;
+    }
+
+    /**
+     * A whole write, aside from those of the table's users: {@link #await} as one of {@link
+     * #writers}. It need not be synced.
+     */
+    public void write(Attempt attempt) throws RocksDBException {
+        asideBegun.incrementAndGet();
+        try {
+            writeSynced(attempt);
+        } finally {
+            asideEnded.incrementAndGet();
+        }
+    }
+
+    /** The same, of one that is synced when it returns. */
+    void writeSynced(Attempt attempt) throws RocksDBException {
+        int phase = writers.begin();
+        try {
+            await(attempt);
+        } finally {
+            writers.end(phase);
+        }
+    }
+
+    /** The same while no other write runs. It is tried once. */
+    public void writeAlone(Attempt attempt) throws RocksDBException {
+        asideBegun.incrementAndGet();
+        try {
+            writers.<RocksDBException>alone(attempt::run);
+        } finally {
+            asideEnded.incrementAndGet();
+        }
+    }
+
+    /** Of the writes aside, how many a sync that begins now will make durable. */
+    long asideEnded() {
+        long ended = asideEnded.get();
+        return asideBegun.get() == ended ? ended : 0;
+    }
+
+    /** A sync has ended that began after {@link #asideEnded}. */
+    void asideSynced(long ended) {
+        asideSynced.accumulateAndGet(ended, Math::max);
+    }
+
+    /** Whether all writes aside that can be seen by now are durable. */
+    public boolean isAsideSynced() {
+        return asideBegun.get() == asideSynced.get();
+    }
+
+    /**
+     * Tries, and while the store says that it is behind, tries again.
+     *
+     * @throws WriteStallException after the timeout; nothing was written
+     */
+    public void await(Attempt attempt) throws RocksDBException {
+        try {
+            attempt.run();
+        } catch (RocksDBException e) {
+            if (!RocksErrors.isStall(e)) throw e;
+            retry(attempt, e);
+        }
+    }
+
+    private void retry(Attempt attempt, RocksDBException first) throws RocksDBException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+        try {
+            if (!turn.tryAcquire(timeoutMillis, TimeUnit.MILLISECONDS)) throw stalled(first);
+        } catch (InterruptedException e) {
+            throw new UncheckedInterruptedException(e);
+        }
+        try {
+            RocksDBException last = first;
+            for (long pause = SHORTEST_PAUSE_NANOS;
+                    System.nanoTime() - end < 0;
+                    pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
+                LockSupport.parkNanos(pause);
+                try {
+                    attempt.run();
+                    return;
+                } catch (RocksDBException e) {
+                    if (!RocksErrors.isStall(e)) throw e;
+                    last = e;
+                }
+            }
+            throw stalled(last);
+        } finally {
+            turn.release();
+        }
+    }
+
+    private WriteStallException stalled(RocksDBException e) {
+        return new WriteStallException(
+                "Compaction of "
+                        + name
+                        + " is behind: a write waited "
+                        + timeoutMillis
+                        + " ms for room. "
+                        + e.getMessage());
+    }
+}

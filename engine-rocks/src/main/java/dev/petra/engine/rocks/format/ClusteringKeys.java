@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.format;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringComparator;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.utils.bytecomparable.ByteSource;
+
+/**
+ * The last part of a row's key: its clustering, in the byte-comparable form of {@link
+ * ClusteringComparator#asByteComparable}. Bounds of slices have the form that sorts between.
+ *
+ * <p>Some types have several byte forms of one value (varint, decimal, boolean, tuples with
+ * trailing nulls): one key stands for all of them, and {@link #isExact} tells whether it gives back
+ * the bytes that were written; where it does not, the row carries them.
+ */
+public final class ClusteringKeys {
+    private final KeyComponent[] components;
+
+    public ClusteringKeys(ClusteringComparator comparator) {
+        List<AbstractType<?>> types = comparator.subtypes();
+        this.components = new KeyComponent[types.size()];
+        for (int i = 0; i < components.length; i++) components[i] = KeyComponent.of(types.get(i));
+    }
+
+    /** Writes a clustering or a bound. */
+    public void put(ByteSink out, ClusteringPrefix<?> prefix) {
+        putAll(out, prefix);
+    }
+
+    private <V> void putAll(ByteSink out, ClusteringPrefix<V> prefix) {
+        ValueAccessor<V> accessor = prefix.accessor();
+        for (int i = 0, n = prefix.size(); i < n; i++) {
+            V value = prefix.get(i);
+            if (value == null) out.put(ByteSource.NEXT_COMPONENT_NULL);
+            else components[i].put(out, value, accessor);
+        }
+        out.put(prefix.kind().asByteComparableValue(ComparableSource.VERSION));
+    }
+
+    /** Reads a full clustering, leaving the buffer behind it. */
+    public Clustering<?> getClustering(ByteBuffer in) {
+        byte[][] values = new byte[components.length][];
+        for (int i = 0; i < values.length; i++) values[i] = getComponent(in, in.get() & 0xFF, i);
+        int end = in.get() & 0xFF;
+        if (end != ByteSource.TERMINATOR)
+            throw new IllegalArgumentException("a clustering ends in byte " + end);
+        return ByteArrayAccessor.factory.clustering(values);
+    }
+
+    /** Reads a bound, leaving the buffer behind it. */
+    public ClusteringBound<?> getBound(ByteBuffer in, boolean isEnd) {
+        byte[][] values = new byte[components.length][];
+        int count = 0;
+        while (true) {
+            int b = in.get() & 0xFF;
+            if (b == ByteSource.LT_NEXT_COMPONENT || b == ByteSource.GT_NEXT_COMPONENT) {
+                boolean before = b == ByteSource.LT_NEXT_COMPONENT;
+                ClusteringPrefix.Kind kind =
+                        isEnd
+                                ? before
+                                        ? ClusteringPrefix.Kind.EXCL_END_BOUND
+                                        : ClusteringPrefix.Kind.INCL_END_BOUND
+                                : before
+                                        ? ClusteringPrefix.Kind.INCL_START_BOUND
+                                        : ClusteringPrefix.Kind.EXCL_START_BOUND;
+                return ByteArrayAccessor.factory.bound(kind, Arrays.copyOf(values, count));
+            }
+            if (count == values.length)
+                throw new IllegalArgumentException("a bound has too many components");
+            values[count] = getComponent(in, b, count);
+            count++;
+        }
+    }
+
+    @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
+    private byte[] getComponent(ByteBuffer in, int separator, int i) {
+        return separator == ByteSource.NEXT_COMPONENT_NULL
+                ? null
+                : components[i].get(in, separator);
+    }
+
+    /** Whether the key of this prefix gives back its very bytes. */
+    public boolean isExact(ClusteringPrefix<?> prefix) {
+        return isAllExact(prefix);
+    }
+
+    private <V> boolean isAllExact(ClusteringPrefix<V> prefix) {
+        for (int i = 0, n = prefix.size(); i < n; i++) {
+            V value = prefix.get(i);
+            if (value != null && !components[i].isExact(value, prefix.accessor())) return false;
+        }
+        return true;
+    }
+}

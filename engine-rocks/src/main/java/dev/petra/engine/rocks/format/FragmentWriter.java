@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.format;
+
+import static dev.petra.engine.rocks.format.Fragments.*;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.CellPath;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.ComplexColumnData;
+import org.apache.cassandra.db.rows.Row;
+import org.jspecify.annotations.Nullable;
+
+/** Writes fragments; see {@link Fragments}. Reused; one thread at a time. */
+public final class FragmentWriter {
+    /** Gives columns their ids, assigning new ones. */
+    public interface Columns {
+        int id(org.apache.cassandra.schema.ColumnMetadata column);
+    }
+
+    /** Takes the values of cells that are to lie apart from their row. */
+    public interface LargeSink {
+        <V> void put(
+                int column,
+                @Nullable CellPath path,
+                long timestamp,
+                long hash,
+                V value,
+                ValueAccessor<V> by);
+
+        /** From how many bytes on a value is large. */
+        int threshold();
+    }
+
+    private final ByteSink out;
+    private final LargeSink large;
+    private long base;
+    private long minTimestamp;
+    private long minLocalTime;
+    private LivenessInfo liveness = LivenessInfo.EMPTY;
+    private ColumnData[] columns = new ColumnData[16];
+    private long[] order = new long[16];
+
+    public FragmentWriter(ByteSink out, LargeSink large) {
+        this.out = out;
+        this.large = large;
+        begin();
+    }
+
+    /** Starts over with {@link #minTimestamp()} and {@link #minLocalTime()}. */
+    public void begin() {
+        minTimestamp = Long.MAX_VALUE;
+        minLocalTime = Long.MAX_VALUE;
+    }
+
+    /** The lowest timestamp written since {@link #begin()}, of anything; in microseconds. */
+    public long minTimestamp() {
+        return minTimestamp;
+    }
+
+    /**
+     * The lowest local deletion or expiration time written since {@link #begin()}, in seconds;
+     * {@link Long#MAX_VALUE} if nothing was written that ever could be purged.
+     */
+    public long minLocalTime() {
+        return minLocalTime;
+    }
+
+    /**
+     * Writes a row, static or not.
+     *
+     * @param carryClustering whether the key does not give back the clustering's bytes
+     */
+    public void row(Row row, Columns ids, boolean carryClustering) {
+        liveness = row.primaryKeyLivenessInfo();
+        DeletionTime deletion = row.deletion().time();
+        int count = collect(row, ids);
+        base = baseTimestamp(deletion, count);
+        minTimestamp = Math.min(minTimestamp, base);
+
+        int head = ROW;
+        if (!liveness.isEmpty()) head |= ROW_LIVENESS;
+        if (liveness.isExpiring()) head |= ROW_EXPIRING;
+        if (!deletion.isLive()) head |= ROW_DELETION;
+        if (row.deletion().isShadowable() && !deletion.isLive()) head |= ROW_SHADOWABLE;
+        if (carryClustering) head |= ROW_CLUSTERING;
+        out.put(head);
+        int body = out.position();
+        out.putFixed64(base);
+        if (liveness.isExpiring()) {
+            out.putVarint(liveness.ttl());
+            putLocalTime(liveness.localExpirationTime());
+        }
+        if (!deletion.isLive()) putDeletion(deletion);
+        if (carryClustering) putPrefix(row.clustering());
+        for (int i = 0; i < count; i++) putColumn((int) (order[i] >>> 32), columns[(int) order[i]]);
+        finish(body);
+        Arrays.fill(columns, 0, count, null);
+    }
+
+    /** Columns go in the order of their ids, which never changes, unlike the schema's. */
+    private int collect(Row row, Columns ids) {
+        int count = 0;
+        for (ColumnData data : row) {
+            if (count == columns.length) {
+                columns = Arrays.copyOf(columns, 2 * count);
+                order = Arrays.copyOf(order, 2 * count);
+            }
+            columns[count] = data;
+            order[count] = ((long) ids.id(data.column()) << 32) | count;
+            count++;
+        }
+        for (int i = 1; i < count; i++)
+            if (order[i] < order[i - 1]) {
+                Arrays.sort(order, 0, count);
+                break;
+            }
+        return count;
+    }
+
+    private long baseTimestamp(DeletionTime deletion, int count) {
+        if (!liveness.isEmpty()) return liveness.timestamp();
+        if (!deletion.isLive()) return deletion.markedForDeleteAt();
+        if (count == 0) return 0;
+        ColumnData first = columns[(int) order[0]];
+        if (first instanceof Cell<?> cell) return cell.timestamp();
+        ComplexColumnData complex = (ComplexColumnData) first;
+        if (!complex.complexDeletion().isLive())
+            return complex.complexDeletion().markedForDeleteAt();
+        return complex.iterator().next().timestamp();
+    }
+
+    private void putColumn(int id, ColumnData data) {
+        if (data instanceof Cell<?> cell) {
+            out.putVarint((long) id << 1);
+            putCell(id, cell);
+            return;
+        }
+        ComplexColumnData complex = (ComplexColumnData) data;
+        out.putVarint((long) id << 1 | COLUMN_COMPLEX);
+        DeletionTime deletion = complex.complexDeletion();
+        out.put(deletion.isLive() ? 0 : COMPLEX_DELETION);
+        if (!deletion.isLive()) putDeletion(deletion);
+        out.putVarint(complex.cellsCount());
+        for (Cell<?> cell : complex) {
+            CellPath path = cell.path();
+            ByteBuffer bytes = path.get(0);
+            out.putVarint(bytes.remaining());
+            out.put(bytes);
+            putCell(id, cell);
+        }
+    }
+
+    private <V> void putCell(int id, Cell<V> cell) {
+        V value = cell.value();
+        ValueAccessor<V> accessor = cell.accessor();
+        int length = accessor.size(value);
+        int flags = 0;
+        boolean apart = length >= large.threshold() && !cell.isCounterCell() && !cell.isTombstone();
+        if (apart) flags |= CELL_LARGE;
+        else if (length > 0) flags |= CELL_VALUE;
+        if (cell.timestamp() != base) {
+            flags |= CELL_TIMESTAMP;
+            minTimestamp = Math.min(minTimestamp, cell.timestamp());
+        }
+        if (cell.isTombstone()) flags |= CELL_TOMBSTONE;
+        else if (cell.isExpiring()) {
+            flags |= CELL_EXPIRING;
+            if (liveness.isExpiring()
+                    && cell.ttl() == liveness.ttl()
+                    && cell.localDeletionTime() == liveness.localExpirationTime())
+                flags |= CELL_ROW_EXPIRY;
+        }
+        if (cell.isCounterCell()) flags |= CELL_COUNTER;
+        out.put(flags);
+        if ((flags & CELL_TIMESTAMP) != 0) out.putZigzag(cell.timestamp() - base);
+        if ((flags & CELL_EXPIRING) != 0 && (flags & CELL_ROW_EXPIRY) == 0)
+            out.putVarint(cell.ttl());
+        if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0 && (flags & CELL_ROW_EXPIRY) == 0)
+            putLocalTime(cell.localDeletionTime());
+        if (apart) {
+            long hash = LargeCells.hash(value, accessor);
+            out.putFixed64(hash);
+            large.put(id, cell.path(), cell.timestamp(), hash, value, accessor);
+        } else if (length > 0) {
+            out.putVarint(length);
+            out.put(value, accessor);
+        }
+    }
+
+    /**
+     * Writes a partition's deletion, and that it has range tombstones.
+     *
+     * @param ranges the highest timestamp and the highest local deletion time of its range
+     *     tombstones; live if there are none
+     */
+    public void partition(DeletionTime deletion, DeletionTime ranges) {
+        int head = PARTITION;
+        if (!deletion.isLive()) head |= PARTITION_DELETION;
+        if (!ranges.isLive()) head |= PARTITION_RANGES;
+        out.put(head);
+        int body = out.position();
+        if (!deletion.isLive()) putFixedDeletion(deletion);
+        if (!ranges.isLive()) putFixedDeletion(ranges);
+        finish(body);
+    }
+
+    private void putFixedDeletion(DeletionTime deletion) {
+        out.putFixed64(deletion.markedForDeleteAt());
+        putLocalTime(deletion.localDeletionTime());
+        minTimestamp = Math.min(minTimestamp, deletion.markedForDeleteAt());
+    }
+
+    /**
+     * Writes a range tombstone's deletion.
+     *
+     * @param carryBounds whether the key does not give back the bounds' bytes
+     */
+    public void range(
+            DeletionTime deletion,
+            ClusteringPrefix<?> start,
+            ClusteringPrefix<?> end,
+            boolean carryBounds) {
+        out.put(RANGE | (carryBounds ? RANGE_BOUNDS : 0));
+        int body = out.position();
+        putFixedDeletion(deletion);
+        if (carryBounds) {
+            putPrefix(start);
+            putPrefix(end);
+        }
+        finish(body);
+    }
+
+    private void finish(int body) {
+        out.insertVarint(body, out.position() - body);
+    }
+
+    private void putDeletion(DeletionTime deletion) {
+        out.putZigzag(deletion.markedForDeleteAt() - base);
+        minTimestamp = Math.min(minTimestamp, deletion.markedForDeleteAt());
+        putLocalTime(deletion.localDeletionTime());
+    }
+
+    private void putLocalTime(long seconds) {
+        minLocalTime = Math.min(minLocalTime, seconds);
+        out.putFixed32(Cell.deletionTimeLongToUnsignedInteger(seconds));
+    }
+
+    private <V> void putPrefix(ClusteringPrefix<V> prefix) {
+        out.putVarint(prefix.size());
+        for (int i = 0; i < prefix.size(); i++) {
+            V value = prefix.get(i);
+            if (value == null) {
+                out.putVarint(0);
+                continue;
+            }
+            int length = prefix.accessor().size(value);
+            out.putVarint(length + 1L);
+            out.put(value, prefix.accessor());
+        }
+    }
+}

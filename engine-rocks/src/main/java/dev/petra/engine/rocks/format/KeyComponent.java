@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.format;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.AsciiType;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.marshal.ByteType;
+import org.apache.cassandra.db.marshal.BytesType;
+import org.apache.cassandra.db.marshal.DoubleType;
+import org.apache.cassandra.db.marshal.FloatType;
+import org.apache.cassandra.db.marshal.InetAddressType;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.IntegerType;
+import org.apache.cassandra.db.marshal.LongType;
+import org.apache.cassandra.db.marshal.ReversedType;
+import org.apache.cassandra.db.marshal.ShortType;
+import org.apache.cassandra.db.marshal.SimpleDateType;
+import org.apache.cassandra.db.marshal.TimeType;
+import org.apache.cassandra.db.marshal.TimeUUIDType;
+import org.apache.cassandra.db.marshal.TimestampType;
+import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.marshal.UUIDType;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.utils.ByteArrayUtil;
+import org.apache.cassandra.utils.bytecomparable.ByteSource;
+
+/**
+ * How one component of a key is written: a clustering column, or a token that is a value. A
+ * separator byte goes before it.
+ *
+ * <p>The common types have fast paths, held equal to Cassandra's byte-comparable form by property
+ * tests.
+ */
+public abstract class KeyComponent {
+    final AbstractType<?> type;
+
+    KeyComponent(AbstractType<?> type) {
+        this.type = type;
+    }
+
+    /** Whether a value comes back as it was. */
+    <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+        return true;
+    }
+
+    abstract <V> void put(ByteSink out, V value, ValueAccessor<V> accessor);
+
+    abstract byte[] get(ByteBuffer in);
+
+    /** Reads the component behind a separator that is not null's. */
+    final byte[] get(ByteBuffer in, int separator) {
+        return switch (separator) {
+            case ByteSource.NEXT_COMPONENT -> get(in);
+            case ByteSource.NEXT_COMPONENT_EMPTY, ByteSource.NEXT_COMPONENT_EMPTY_REVERSED ->
+                    getEmpty();
+            default ->
+                    throw new IllegalArgumentException(
+                            "a stored key has separator byte " + separator);
+        };
+    }
+
+    private byte[] getEmpty() {
+        return type.fromComparableBytes(ByteArrayAccessor.instance, null, ComparableSource.VERSION);
+    }
+
+    final void putEmpty(ByteSink out) {
+        out.put(
+                type.isReversed()
+                        ? ByteSource.NEXT_COMPONENT_EMPTY_REVERSED
+                        : ByteSource.NEXT_COMPONENT_EMPTY);
+    }
+
+    static KeyComponent of(AbstractType<?> type) {
+        AbstractType<?> base = type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+        int mask = type.isReversed() ? 0xFF : 0;
+        if (base == UTF8Type.instance || base == AsciiType.instance || base == BytesType.instance)
+            return new Escaped(type, mask);
+        if (base == Int32Type.instance) return new Signed32(type, mask);
+        if (base == TimestampType.instance) return new Signed64(type, mask);
+        if (base == LongType.instance) return new VariableLong(type, mask);
+        if (base == IntegerType.instance) return new Varint(type);
+        if (base == FloatType.instance)
+            return new Floating(type, ByteArrayUtil.bytes(Float.floatToIntBits(Float.NaN)));
+        if (base == DoubleType.instance)
+            return new Floating(type, ByteArrayUtil.bytes(Double.doubleToLongBits(Double.NaN)));
+        return new General(type, hasOneForm(base));
+    }
+
+    /** Whether values that the type calls equal are equal bytes. */
+    public static boolean hasOneForm(AbstractType<?> base) {
+        return base == UTF8Type.instance
+                || base == AsciiType.instance
+                || base == BytesType.instance
+                || base == Int32Type.instance
+                || base == TimestampType.instance
+                || base == LongType.instance
+                || base == UUIDType.instance
+                || base == TimeUUIDType.instance
+                || base == SimpleDateType.instance
+                || base == TimeType.instance
+                || base == ShortType.instance
+                || base == ByteType.instance
+                || base == InetAddressType.instance;
+    }
+
+    /** Any type, through Cassandra's own sources. */
+    private static class General extends KeyComponent {
+        private final boolean oneForm;
+
+        /**
+         * @param oneForm whether the type has one byte form for each value
+         */
+        General(AbstractType<?> type, boolean oneForm) {
+            super(type);
+            this.oneForm = oneForm;
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            if (oneForm) return true;
+            ByteSource source = type.asComparableBytes(accessor, value, ComparableSource.VERSION);
+            byte[] back =
+                    type.fromComparableBytes(
+                            ByteArrayAccessor.instance,
+                            source == null ? null : ByteSource.peekable(source),
+                            ComparableSource.VERSION);
+            return Arrays.equals(back, accessor.toArray(value));
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            ByteSource source = type.asComparableBytes(accessor, value, ComparableSource.VERSION);
+            if (source == null) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            ComparableSource.put(out, source);
+        }
+
+        @Override
+        final byte[] get(ByteBuffer in) {
+            return ComparableSource.decode(
+                    in,
+                    source ->
+                            type.fromComparableBytes(
+                                    ByteArrayAccessor.instance, source, ComparableSource.VERSION));
+        }
+    }
+
+    /**
+     * varint: leading bytes that only repeat the sign are left out first, since Cassandra's own
+     * form refuses (by an assertion) numbers of more than 8 bytes that are short without them.
+     */
+    private static final class Varint extends General {
+        Varint(AbstractType<?> type) {
+            super(type, false);
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            return significant(value, accessor) == 0;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            int from = significant(value, accessor);
+            int length = accessor.size(value) - from;
+            super.put(out, from == 0 ? value : accessor.slice(value, from, length), accessor);
+        }
+
+        private static <V> int significant(V value, ValueAccessor<V> accessor) {
+            int at = 0;
+            int last = accessor.size(value) - 1;
+            while (at < last && accessor.getByte(value, at) == accessor.getByte(value, at + 1) >> 7)
+                at++;
+            return at;
+        }
+    }
+
+    /**
+     * float and double: every NaN is one value to Cassandra's comparator, above all others, but its
+     * byte-comparable form keeps NaNs apart and puts negative ones below all others. The comparator
+     * decides: the key has the canonical NaN.
+     */
+    private static final class Floating extends General {
+        private final byte[] nan;
+
+        Floating(AbstractType<?> type, byte[] nan) {
+            super(type, true);
+            this.nan = nan;
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            return !isNan(value, accessor) || Arrays.equals(accessor.toArray(value), nan);
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (isNan(value, accessor)) super.put(out, nan, ByteArrayAccessor.instance);
+            else super.put(out, value, accessor);
+        }
+
+        private <V> boolean isNan(V value, ValueAccessor<V> accessor) {
+            return switch (accessor.size(value)) {
+                case Float.BYTES -> Float.isNaN(accessor.toFloat(value));
+                case Double.BYTES -> Double.isNaN(accessor.toDouble(value));
+                default -> false;
+            };
+        }
+    }
+
+    /** text, ascii, blob. */
+    private static final class Escaped extends KeyComponent {
+        private final int mask;
+
+        Escaped(AbstractType<?> type, int mask) {
+            super(type);
+            this.mask = mask;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            out.put(ByteSource.NEXT_COMPONENT);
+            Escapes.put(out, value, accessor, mask);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            return Escapes.get(in, mask);
+        }
+    }
+
+    /** int: four bytes with the sign flipped. */
+    private static final class Signed32 extends KeyComponent {
+        private final int flip;
+
+        Signed32(AbstractType<?> type, int mask) {
+            super(type);
+            this.flip = mask == 0 ? Integer.MIN_VALUE : Integer.MAX_VALUE;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            out.putFixed32(accessor.getInt(value, 0) ^ flip);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            byte[] value = new byte[Integer.BYTES];
+            ByteArrayAccessor.instance.putInt(value, 0, in.getInt() ^ flip);
+            return value;
+        }
+    }
+
+    /** timestamp: eight bytes with the sign flipped. */
+    private static final class Signed64 extends KeyComponent {
+        private final long flip;
+
+        Signed64(AbstractType<?> type, int mask) {
+            super(type);
+            this.flip = mask == 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            out.putFixed64(accessor.getLong(value, 0) ^ flip);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            byte[] value = new byte[Long.BYTES];
+            ByteArrayAccessor.instance.putLong(value, 0, in.getLong() ^ flip);
+            return value;
+        }
+    }
+
+    /**
+     * bigint: sign bit inverted, then as many bits equal to it as bytes follow, then the number in
+     * two's complement ({@code ByteSource.VariableLengthInteger}).
+     */
+    private static final class VariableLong extends KeyComponent {
+        private final int mask;
+
+        VariableLong(AbstractType<?> type, int mask) {
+            super(type);
+            this.mask = mask;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            long number = accessor.getLong(value, 0);
+            long negative = number >> 63;
+            long magnitude = number ^ negative;
+            int bytes = (64 - Long.numberOfLeadingZeros(magnitude | 1)) / 7 + 1;
+            if (bytes >= 9) {
+                out.put((negative < 0 ? 0x00 : 0xFF) ^ mask);
+                magnitude |= Long.MIN_VALUE;
+                bytes = 8;
+            } else {
+                magnitude |= ((-0x100L >> bytes) & 0xFF) << (bytes * 8 - 8);
+            }
+            long encoded = magnitude ^ negative;
+            for (int shift = bytes * 8 - 8; shift >= 0; shift -= 8)
+                out.put((int) (encoded >>> shift) ^ mask);
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            long number = read(in, mask);
+            byte[] value = new byte[Long.BYTES];
+            ByteArrayAccessor.instance.putLong(value, 0, number);
+            return value;
+        }
+
+        private static long read(ByteBuffer in, int mask) {
+            int first = (in.get() & 0xFF) ^ mask;
+            // As many more bytes as there are bits behind the sign that equal it.
+            int same = (first & 0x80) != 0 ? (~first & 0x7F) : (first & 0x7F);
+            int more = same == 0 ? 7 : Integer.numberOfLeadingZeros(same) - 25;
+            long sum = 0;
+            for (int i = 0; i < more; i++) sum = (sum << 8) | ((in.get() & 0xFF) ^ mask);
+            if (more == 7) {
+                boolean nineBytes = (((sum >>> 48) & 0x80) != 0) == ((first & 0x80) != 0);
+                if (nineBytes) return ((sum << 8) | ((in.get() & 0xFF) ^ mask)) ^ Long.MIN_VALUE;
+            }
+            sum |= (long) first << (more * 8);
+            long signMask = -0x40L << (more * 7);
+            long sign = (byte) (first ^ 0x80) >> 7;
+            return (sum & ~signMask) | (sign & signMask);
+        }
+    }
+}

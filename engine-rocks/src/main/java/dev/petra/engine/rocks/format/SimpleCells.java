@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.format;
+
+import java.util.Arrays;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.utils.BulkIterator;
+import org.apache.cassandra.utils.btree.BTree;
+import org.apache.cassandra.utils.btree.UpdateFunction;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The cells of a row without complex columns, collected in their columns' order. Used for one row
+ * after another: what Cassandra's builders do by thread is too much for each row of a slice.
+ */
+public final class SimpleCells implements BulkIterator<ColumnData> {
+    private static final int FEW = 8;
+
+    private @Nullable ColumnData[] cells = new ColumnData[FEW];
+    private int count;
+    private int taken;
+    private long minDeletionTime;
+
+    /** Begins a row. */
+    void clear() {
+        count = 0;
+        minDeletionTime = Long.MAX_VALUE;
+    }
+
+    void add(Cell<?> cell) {
+        if (count == cells.length) cells = Arrays.copyOf(cells, 2 * count);
+        cells[count++] = cell;
+        minDeletionTime = Math.min(minDeletionTime, minDeletionTime(cell));
+    }
+
+    private static long minDeletionTime(Cell<?> cell) {
+        return cell.isTombstone() ? Long.MIN_VALUE : cell.localDeletionTime();
+    }
+
+    /** As {@link BTreeRow#create(Clustering, LivenessInfo, Row.Deletion, Object[])} does it. */
+    Row row(Clustering<?> clustering, LivenessInfo liveness, Row.Deletion deletion) {
+        taken = 0;
+        Object[] tree = BTree.build(this, count, UpdateFunction.noOp());
+        long ofLiveness =
+                liveness.isExpiring() ? liveness.localExpirationTime() : Cell.MAX_DELETION_TIME;
+        long min = deletion.isLive() ? Math.min(minDeletionTime, ofLiveness) : Long.MIN_VALUE;
+        return BTreeRow.create(clustering, liveness, deletion, tree, min);
+    }
+
+    @Override
+    public void fetch(Object[] into, int offset, int count) {
+        System.arraycopy(cells, taken, into, offset, count);
+        taken += count;
+    }
+
+    @Override
+    public ColumnData next() {
+        ColumnData next = cells[taken++];
+        if (next == null) throw new IllegalStateException("beyond the last cell");
+        return next;
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.read;
+
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.Keys;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.util.NoSuchElementException;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ClusteringIndexFilter;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.AbstractUnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.dht.Bounds;
+import org.apache.cassandra.dht.IncludingExcludingBounds;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+
+/** The partitions of a range, one behind the other over one cursor. */
+public final class RangeScan extends AbstractUnfilteredPartitionIterator {
+    private final StoreContext store;
+    private final ReadContext context;
+    private final DataRange range;
+    private final Cursor cursor;
+    private final ByteSink current = new ByteSink();
+    private final @Nullable ByteBuffer end;
+
+    /** Whether the cursor is somewhere in {@link #current}'s partition, or was moved behind it. */
+    private boolean inPartition;
+
+    private boolean wasReversed;
+    private boolean ready;
+
+    /**
+     * The one that was handed out last, which must not move the cursor any more once it is over.
+     */
+    private @Nullable SlicesIterator partition;
+
+    public RangeScan(StoreContext store, DataRange range, ColumnFilter filter) {
+        this.store = store;
+        this.context = new ReadContext(store, filter);
+        this.range = range;
+        AbstractBounds<PartitionPosition> keys = range.keyRange();
+        boolean includesLeft = keys instanceof Bounds || keys instanceof IncludingExcludingBounds;
+        boolean includesRight = keys instanceof Bounds || keys instanceof Range;
+        this.end = keys.right.isMinimum() ? null : bound(keys.right, includesRight);
+        ByteBuffer start =
+                keys.left.isMinimum()
+                        ? ByteBuffer.allocateDirect(0)
+                        : bound(keys.left, !includesLeft);
+        this.cursor = context.open();
+        cursor.seek(start);
+    }
+
+    /** The key just before, or just behind, all keys of a position. */
+    private ByteBuffer bound(PartitionPosition position, boolean behind) {
+        ByteSink sink = new ByteSink();
+        store.partitionKeys().putPosition(sink, position);
+        if (behind) sink.put(KeyKind.END);
+        return sink.flipped();
+    }
+
+    @Override
+    public TableMetadata metadata() {
+        return context.table();
+    }
+
+    @Override
+    public boolean hasNext() {
+        if (!ready) {
+            leavePartition();
+            ready = true;
+        }
+        return cursor.isValid() && (end == null || Keys.compare(cursor.key(), end) < 0);
+    }
+
+    /** Moves the cursor to the first key behind the partition that was handed out. */
+    private void leavePartition() {
+        if (!inPartition) return;
+        inPartition = false;
+        if (partition != null) partition.close();
+        int length = current.position();
+        current.put(KeyKind.END);
+        ByteBuffer behind = current.flipped();
+        // A forward read that ran to its end is there already.
+        boolean there = !wasReversed && cursor.isValid() && Keys.compare(cursor.key(), behind) > 0;
+        boolean atEnd = !wasReversed && !cursor.isValid();
+        if (!there && !atEnd) cursor.seek(behind);
+        current.resume(length);
+    }
+
+    @Override
+    public UnfilteredRowIterator next() {
+        if (!hasNext()) throw new NoSuchElementException();
+        ready = false;
+        inPartition = true;
+        ByteBuffer raw = cursor.key();
+        DecoratedKey key;
+        try {
+            key = store.partitionKeys().get(raw);
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw store.malformed(e, raw.position(0));
+        }
+        int length = raw.position();
+        current.clear();
+        current.put(raw.slice(0, length));
+        ByteBuffer prefix = current.flipped().slice();
+        current.resume(length);
+
+        ClusteringIndexFilter filter = range.clusteringIndexFilter(key);
+        Slices slices = filter.getSlices(metadata());
+        wasReversed = filter.isReversed();
+        PartitionHeader header =
+                PartitionHeader.read(cursor, prefix, context, slices, context.wantsStatics());
+        SlicesIterator rows =
+                new SlicesIterator(
+                        key, prefix, cursor, false, true, context, header, slices, wasReversed);
+        partition = rows;
+        return rows;
+    }
+
+    @Override
+    public void close() {
+        if (partition != null) partition.close();
+        cursor.close();
+    }
+}

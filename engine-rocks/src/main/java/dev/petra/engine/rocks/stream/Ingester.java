@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreSync;
+import dev.petra.engine.rocks.wal.SyncMark;
+import dev.petra.engine.rocks.write.WritePath;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.io.FSWriteError;
+import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.FlushOptions;
+import org.rocksdb.IngestExternalFileOptions;
+import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Has one store take files that lie beside its own: they become live, together with its data. */
+public final class Ingester {
+    private static final Logger logger = LoggerFactory.getLogger(Ingester.class);
+
+    /** Files that become live together, while writers wait. */
+    static final int AT_ONCE = 8;
+
+    /** These included. */
+    private static final int MOST_IN_LEVEL_0 = 12;
+
+    /** RocksDB slows writes down from 64 GiB on. */
+    private static final long MOST_BEHIND = 16L << 30;
+
+    /** A flush of so much takes a few milliseconds. */
+    private static final long MOST_FLUSHED_ALONE = 1 << 20;
+
+    private static final int MOST_ATTEMPTS = 3;
+
+    private final StoreContext store;
+    private final StoreSync sync;
+    private final WritePath writes;
+
+    public Ingester(StoreContext store, StoreSync sync, WritePath writes) {
+        this.store = store;
+        this.sync = sync;
+        this.writes = writes;
+    }
+
+    /**
+     * Whether as many files as {@link #ingest} takes have room in level 0, where they may come to
+     * lie. Each of them counts there until it is merged, and RocksDB slows writes down from 20 on.
+     */
+    boolean hasRoom() {
+        store.reopenable().heal();
+        return store.reopenable().write(database -> hasRoom(database));
+    }
+
+    private boolean hasRoom(Database database) throws RocksDBException {
+        ReopenableDatabase reopenable = store.reopenable();
+        // Nothing would be merged, nor are writes slowed down.
+        if (!reopenable.isCompacting()) return true;
+        return (reopenable.hasWindows() || hasRoom(database, database.data))
+                && hasRoom(database, database.large);
+    }
+
+    private boolean hasRoom(Database database, ColumnFamilyHandle family) throws RocksDBException {
+        RocksDB db = database.db;
+        int files =
+                Integer.parseInt(
+                        Objects.requireNonNull(
+                                db.getProperty(family, "rocksdb.num-files-at-level0")));
+        long behind = db.getLongProperty(family, "rocksdb.estimate-pending-compaction-bytes");
+        if (files + AT_ONCE <= MOST_IN_LEVEL_0 && behind <= MOST_BEHIND) return true;
+        // RocksDB thinks that so much is well.
+        return db.getLongProperty(family, "rocksdb.compaction-pending") == 0
+                && db.getLongProperty(family, "rocksdb.num-running-compactions") == 0
+                && db.getLongProperty(family, "rocksdb.num-running-flushes") == 0;
+    }
+
+    /**
+     * Takes a few files that another store has written: merged with what is there.
+     *
+     * <p>RocksDB gives them a sequence number, which is in no log. If it came between the last of
+     * one log and the first of the next, recovery would take the rest of the logs for lost. So the
+     * log is one that has nothing in it yet: all that was written is flushed, while no write runs.
+     * Of that there is little, since most was flushed before; and the files are on the disk by
+     * then, so that what writers wait for does not depend on how large they are.
+     *
+     * @param flags of the catalog that they come from
+     * @return false if there is no room for them; nothing was taken
+     */
+    public boolean ingest(List<String> data, List<String> large, int flags) {
+        ReopenableDatabase reopenable = store.reopenable();
+        reopenable.heal();
+        return reopenable.write(
+                database -> {
+                    for (String file : data) force(file);
+                    for (String file : large) force(file);
+                    sync.refuseAfterFailure();
+                    for (Catalog.Flag flag : Catalog.Flag.values())
+                        if ((flags & flag.bit) != 0) store.catalog().set(flag);
+                    synchronized (this) {
+                        if (!hasRoom(database)) return false;
+                        for (int attempt = 1;
+                                !ingest(database, data, large, attempt == MOST_ATTEMPTS);
+                                attempt++) {}
+                    }
+                    if (!data.isEmpty()) reopenable.dataWritten();
+                    return true;
+                });
+    }
+
+    private static void force(String file) throws IOException {
+        try (FileChannel channel = FileChannel.open(Path.of(file), StandardOpenOption.WRITE)) {
+            channel.force(true);
+        }
+    }
+
+    /**
+     * @param anyway however much was written since the flush
+     * @return false if that was too much to be flushed while writers wait
+     */
+    private boolean ingest(Database database, List<String> data, List<String> large, boolean anyway)
+            throws RocksDBException {
+        long before = writes.bytesWritten();
+        // Most of it while writes go on.
+        database.flush();
+        boolean[] taken = new boolean[1];
+        store.recordWriteBegins();
+        try (IngestExternalFileOptions options =
+                new IngestExternalFileOptions().setMoveFiles(true)) {
+            store.room()
+                    .writers
+                    .<RocksDBException>alone(
+                            () -> {
+                                if (!anyway && writes.bytesWritten() - before > MOST_FLUSHED_ALONE)
+                                    return;
+                                long started = System.nanoTime();
+                                database.flush();
+                                if (!isLogAlone(database)) beginLog(database);
+                                // As each write does. Their timestamps are not known.
+                                store.reconciler().lowerMaxPurgeable(Long.MIN_VALUE);
+                                if (store.catalog().has(Catalog.Flag.TOMBSTONES))
+                                    store.purgeable().written(0);
+                                // What rows refer to comes before them.
+                                if (!large.isEmpty())
+                                    database.db.ingestExternalFile(database.large, large, options);
+                                if (!data.isEmpty())
+                                    database.db.ingestExternalFile(database.data, data, options);
+                                taken[0] = true;
+                                logger.debug(
+                                        "Writes of {} waited {} us for {} files",
+                                        store.name(),
+                                        TimeUnit.NANOSECONDS.toMicros(System.nanoTime() - started),
+                                        data.size() + large.size());
+                            });
+        } finally {
+            store.recordWriteEnds();
+        }
+        return taken[0];
+    }
+
+    /** Whether all logs but the last are done with. */
+    private boolean isLogAlone(Database database) throws RocksDBException {
+        long needed = database.db.getLongProperty(database.data, "rocksdb.min-log-number-to-keep");
+        try {
+            return SyncMark.logsFrom(store.directory(), needed) <= 1;
+        } catch (IOException e) {
+            throw new FSWriteError(e, store.directory());
+        }
+    }
+
+    /**
+     * Has RocksDB begin a log, and with it let go those before. A column family that was being
+     * flushed when the last log began asks for the one before although nothing of it is needed;
+     * that changes only with the next log, and none begins as long as there is nothing in the last.
+     */
+    private void beginLog(Database database) throws RocksDBException {
+        store.room().await(() -> Catalog.touch(database));
+        try (FlushOptions options =
+                new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
+            database.db.flush(options, database.catalog);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * Whether all is there that the logs of a store are known to hold: looked at before RocksDB opens
+ * them, which takes any damage for the torn end of a crash, forgets what is behind, and deletes the
+ * logs. Reads each log that is needed once; changes nothing.
+ */
+public final class LogCheck {
+    /** Sequence number and count of entries, at the beginning of each record. */
+    private static final int BATCH_HEADER = 8 + 4;
+
+    /** What is there is not what was written; any other error says nothing of it. */
+    public static final class Damage extends IOException {
+        @java.io.Serial private static final long serialVersionUID = 1;
+
+        Damage(String message) {
+            super(message);
+        }
+
+        Damage(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
+    private LogCheck() {}
+
+    /**
+     * Looks at the logs of a store.
+     *
+     * @throws Damage naming the file that is damaged, and where
+     * @throws IOException if it cannot be looked at
+     */
+    public static void run(Path directory) throws IOException {
+        SyncMark.Known known = SyncMark.read(directory);
+        if (known == null) return;
+        Manifest manifest = Manifest.read(directory);
+        if (manifest.firstLog() < known.firstLog())
+            throw new Damage(
+                    manifest.file()
+                            + " has lost its end: it asks for logs from "
+                            + manifest.firstLog()
+                            + " on, and had asked for those from "
+                            + known.firstLog()
+                            + " on"
+                            + mend(directory));
+        for (int i = 0; i < known.logs().size(); i++) {
+            SyncMark.Log log = known.logs().get(i);
+            boolean isLast = i == known.logs().size() - 1;
+            long last = isLast ? known.sequence() : known.logs().get(i + 1).first() - 1;
+            if (log.number() >= manifest.firstLog()) check(directory, log, last);
+        }
+    }
+
+    private static void check(Path directory, SyncMark.Log log, long last) throws IOException {
+        Path file = log.in(directory);
+        if (!Files.exists(file))
+            throw new Damage(
+                    file
+                            + " is missing, with the writes "
+                            + log.first()
+                            + " to "
+                            + last
+                            + mend(directory));
+        try (LogRecords records = new LogRecords(file, log.number(), BATCH_HEADER)) {
+            long reached = log.first() - 1;
+            while (reached < last) {
+                boolean whole = records.next();
+                ByteBuffer batch = records.record();
+                if (!whole || batch.remaining() < BATCH_HEADER || batch.getLong(0) > reached + 1)
+                    throw new Damage(
+                            file
+                                    + " cannot be read from byte "
+                                    + records.offset()
+                                    + " on, where the writes "
+                                    + (reached + 1)
+                                    + " to "
+                                    + last
+                                    + " were synced"
+                                    + mend(directory));
+                reached = batch.getLong() + Integer.toUnsignedLong(batch.getInt()) - 1;
+            }
+        }
+    }
+
+    private static String mend(Path directory) {
+        return ". Nothing was changed. To open it with what comes before the damage, and lose on"
+                + " this node what comes behind, remove "
+                + directory.resolve(SyncMark.NAME)
+                + " and restart the node, then repair the table";
+    }
+
+    /** Of a log; 0 if there is no record in it yet. */
+    static long firstSequence(Path directory, long number) throws IOException {
+        try (LogRecords records =
+                new LogRecords(new SyncMark.Log(number, 0).in(directory), number, BATCH_HEADER)) {
+            return records.next() && records.record().remaining() == BATCH_HEADER
+                    ? records.record().getLong()
+                    : 0;
+        }
+    }
+}

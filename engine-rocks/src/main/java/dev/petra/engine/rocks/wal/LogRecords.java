@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
+import java.util.zip.CRC32C;
+
+/**
+ * Reads the records of a file in RocksDB's log format, as its write-ahead logs and its MANIFEST
+ * are, up to the first byte that is not what was written there.
+ *
+ * <pre>
+ *   block of 32 KiB:  fragment ... fragment, zeros where no header fits
+ *   fragment:         crc32c (4, masked), length (2), type (1) [number of the log (4)], bytes
+ * </pre>
+ */
+final class LogRecords implements AutoCloseable {
+    private static final int BLOCK = 32 << 10;
+    private static final int HEADER = 7;
+
+    /** With the log's number, by which what was written over is told from what is new. */
+    private static final int NUMBERED_HEADER = 11;
+
+    private static final int TYPE_AT = 6;
+    private static final int FULL = 1;
+    private static final int FIRST = 2;
+    private static final int LAST = 4;
+    private static final int NUMBERED = 4;
+    private static final int MASK_DELTA = 0xa282ead8;
+
+    private final FileChannel channel;
+    private final long number;
+    private final int kept;
+    private final CRC32C crc = new CRC32C();
+    private final ByteBuffer block = ByteBuffer.allocate(BLOCK).order(ByteOrder.LITTLE_ENDIAN);
+
+    /** Where the block lies in the file. */
+    private long blockAt = -BLOCK;
+
+    private byte[] record = new byte[64];
+    private int recordLength;
+    private long recordAt;
+
+    /**
+     * @param number of the log; any for a file that is never written over
+     * @param kept so many bytes of each record are wanted
+     */
+    LogRecords(Path file, long number, int kept) throws IOException {
+        this.channel = FileChannel.open(file, StandardOpenOption.READ);
+        this.number = number;
+        this.kept = kept;
+        // Nothing is left of the block before the first.
+        block.position(BLOCK);
+    }
+
+    /** Goes to the next record. False at the end, or where it is not a whole one. */
+    boolean next() throws IOException {
+        recordLength = 0;
+        boolean begun = false;
+        while (true) {
+            boolean more = toHeader();
+            int at = block.position();
+            if (!begun) recordAt = blockAt + at;
+            if (!more) return false;
+            int type = block.get(at + TYPE_AT);
+            boolean numbered = type > NUMBERED;
+            if (numbered) type -= NUMBERED;
+            if (type < FULL || type > LAST || begun == (type == FULL || type == FIRST))
+                return false;
+            int header = numbered ? NUMBERED_HEADER : HEADER;
+            int length = Short.toUnsignedInt(block.getShort(at + 4));
+            if (at + header + length > block.limit()) return false;
+            if (numbered && block.getInt(at + HEADER) != (int) number) return false;
+            crc.reset();
+            crc.update(block.array(), at + TYPE_AT, header - TYPE_AT + length);
+            int sum = (int) crc.getValue();
+            if (block.getInt(at) != Integer.rotateRight(sum, 15) + MASK_DELTA) return false;
+            keep(at + header, length);
+            block.position(at + header + length);
+            if (type == FULL || type == LAST) return true;
+            begun = true;
+        }
+    }
+
+    /** Goes to the next block where no header fits into the rest of this. */
+    private boolean toHeader() throws IOException {
+        int at = block.position();
+        int rest = BLOCK - at;
+        boolean filled =
+                rest < HEADER
+                        || (rest < NUMBERED_HEADER
+                                && block.remaining() >= HEADER
+                                && block.get(at + TYPE_AT) == 0
+                                && block.getShort(at + 4) == 0);
+        if (filled) {
+            blockAt += BLOCK;
+            block.clear();
+            while (block.hasRemaining())
+                if (channel.read(block, blockAt + block.position()) < 0) break;
+            block.flip();
+        }
+        return block.remaining() >= HEADER;
+    }
+
+    private void keep(int from, int length) {
+        int wanted = Math.min(length, kept - recordLength);
+        if (recordLength + wanted > record.length)
+            record = Arrays.copyOf(record, Math.max(2 * record.length, recordLength + wanted));
+        block.get(from, record, recordLength, wanted);
+        recordLength += wanted;
+    }
+
+    /** Where the record begins, or what was taken for one. */
+    long offset() {
+        return recordAt;
+    }
+
+    /** The record's bytes, until the next. */
+    ByteBuffer record() {
+        return ByteBuffer.wrap(record, 0, recordLength).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    @Override
+    public void close() throws IOException {
+        channel.close();
+    }
+}

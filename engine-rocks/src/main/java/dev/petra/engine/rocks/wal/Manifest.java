@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * What a database's MANIFEST says about its logs: from which number on they hold what is in no data
+ * file yet.
+ *
+ * @param file that was read
+ * @param firstLog whose records are needed
+ */
+record Manifest(Path file, long firstLog) {
+    private static final int COMPARATOR = 1;
+    private static final int LOG_NUMBER = 2;
+    private static final int NEXT_FILE_NUMBER = 3;
+    private static final int LAST_SEQUENCE = 4;
+    private static final int COMPACT_CURSOR = 5;
+    private static final int DELETED_FILE = 6;
+    private static final int PREVIOUS_LOG_NUMBER = 9;
+    private static final int FIRST_LOG_TO_KEEP = 10;
+    private static final int NEW_FILE = 103;
+    private static final int COLUMN_FAMILY = 200;
+    private static final int COLUMN_FAMILY_ADDED = 201;
+    private static final int COLUMN_FAMILY_DROPPED = 202;
+    private static final int HIGHEST_COLUMN_FAMILY = 203;
+    private static final int IN_GROUP = 300;
+    private static final int BLOB_FILE = 400;
+    private static final int BLOB_GARBAGE = 401;
+
+    /** What an older RocksDB may pass over: its length, then its bytes. */
+    private static final int MAY_BE_IGNORED = 1 << 13;
+
+    private static final int NEW_FILE_END = 1;
+    private static final int NEW_FILE_FIRST_LOG_TO_KEEP = 3;
+    private static final int BLOB_FILE_END = 0;
+
+    /**
+     * Reads the one that CURRENT names, as far as it can be read: what comes behind is torn off,
+     * for RocksDB too.
+     *
+     * @throws LogCheck.Damage if it is missing, or has what this does not know
+     * @throws IOException if it cannot be read
+     */
+    static Manifest read(Path directory) throws IOException {
+        Path current = directory.resolve("CURRENT");
+        requireThere(current);
+        Path file = named(current);
+        requireThere(file);
+        Reading reading = new Reading();
+        try (LogRecords records = new LogRecords(file, 0, Integer.MAX_VALUE)) {
+            while (records.next()) reading.edit(records.record());
+        } catch (BufferUnderflowException
+                | IndexOutOfBoundsException
+                | IllegalArgumentException e) {
+            throw new LogCheck.Damage(file + " is not understood: " + e.getMessage(), e);
+        }
+        long unflushed =
+                reading.families.values().stream().mapToLong(Long::longValue).min().orElse(0);
+        return new Manifest(file, Math.max(reading.firstLogToKeep, unflushed));
+    }
+
+    private static void requireThere(Path file) throws IOException {
+        if (!Files.exists(file)) throw new LogCheck.Damage(file + " is missing");
+    }
+
+    private static Path named(Path current) throws IOException {
+        try {
+            return current.resolveSibling(Files.readString(current).strip());
+        } catch (CharacterCodingException | InvalidPathException e) {
+            throw new LogCheck.Damage(current + " names no file", e);
+        }
+    }
+
+    private static final class Reading {
+        /** Which log is the first that a column family needs. */
+        final Map<Long, Long> families = new HashMap<>();
+
+        long firstLogToKeep;
+
+        void edit(ByteBuffer in) {
+            long family = 0;
+            long log = -1;
+            boolean dropped = false;
+            while (in.hasRemaining()) {
+                int tag = (int) varint(in);
+                switch (tag) {
+                    case LOG_NUMBER -> log = varint(in);
+                    case COLUMN_FAMILY -> family = varint(in);
+                    case COLUMN_FAMILY_DROPPED -> dropped = true;
+                    case FIRST_LOG_TO_KEEP -> keepFrom(varint(in));
+                    case NEXT_FILE_NUMBER,
+                            LAST_SEQUENCE,
+                            PREVIOUS_LOG_NUMBER,
+                            HIGHEST_COLUMN_FAMILY,
+                            IN_GROUP ->
+                            varint(in);
+                    case COMPARATOR, COLUMN_FAMILY_ADDED -> skip(in);
+                    case COMPACT_CURSOR -> {
+                        varint(in);
+                        skip(in);
+                    }
+                    case DELETED_FILE -> varints(in, 2);
+                    case NEW_FILE -> newFile(in);
+                    case BLOB_FILE -> {
+                        varints(in, 3);
+                        skip(in);
+                        skip(in);
+                        fields(in);
+                    }
+                    case BLOB_GARBAGE -> {
+                        varints(in, 3);
+                        fields(in);
+                    }
+                    default -> {
+                        if ((tag & MAY_BE_IGNORED) == 0)
+                            throw new IllegalArgumentException("an entry of kind " + tag);
+                        skip(in);
+                    }
+                }
+            }
+            if (dropped) families.remove(family);
+            else if (log >= 0) families.merge(family, log, Math::max);
+        }
+
+        private void newFile(ByteBuffer in) {
+            varints(in, 3);
+            skip(in);
+            skip(in);
+            varints(in, 2);
+            for (long field = varint(in); field != NEW_FILE_END; field = varint(in)) {
+                int length = (int) varint(in);
+                if (field == NEW_FILE_FIRST_LOG_TO_KEEP) keepFrom(in.getLong(in.position()));
+                in.position(in.position() + length);
+            }
+        }
+
+        private void keepFrom(long log) {
+            firstLogToKeep = Math.max(firstLogToKeep, log);
+        }
+
+        private static void fields(ByteBuffer in) {
+            while (varint(in) != BLOB_FILE_END) skip(in);
+        }
+
+        private static void varints(ByteBuffer in, int count) {
+            for (int i = 0; i < count; i++) varint(in);
+        }
+
+        private static void skip(ByteBuffer in) {
+            int length = (int) varint(in);
+            in.position(in.position() + length);
+        }
+
+        private static long varint(ByteBuffer in) {
+            long value = 0;
+            for (int shift = 0; ; shift += 7) {
+                byte next = in.get();
+                value |= (next & 0x7FL) << shift;
+                if (next >= 0) return value;
+            }
+        }
+    }
+}

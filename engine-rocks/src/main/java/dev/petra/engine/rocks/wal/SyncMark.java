@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import java.util.zip.CRC32C;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The file {@value #NAME}: up to where the logs of a store are known to be synced. Behind that,
+ * what a crash left of a log is its torn end; before it, what cannot be read is damage ({@link
+ * LogCheck}).
+ *
+ * <p>It is written after each sync and not synced itself, but now and then: what it says is true
+ * whenever it was written, and an older one only tells less. Two places are written in turns, each
+ * with its checksum, so that one is always whole.
+ */
+public final class SyncMark implements AutoCloseable {
+    private static final Logger logger = LoggerFactory.getLogger(SyncMark.class);
+
+    static final String NAME = "SYNCED";
+
+    private static final Pattern LOG_NAME = Pattern.compile("[0-9]{6,18}\\.log");
+
+    private static final int PLACE = 4 << 10;
+    private static final int MAGIC = 0x53594e31;
+
+    /** Magic, count, checksum at the end. */
+    private static final int FIXED = 4 + 8 + 8 + 8 + 4 + 4;
+
+    private static final int MOST_LOGS = (PLACE - FIXED) / 16;
+    private static final long FORCE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+    /**
+     * A log with records.
+     *
+     * @param first sequence number in it
+     */
+    record Log(long number, long first) {
+        Path in(Path directory) {
+            return directory.resolve(String.format("%06d.log", number));
+        }
+    }
+
+    /**
+     * What is known.
+     *
+     * @param sequence that is durable, with all before
+     * @param firstLog that was needed then
+     * @param logs that hold them, in their order
+     */
+    record Known(long count, long sequence, long firstLog, List<Log> logs) {}
+
+    private final Path directory;
+    private final ByteBuffer bytes =
+            ByteBuffer.allocateDirect(PLACE).order(ByteOrder.LITTLE_ENDIAN);
+
+    /** By number, with the first sequence number; 0 while there is none. */
+    private final TreeMap<Long, Long> logs = new TreeMap<>();
+
+    /** Whose logs are known as of {@link #listedVersion}; null if none are. */
+    private @Nullable RocksDB listed;
+
+    private long listedVersion;
+    private long listings;
+    private @Nullable FileChannel channel;
+    private boolean closed;
+    private long count;
+    private long firstLog;
+    private long forcedAt = System.nanoTime() - FORCE_EVERY_NANOS;
+    private boolean failing;
+
+    private volatile long marked = -1;
+
+    public SyncMark(Path directory) {
+        this.directory = directory;
+    }
+
+    /** Whether {@link #set} would say nothing new. */
+    public boolean covers(long sequence) {
+        return sequence <= marked;
+    }
+
+    /**
+     * Says that everything up to a sequence number is durable.
+     *
+     * @param families all column families, that of rows first
+     * @param thorough not only for this write: which logs are needed is looked up as well
+     * @return false if it could not be written
+     */
+    public synchronized boolean set(
+            RocksDB db, List<ColumnFamilyHandle> families, long sequence, boolean thorough) {
+        if (covers(sequence)) return true;
+        // Whoever still writes may outlive the wait for that; the file would stay open.
+        if (closed) return false;
+        try {
+            if (thorough)
+                firstLog = db.getLongProperty(families.get(0), "rocksdb.min-log-number-to-keep");
+            if (channel == null) open();
+            write(new Known(++count, sequence, firstLog, logs(db, families, sequence)));
+            marked = sequence;
+            failing = false;
+            return true;
+        } catch (IOException | RocksDBException e) {
+            // The log is synced; only that this could be proved later is at stake.
+            if (!failing)
+                logger.error(
+                        "{} cannot be written: damage in what is written to the log from now on"
+                                + " may be taken for its torn end",
+                        directory.resolve(NAME),
+                        e);
+            failing = true;
+            // An interrupt of a thread that writes has closed it for all that come later.
+            reopen();
+            return false;
+        }
+    }
+
+    private void reopen() {
+        FileChannel file = channel;
+        channel = null;
+        if (file == null) return;
+        try {
+            file.close();
+        } catch (IOException e) {
+            logger.debug("{} cannot be closed", directory.resolve(NAME), e);
+        }
+    }
+
+    @SuppressWarnings("ReferenceEquality") // whether the database was opened anew
+    private List<Log> logs(RocksDB db, List<ColumnFamilyHandle> families, long sequence)
+            throws IOException, RocksDBException {
+        long version = version(db, families);
+        if (db != listed || version != listedVersion) list();
+        listed = db;
+        listedVersion = version;
+        try {
+            return begun(sequence);
+        } catch (NoSuchFileException e) {
+            logger.debug("A log went since it was listed", e);
+            list();
+            return begun(sequence);
+        }
+    }
+
+    /**
+     * RocksDB begins a log only together with a write buffer, and nothing is written to either
+     * before this has grown.
+     */
+    private static long version(RocksDB db, List<ColumnFamilyHandle> families)
+            throws RocksDBException {
+        long version = 0;
+        for (ColumnFamilyHandle family : families)
+            version += db.getLongProperty(family, "rocksdb.current-super-version-number");
+        return version;
+    }
+
+    private void list() throws IOException {
+        listings++;
+        TreeMap<Long, Long> found = new TreeMap<>();
+        for (long number : numbers(directory))
+            if (number >= firstLog) found.put(number, logs.getOrDefault(number, 0L));
+        logs.clear();
+        logs.putAll(found);
+    }
+
+    /** How often the directory was listed: not for each sync. */
+    synchronized long listings() {
+        return listings;
+    }
+
+    /** Of the logs in a directory. */
+    private static List<Long> numbers(Path directory) throws IOException {
+        List<Long> numbers = new ArrayList<>();
+        try (var files = Files.newDirectoryStream(directory, "*.log")) {
+            for (Path file : files) {
+                String name = String.valueOf(file.getFileName());
+                // What somebody else put there is none of RocksDB's either.
+                if (LOG_NAME.matcher(name).matches())
+                    numbers.add(Long.parseLong(name.substring(0, name.length() - ".log".length())));
+            }
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return numbers;
+    }
+
+    /** How many logs there are from this number on. */
+    public static long logsFrom(Path directory, long number) throws IOException {
+        return numbers(directory).stream().filter(each -> each >= number).count();
+    }
+
+    private List<Log> begun(long sequence) throws IOException {
+        List<Log> begun = new ArrayList<>();
+        for (var log : logs.entrySet()) {
+            if (log.getValue() == 0) log.setValue(LogCheck.firstSequence(directory, log.getKey()));
+            long first = log.getValue();
+            if (first != 0 && first <= sequence) begun.add(new Log(log.getKey(), first));
+        }
+        return begun.size() <= MOST_LOGS
+                ? begun
+                : begun.subList(begun.size() - MOST_LOGS, begun.size());
+    }
+
+    private void open() throws IOException {
+        Known newest = read(directory);
+        if (newest != null) count = Math.max(count, newest.count);
+        channel =
+                FileChannel.open(
+                        directory.resolve(NAME),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.WRITE);
+    }
+
+    private void write(Known known) throws IOException {
+        FileChannel file = Objects.requireNonNull(channel);
+        bytes.clear();
+        bytes.putInt(MAGIC).putLong(known.count).putLong(known.sequence).putLong(known.firstLog);
+        bytes.putInt(known.logs.size());
+        for (Log log : known.logs) bytes.putLong(log.number).putLong(log.first);
+        bytes.putInt(checksum(bytes.duplicate().flip())).flip();
+        long at = known.count % 2 * PLACE;
+        while (bytes.hasRemaining()) file.write(bytes, at + bytes.position());
+        long now = System.nanoTime();
+        if (now - forcedAt < FORCE_EVERY_NANOS) return;
+        file.force(false);
+        forcedAt = now;
+    }
+
+    private static int checksum(ByteBuffer bytes) {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes);
+        return (int) crc.getValue();
+    }
+
+    /** The newest that is whole; null if there is none. */
+    static @Nullable Known read(Path directory) throws IOException {
+        byte[] bytes;
+        try {
+            bytes = Files.readAllBytes(directory.resolve(NAME));
+        } catch (NoSuchFileException e) {
+            return null;
+        }
+        Known newest = null;
+        for (int at = 0; at < bytes.length; at += PLACE) {
+            Known known =
+                    decoded(
+                            ByteBuffer.wrap(bytes, at, Math.min(PLACE, bytes.length - at))
+                                    .slice()
+                                    .order(ByteOrder.LITTLE_ENDIAN));
+            if (known != null && (newest == null || newest.count < known.count)) newest = known;
+        }
+        return newest;
+    }
+
+    private static @Nullable Known decoded(ByteBuffer in) {
+        ByteBuffer all = in.duplicate();
+        if (in.remaining() < FIXED || in.getInt() != MAGIC) return null;
+        long count = in.getLong();
+        long sequence = in.getLong();
+        long firstLog = in.getLong();
+        int size = in.getInt();
+        if (size < 0 || size > MOST_LOGS || in.remaining() < size * 16 + 4) return null;
+        List<Log> logs = new ArrayList<>();
+        for (int i = 0; i < size; i++) logs.add(new Log(in.getLong(), in.getLong()));
+        if (checksum(all.limit(in.position())) != in.getInt()) return null;
+        return new Known(count, sequence, firstLog, logs);
+    }
+
+    @Override
+    public synchronized void close() {
+        closed = true;
+        FileChannel file = channel;
+        channel = null;
+        if (file == null) return;
+        try (file) {
+            file.force(false);
+        } catch (IOException e) {
+            logger.error("{} cannot be synced", directory.resolve(NAME), e);
+        }
+    }
+}

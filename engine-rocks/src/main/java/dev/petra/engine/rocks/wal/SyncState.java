@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What of a store's log is not yet synced, and who waits for it. A failed sync fails every write
+ * from then on until one succeeds: what the disk did not take must not be acknowledged further.
+ */
+public final class SyncState {
+    private final Object syncing = new Object();
+    private volatile boolean pending;
+    private volatile @Nullable Throwable failure;
+    private long begun;
+    private long ended;
+    private long abandoned;
+    private boolean closed;
+
+    public boolean isPending() {
+        return pending || failure != null;
+    }
+
+    /** Whether a write that was acknowledged may not be synced yet, a sync under way included. */
+    public synchronized boolean isUnsettled() {
+        return isPending() || begun != ended;
+    }
+
+    /** A write is in the log. */
+    public void written(boolean await) {
+        if (await) awaitNextSync();
+        else if (!pending) pending = true;
+    }
+
+    private synchronized void awaitNextSync() {
+        pending = true;
+        // A sync already under way may have begun before the write.
+        long wanted = begun + 1;
+        long abandonedBefore = abandoned;
+        while (ended < wanted && abandoned == abandonedBefore && !closed) {
+            try {
+                wait();
+            } catch (InterruptedException e) {
+                throw new UncheckedInterruptedException(e);
+            }
+        }
+        refuseAfterFailure();
+        if (ended < wanted)
+            throw new IllegalStateException(
+                    "The store was closed, or its disk was full, while a write waited for its"
+                            + " sync; the write may be lost.");
+    }
+
+    /** One sync at a time: its end must say nothing of another that began later. */
+    public void sync(Runnable sync) {
+        synchronized (syncing) {
+            syncAlone(sync);
+        }
+    }
+
+    private void syncAlone(Runnable sync) {
+        synchronized (this) {
+            pending = false;
+            begun++;
+        }
+        Throwable failed = null;
+        try {
+            sync.run();
+        } catch (RuntimeException | Error e) {
+            failed = e;
+            throw e;
+        } finally {
+            synchronized (this) {
+                failure = failed;
+                ended = begun;
+                notifyAll();
+            }
+        }
+    }
+
+    /** Fails whoever waits now: there will be no sync for them. */
+    public synchronized void abandon() {
+        abandoned++;
+        notifyAll();
+    }
+
+    /** The log is a new one, with nothing in it that is not synced. */
+    public synchronized void renewed() {
+        pending = false;
+        failure = null;
+    }
+
+    /** Fails whoever waits now or will: the store is closed. */
+    public synchronized void close() {
+        closed = true;
+        notifyAll();
+    }
+
+    public void refuseAfterFailure() {
+        Throwable failed = failure;
+        if (failed != null)
+            throw new IllegalStateException(
+                    "The log could not be synced; writes are refused until it can: "
+                            + failed.getMessage(),
+                    failed);
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.write;
+
+import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreSync;
+import dev.petra.engine.rocks.db.WriteStallRetry;
+import dev.petra.engine.rocks.wal.LogSyncer;
+import java.nio.ByteBuffer;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.WriteBatch;
+import org.rocksdb.WriteOptions;
+
+/** Writes updates to one store, and has them synced as the engine's mode says. */
+public final class WritePath {
+    private final StoreContext store;
+    private final StoreSync sync;
+    private final LogSyncer<?> syncer;
+    private final LongAdder writes = new LongAdder();
+    private final LongAdder bytesWritten = new LongAdder();
+
+    /**
+     * @param syncer knows the mode
+     */
+    public WritePath(StoreContext store, StoreSync sync, LogSyncer<?> syncer) {
+        this.store = store;
+        this.sync = sync;
+        this.syncer = syncer;
+    }
+
+    public void write(PartitionUpdate update) {
+        ReopenableDatabase reopenable = store.reopenable();
+        reopenable.heal();
+        Database database = store.acquire();
+        int use = Database.stripe();
+        try {
+            write(update, database);
+        } catch (RocksDBException e) {
+            throw reopenable.failed(e);
+        } catch (Catalog.CatalogWriteFailure e) {
+            throw reopenable.failed(e.error);
+        } finally {
+            database.release(use);
+        }
+    }
+
+    private void write(PartitionUpdate update, Database database) throws RocksDBException {
+        sync.refuseAfterFailure();
+        UpdateEncoder writer = UpdateEncoder.get();
+        try {
+            write(update, database, writer);
+        } finally {
+            writer.release();
+        }
+    }
+
+    private void write(PartitionUpdate update, Database database, UpdateEncoder writer)
+            throws RocksDBException {
+        int entries = writer.encode(update, store, database.large.getID());
+        if (entries == 0) return;
+        int bytes = writer.bytes();
+        Catalog catalog = store.catalog();
+        boolean record = UpdateEncoder.hasPartitionRecord(update);
+        if (record) {
+            catalog.set(Catalog.Flag.PARTITION_RECORDS);
+            store.recordWriteBegins();
+        }
+        WalSync mode = syncer.mode();
+        try {
+            if (writer.minLocalTime() != Long.MAX_VALUE) catalog.set(Catalog.Flag.TOMBSTONES);
+            if (writer.hasLargeCells()) {
+                catalog.set(Catalog.Flag.LARGE_CELLS);
+                synchronized (store.largeWrites(update.partitionKey())) {
+                    write(writer, database, mode == WalSync.BATCH);
+                }
+            } else write(writer, database, mode == WalSync.BATCH);
+        } finally {
+            if (record) store.recordWriteEnds();
+        }
+        store.reopenable().dataWritten();
+        writes.increment();
+        bytesWritten.add(bytes);
+        sync.written(database, mode);
+    }
+
+    private void write(UpdateEncoder writer, Database database, boolean synced)
+            throws RocksDBException {
+        WriteOptions options = synced ? database.syncedWriteOptions : database.writeOptions;
+        WriteStallRetry room = store.room();
+        int phase = room.writers.begin();
+        try {
+            // Before it can be seen: what is purged from now on must not uncover this write.
+            store.reconciler().lowerMaxPurgeable(writer.minTimestamp());
+            store.purgeable().written(writer.minLocalTime());
+            if (writer.isBatched()) {
+                try (WriteBatch batch = new WriteBatch(writer.batch())) {
+                    room.await(() -> database.db.write(options, batch));
+                }
+            } else {
+                ByteBuffer key = writer.key();
+                ByteBuffer value = writer.value();
+                // Every attempt from the start: one may have left the positions anywhere.
+                room.await(
+                        () ->
+                                database.db.merge(
+                                        database.data,
+                                        options,
+                                        key.position(0),
+                                        value.position(0)));
+            }
+        } finally {
+            room.writers.end(phase);
+        }
+    }
+
+    /** Writes since the store was opened. */
+    public long writes() {
+        return writes.sum();
+    }
+
+    /** The bytes of all writes since the store was opened. */
+    public long bytesWritten() {
+        return bytesWritten.sum();
+    }
+}

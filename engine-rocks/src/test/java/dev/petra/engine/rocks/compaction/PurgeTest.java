@@ -1,0 +1,852 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.rocks.read.PartitionHeader;
+import dev.petra.engine.rocks.read.ReadContext;
+import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactionOptions;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+import org.rocksdb.Snapshot;
+
+/** What gc_grace has passed over goes, to the last byte, and never what still hides something. */
+class PurgeTest {
+    private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+
+    @TempDir Path directory;
+    private final TestTable table =
+            TestTable.of(
+                    "CREATE TABLE t (k text, c int, s text static, v text, w text, m"
+                            + " map<text,text>, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 3600");
+    private final AtomicBoolean mayPurge = new AtomicBoolean(true);
+    private StorageEngine engine =
+            Tables.engine(Map.of("memory", "32MiB", "large_cell", "100B", "purge_interval", "1s"));
+    private TableStore store;
+
+    private TableStore open() {
+        store =
+                engine.openStore(
+                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), mayPurge::get));
+        return store;
+    }
+
+    private void reopen() {
+        store.close();
+        open();
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private UpdateBuilder update(String key) {
+        return table.update(key);
+    }
+
+    private String read(String key) {
+        UnfilteredRowIterator rows = store.read(table.key(key), Slices.ALL, table.all(), false);
+        return Tables.text(rows);
+    }
+
+    /** What RocksDB holds, key by key. */
+    private Map<String, String> stored() {
+        HexFormat hex = HexFormat.of();
+        Map<String, String> stored = new TreeMap<>();
+        Database database = Tables.context(store).database();
+        for (var family : List.of(database.data, database.large))
+            try (RocksIterator it = database.db.newIterator(family)) {
+                for (it.seekToFirst(); it.isValid(); it.next())
+                    stored.put(hex.formatHex(it.key()), hex.formatHex(it.value()));
+            }
+        return stored;
+    }
+
+    private void rows(String key, int from, int to, long timestamp) {
+        for (int i = from; i < to; i++)
+            store.write(
+                    update(key)
+                            .at(timestamp)
+                            .row(i)
+                            .liveness()
+                            .set("v", "v" + i)
+                            .set("w", "w".repeat(200))
+                            .put("m", "p", "q")
+                            .build());
+    }
+
+    /** Without what lies above it: as RocksDB may choose, and compactRange never does. */
+    private void compactTheBottomAlone() throws RocksDBException {
+        Database database = Tables.context(store).database();
+        List<String> bottom =
+                database.db.getLiveFilesMetaData().stream()
+                        .filter(file -> file.level() == 6)
+                        .filter(
+                                file ->
+                                        Arrays.equals(
+                                                file.columnFamilyName(),
+                                                RocksDB.DEFAULT_COLUMN_FAMILY))
+                        .map(LiveFileMetaData::fileName)
+                        .toList();
+        assertThat(bottom).isNotEmpty();
+        try (CompactionOptions options = new CompactionOptions()) {
+            database.db.compactFiles(options, database.data, bottom, 6, -1, null);
+        }
+    }
+
+    private void compact() {
+        store.flush();
+        store.compact(List.of());
+    }
+
+    @Test
+    void aDeletedRowLeavesNothing() {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).deleteRow(1).deleteRow(2).build());
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void deletedCellsElementsAndCollectionsLeaveNothing() {
+        open();
+        store.write(
+                update("x")
+                        .at(1)
+                        .row(1)
+                        .set("v", "a")
+                        .set("w", "b")
+                        .put("m", "p", "q")
+                        .end()
+                        .staticRow()
+                        .set("s", "t")
+                        .build());
+        compact();
+        store.write(
+                update("x")
+                        .at(2)
+                        .now(LONG_AGO)
+                        .row(1)
+                        .unset("v")
+                        .unset("w")
+                        .clear("m")
+                        .end()
+                        .staticRow()
+                        .unset("s")
+                        .build());
+        assertThat(read("x")).isNotEmpty();
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void whatExpiredLongAgoLeavesNothing() {
+        open();
+        store.write(
+                update("x")
+                        .at(1)
+                        .now(LONG_AGO)
+                        .ttl(60)
+                        .row(1)
+                        .liveness()
+                        .set("v", "a")
+                        .set("w", "w".repeat(200))
+                        .build());
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void whatExpiredWithinItsGraceKeepsATombstoneWithoutTheValue() {
+        open();
+        long now = System.currentTimeMillis() / 1000;
+        store.write(
+                update("x").at(1).now(now - 100).ttl(10).row(1).set("v", "z".repeat(90)).build());
+        compact();
+        assertThat(stored()).hasSize(1);
+        assertThat(stored().values().iterator().next()).hasSizeLessThan(90);
+        assertThat(read("x")).contains("[v=<tombstone>");
+    }
+
+    @Test
+    void aDeletedPartitionLeavesNothing() {
+        open();
+        rows("x", 0, 50, 1);
+        rows("y", 0, 5, 1);
+        store.write(update("x").at(1).staticRow().set("s", "t").build());
+        Map<String, String> others = new TreeMap<>();
+        stored().forEach((key, value) -> others.put(key, value));
+        store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+        String before = read("x");
+        assertThat(before).hasLineCount(1);
+        compact();
+        assertThat(read("x")).isEmpty();
+        assertThat(read("y")).hasLineCount(6);
+        // 5 rows and 5 large cells of the other partition.
+        assertThat(stored()).hasSize(10);
+        assertThat(others).containsAllEntriesOf(stored());
+    }
+
+    @Test
+    void aRangeTombstoneAndItsRowsLeaveNothing() {
+        open();
+        rows("x", 0, 50, 1);
+        store.write(
+                update("x")
+                        .at(2)
+                        .now(LONG_AGO)
+                        .deleteRange(table.from(10), table.to(49))
+                        .deleteRange(table.from(0), table.before(10))
+                        .build());
+        assertThat(read("x")).doesNotContain("[v=");
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void deletionsOfRowsNewerThanThoseThatCoverThemStay() {
+        open();
+        rows("x", 0, 4, 1);
+        rows("x", 2, 4, 9);
+        store.write(update("x").at(5).now(LONG_AGO).deletePartition().build());
+        store.write(update("x").at(10).deleteRow(3).build());
+        compact();
+        assertThat(read("x")).hasLineCount(3).contains("del=").contains("v=v2");
+        assertThat(read("x").lines().skip(1)).noneMatch(line -> line.contains("c=0"));
+    }
+
+    @Test
+    void nothingGoesBeforeItsGrace() {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).deleteRow(0).build());
+        store.write(update("x").at(2).deleteRange(table.from(1), table.to(1)).build());
+        store.write(update("y").at(2).deletePartition().build());
+        String x = read("x");
+        String y = read("y");
+        compact();
+        compact();
+        assertThat(read("x")).isEqualTo(x);
+        assertThat(read("y")).isEqualTo(y);
+    }
+
+    @Test
+    void nothingGoesWhileTheHostForbidsIt() {
+        mayPurge.set(false);
+        open();
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).build());
+        store.write(update("y").at(2).now(LONG_AGO).deletePartition().build());
+        compact();
+        assertThat(read("x")).contains("del=");
+        assertThat(stored()).hasSize(2);
+        mayPurge.set(true);
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    /** Issue 19, A3: what a compaction had removed, and not shown yet, went all the same. */
+    @Test
+    void aPurgeUnderWayLetsNothingGoOnceTheHostForbidsIt() throws Exception {
+        forbidInTheMiddle(() -> mayPurge.set(false));
+    }
+
+    /** As where the clock was ahead and is set back, or gc_grace grows. */
+    @Test
+    void aPurgeUnderWayLetsNothingGoOnceLessMayGo() throws Exception {
+        forbidInTheMiddle(
+                () -> table.alter(table.metadata().unbuild().gcGraceSeconds(1 << 30).build()));
+    }
+
+    private void forbidInTheMiddle(Runnable forbid) throws Exception {
+        engine.close();
+        // It must not begin a purge by itself.
+        engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
+        open();
+        // With more to rewrite each time, until it is met in the middle.
+        for (int attempt = 0; attempt < 8; attempt++) {
+            deletions(100 << attempt);
+            TableStore purged = store;
+            long before = Tables.context(purged).reconciler().purged();
+            var compaction = CompletableFuture.runAsync(() -> purged.compact(List.of()));
+            while (Tables.context(purged).reconciler().purged() < before + 10
+                    && !compaction.isDone()) Thread.onSpinWait();
+            forbid.run();
+            store.stopPurging();
+            Map<String, String> deleted = deleted(100 << attempt);
+            for (String key : deleted.keySet())
+                // As from an SSTable that is moved in.
+                store.write(update(key).at(5).row(0).set("v", "hidden").build());
+            compaction.get();
+            Tables.tick(store);
+            store.compact(List.of());
+            assertThat(deleted(100 << attempt)).isEqualTo(deleted);
+            // And it goes on when it may.
+            table.alter(table.metadata().unbuild().gcGraceSeconds(3600).build());
+            mayPurge.set(true);
+            store.compact(List.of());
+            assertThat(deleted(100 << attempt)).isEmpty();
+            if (!deleted.isEmpty()) return;
+        }
+        throw new AssertionError("it was never met in the middle");
+    }
+
+    private void deletions(int partitions) {
+        byte[] noise = new byte[10_000];
+        mayPurge.set(false);
+        for (int i = 0; i < partitions; i++) {
+            new Random(i).nextBytes(noise);
+            store.write(
+                    update("live" + i)
+                            .at(1)
+                            .row(0)
+                            .set("w", HexFormat.of().formatHex(noise))
+                            .build());
+            store.write(update("p" + i).at(10).now(LONG_AGO).deletePartition().build());
+            store.write(update("r" + i).at(10).now(LONG_AGO).deleteRow(0).build());
+            store.write(
+                    update("t" + i)
+                            .at(10)
+                            .now(LONG_AGO)
+                            .deleteRange(table.from(0), table.to(9))
+                            .build());
+        }
+        compact();
+        mayPurge.set(true);
+        Tables.tick(store);
+    }
+
+    private Map<String, String> deleted(int partitions) {
+        Map<String, String> deleted = new TreeMap<>();
+        for (int i = 0; i < partitions; i++)
+            for (String kind : List.of("p", "r", "t")) {
+                String content = read(kind + i);
+                if (!content.isEmpty()) deleted.put(kind + i, content);
+            }
+        return deleted;
+    }
+
+    /** Issue 19, A5: why {@code DependenciesTest} forbids them. */
+    @Test
+    void aSnapshotOfRocksDbsWouldShowWhatIsDeleted() throws RocksDBException {
+        open();
+        rows("x", 0, 1, 1);
+        store.write(
+                update("x").at(2).now(LONG_AGO).deleteRange(table.from(0), table.to(9)).build());
+        Database database = Tables.context(store).database();
+        try (Snapshot snapshot = database.db.getSnapshot()) {
+            compact();
+            List<Integer> kinds = new ArrayList<>();
+            try (ReadOptions options = Database.newReadOptions().setSnapshot(snapshot);
+                    RocksIterator it = database.db.newIterator(database.data, options)) {
+                for (it.seekToFirst(); it.isValid(); it.next()) {
+                    ByteBuffer key = ByteBuffer.wrap(it.key());
+                    Tables.context(store).partitionKeys().get(key);
+                    kinds.add(key.get() & 0xFF);
+                }
+            }
+            database.db.releaseSnapshot(snapshot);
+            // The row, and no deletion of it.
+            assertThat(kinds).containsExactly(KeyKind.ROW);
+        }
+        assertThat(read("x")).contains("del=deletedAt=2").doesNotContain("v=v0");
+    }
+
+    /** Rows, and the values that lie apart from them. */
+    @Test
+    void whoeverBeganToReadReadsToTheEndWhatThereWas() throws Exception {
+        open();
+        for (String key : List.of("x", "y", "z")) {
+            rows(key, 0, 100, 1);
+            store.write(
+                    update(key)
+                            .at(2)
+                            .now(LONG_AGO)
+                            .deleteRange(table.from(90), table.to(95))
+                            .build());
+        }
+        String slice = read("y");
+        String scan = scanned(store.scan(all(), table.all()), () -> {});
+        UnfilteredRowIterator rows = store.read(table.key("y"), Slices.ALL, table.all(), false);
+        assertThat(rows.hasNext()).isTrue();
+        String again =
+                scanned(
+                        store.scan(all(), table.all()),
+                        () -> {
+                            for (String key : List.of("x", "y", "z"))
+                                store.write(
+                                        update(key).at(5).now(LONG_AGO).deletePartition().build());
+                            compact();
+                            compact();
+                            assertThat(stored()).isEmpty();
+                        });
+        assertThat(again).isEqualTo(scan);
+        assertThat(Tables.text(rows)).isEqualTo(slice);
+        assertThat(read("y")).isEmpty();
+    }
+
+    private DataRange all() {
+        return DataRange.allData(table.metadata().partitioner);
+    }
+
+    /** Does something behind the first partition's first row. */
+    private static String scanned(UnfilteredPartitionIterator scan, Runnable meanwhile) {
+        StringBuilder text = new StringBuilder();
+        try (scan) {
+            for (boolean first = true; scan.hasNext(); first = false) {
+                UnfilteredRowIterator partition = scan.next();
+                if (first) {
+                    assertThat(partition.hasNext()).isTrue();
+                    meanwhile.run();
+                }
+                text.append(Tables.text(partition));
+            }
+        }
+        return text.toString();
+    }
+
+    private long rangeTombstones(String key) {
+        ByteSink position = new ByteSink();
+        Tables.context(store).partitionKeys().put(position, table.key(key));
+        position.put(KeyKind.RANGE);
+        ByteBuffer prefix = position.flipped();
+        long count = 0;
+        try (Cursor cursor = new ReadContext(Tables.context(store), table.all()).open()) {
+            for (cursor.seek(prefix.duplicate());
+                    cursor.isValid() && Keys.startsWith(cursor.key(), prefix);
+                    cursor.next()) count++;
+        }
+        return count;
+    }
+
+    private SupersededRanges supersededRanges() {
+        return new SupersededRanges(Tables.context(store));
+    }
+
+    private byte[] position(String key) {
+        ByteSink position = new ByteSink();
+        Tables.context(store).partitionKeys().put(position, table.key(key));
+        return position.copy(0, position.position());
+    }
+
+    /** Issue 19, B17: as of a queue; within their grace, and though the host forbids any purge. */
+    @Test
+    void rangeTombstonesThatNewerOnesHideGoOnceTheyAreMany() throws Exception {
+        mayPurge.set(false);
+        open();
+        int many = 3_000;
+        for (int i = 1; i <= many; i++) {
+            store.write(update("q").at(i).row(i).set("v", "v" + i).build());
+            store.write(
+                    update("q").at(i).deleteRange(ClusteringBound.BOTTOM, table.before(i)).build());
+        }
+        assertThat(rangeTombstones("q")).isEqualTo(many);
+        String before = read("q");
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                rangeTombstones("q") > 1 && System.nanoTime() < end;
+                TimeUnit.MILLISECONDS.sleep(50)) assertThat(read("q")).isEqualTo(before);
+        assertThat(rangeTombstones("q")).isEqualTo(1);
+        assertThat(read("q")).isEqualTo(before);
+        store.write(update("q").at(many - 1).row(7).set("v", "hidden").build());
+        assertThat(read("q")).doesNotContain("hidden");
+        reopen();
+        assertThat(read("q")).doesNotContain("hidden").contains("v" + many);
+        assertThat(rangeTombstones("q")).isEqualTo(1);
+    }
+
+    /**
+     * Or a write that synced itself just before would say of the removal too that it is durable,
+     * and after a power loss the log would be taken for damaged.
+     */
+    @Test
+    void theirRemovalIsNotTakenForSynced() throws Exception {
+        open();
+        store.write(update("q").at(1).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        store.write(update("q").at(2).deleteRange(ClusteringBound.BOTTOM, table.before(9)).build());
+        store.syncLog();
+        assertThat(Tables.context(store).room().isAsideSynced()).isTrue();
+        var found = supersededRanges().find(position("q"));
+        assertThat(supersededRanges().remove(Tables.context(store).database(), found)).isEqualTo(1);
+        assertThat(Tables.context(store).room().isAsideSynced()).isFalse();
+        store.syncLog();
+        assertThat(Tables.context(store).room().isAsideSynced()).isTrue();
+    }
+
+    /** It has the same key. */
+    @Test
+    void oneThatIsWrittenAgainMeanwhileStays() throws Exception {
+        open();
+        store.write(update("q").at(1).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        store.write(update("q").at(2).deleteRange(ClusteringBound.BOTTOM, table.before(9)).build());
+        var found = supersededRanges().find(position("q"));
+        assertThat(found).hasSize(1);
+        store.write(update("q").at(3).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        assertThat(supersededRanges().remove(Tables.context(store).database(), found)).isZero();
+        assertThat(rangeTombstones("q")).isEqualTo(2);
+    }
+
+    @Test
+    void whatRandomRangeTombstonesHideStaysHidden() throws Exception {
+        open();
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        long removed = 0;
+        for (int history = 0; history < 100; history++) {
+            String key = "k" + history;
+            for (int i = 0; i < 12; i++) {
+                int from = random.nextInt(12);
+                UpdateBuilder update = update(key).at(1 + random.nextInt(9));
+                switch (random.nextInt(3)) {
+                    case 0 -> update.deleteRange(ClusteringBound.BOTTOM, table.before(from));
+                    case 1 ->
+                            update.deleteRange(
+                                    table.from(from), table.to(from + random.nextInt(6)));
+                    default ->
+                            update.deleteRange(
+                                    table.from(from), table.before(from + 1 + random.nextInt(6)));
+                }
+                store.write(update.build());
+            }
+            List<Long> before = hidden(key);
+            removed +=
+                    supersededRanges()
+                            .remove(
+                                    Tables.context(store).database(),
+                                    supersededRanges().find(position(key)));
+            assertThat(hidden(key)).as("seed " + seed + ", " + history).isEqualTo(before);
+        }
+        assertThat(removed).isGreaterThan(100);
+    }
+
+    /** Up to which timestamp each row is hidden. */
+    private List<Long> hidden(String key) throws Exception {
+        ReadContext context = new ReadContext(Tables.context(store), table.all());
+        List<Long> hidden = new ArrayList<>();
+        try (Cursor cursor = context.open()) {
+            ByteBuffer prefix = ByteBuffer.wrap(position(key));
+            ByteBuffer direct = ByteBuffer.allocateDirect(prefix.remaining()).put(prefix).flip();
+            cursor.seek(direct.duplicate());
+            PartitionHeader header =
+                    PartitionHeader.read(cursor, direct, context, Slices.ALL, false);
+            for (int row = -1; row < 25; row++) {
+                RangeTombstone over =
+                        header.deletions()
+                                .rangeCovering(Clustering.make(Int32Type.instance.decompose(row)));
+                hidden.add(over == null ? 0 : over.deletionTime().markedForDeleteAt());
+            }
+        }
+        return hidden;
+    }
+
+    /** Nobody could stop it, or wait for it. */
+    @Test
+    void aCompactionThatRocksDbBeginsRemovesNoDeletion() throws Exception {
+        engine.close();
+        engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
+        open();
+        rows("x", 0, 3, 1);
+        compact();
+        store.write(update("x").at(0).now(LONG_AGO).deleteRow(7).build());
+        Tables.tick(store);
+        for (int i = 0; i < 6; i++) {
+            rows("y", i, i + 1, 1);
+            store.flush();
+        }
+        Database database = Tables.context(store).database();
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                !database.db.getProperty(database.data, "rocksdb.num-files-at-level0").equals("0")
+                        && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(20);
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
+        store.compact(List.of());
+        assertThat(Tables.context(store).reconciler().purged()).isPositive();
+    }
+
+    @Test
+    void alteringGcGraceIsFollowedAtOnce() {
+        open();
+        long now = System.currentTimeMillis() / 1000;
+        store.write(update("x").at(2).now(now - 600).deleteRow(0).build());
+        compact();
+        assertThat(stored()).hasSize(1);
+        table.alter(table.metadata().unbuild().gcGraceSeconds(60).build());
+        compact();
+        assertThat(stored()).isEmpty();
+    }
+
+    /** The deletion lies at the bottom, what it hides came later, and is not merged with it. */
+    @Test
+    void whatArrivedLateStaysHidden() throws RocksDBException {
+        for (boolean flushed : new boolean[] {false, true}) {
+            open();
+            String key = "late" + flushed;
+            rows(key, 0, 3, 1);
+            mayPurge.set(false);
+            store.write(update(key).at(10).now(LONG_AGO).deleteRow(0).build());
+            store.write(update(key).at(10).now(LONG_AGO).row(1).unset("v").build());
+            store.write(
+                    update(key)
+                            .at(10)
+                            .now(LONG_AGO)
+                            .deleteRange(table.from(2), table.to(2))
+                            .build());
+            compact();
+            compact();
+            mayPurge.set(true);
+            rows(key, 0, 3, 5);
+            String before = read(key);
+            assertThat(before).contains("v=<tombstone>").doesNotContain("v=v0");
+            if (flushed) store.flush();
+            // Whatever RocksDB compacts by itself, and however often.
+            Tables.tick(store);
+            for (int i = 0; i < 3; i++) compactTheBottomAlone();
+            assertThat(read(key)).doesNotContain("v=v0").doesNotContain("v=v1");
+            store.compact(List.of());
+            store.compact(List.of());
+            assertThat(read(key)).doesNotContain("v=v");
+            store.close();
+        }
+    }
+
+    @Test
+    void aReopenedStorePurgesNothingUntilItIsSettled() throws RocksDBException {
+        open();
+        rows("x", 0, 1, 1);
+        compact();
+        mayPurge.set(false);
+        store.write(update("x").at(10).now(LONG_AGO).deleteRow(0).build());
+        compact();
+        rows("x", 0, 1, 5);
+        store.flush();
+        reopen();
+        mayPurge.set(true);
+        Tables.tick(store);
+        // The bottom alone, without what lies above.
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
+        compactTheBottomAlone();
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
+        assertThat(read("x")).doesNotContain("v=v0");
+        store.compact(List.of());
+        assertThat(read("x")).isEmpty();
+    }
+
+    @Test
+    void itHappensByItselfAlsoAfterARestart() throws InterruptedException {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+        mayPurge.set(false);
+        reopen();
+        mayPurge.set(true);
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                !stored().isEmpty() && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(50);
+        assertThat(stored()).isEmpty();
+        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+                store.purgeProgress().removed() == 0 && System.nanoTime() < end; )
+            TimeUnit.MILLISECONDS.sleep(50);
+        PurgeProgress progress = store.purgeProgress();
+        assertThat(progress.waitsSinceSeconds()).isPositive();
+        assertThat(progress.removed()).isPositive();
+    }
+
+    @Test
+    void aStoreWithoutAnythingToPurgeIsNeverDue() throws RocksDBException {
+        open();
+        rows("x", 0, 3, 1);
+        compact();
+        assertThat(Tables.tick(store)).isFalse();
+        reopen();
+        assertThat(Tables.tick(store)).isFalse();
+        assertThat(Tables.context(store).catalog().purge()).isNull();
+    }
+
+    /** Not at once after each start, and yet one day although the node is started every hour. */
+    @Test
+    void theFirstIntervalCountsFromTheFirstThingToPurge() throws RocksDBException {
+        try (StorageEngine patient = Tables.engine(Map.of("purge_interval", "1d"))) {
+            StoreSpec spec =
+                    new StoreSpec(directory.resolve("2"), "t", 1, table.ref(), mayPurge::get);
+            TableStore first = patient.openStore(spec);
+            first.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+            assertThat(Tables.tick(first)).isFalse();
+            String began = Tables.context(first).catalog().purge();
+            assertThat(began).isNotNull();
+            first.close();
+            TableStore again = patient.openStore(spec);
+            assertThat(Tables.tick(again)).isFalse();
+            assertThat(Tables.context(again).catalog().purge()).isEqualTo(began);
+        }
+    }
+
+    @Test
+    void itPurgesWhileOthersWrite() throws InterruptedException {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
+        AtomicBoolean stop = new AtomicBoolean();
+        Thread writer =
+                new Thread(
+                        () -> {
+                            for (int i = 0; !stop.get(); i++)
+                                store.write(
+                                        update("y" + i % 50)
+                                                .at(1_000 + i)
+                                                .row(1)
+                                                .set("v", "z")
+                                                .build());
+                        });
+        writer.start();
+        try {
+            long before = Tables.context(store).reconciler().purged();
+            store.compact(List.of());
+            assertThat(Tables.context(store).reconciler().purged()).isGreaterThan(before);
+        } finally {
+            stop.set(true);
+            writer.join();
+        }
+        assertThat(read("x")).isEmpty();
+    }
+
+    @Test
+    void writersAndPurgesTogetherLoseNothing() throws InterruptedException {
+        open();
+        AtomicBoolean stop = new AtomicBoolean();
+        Thread purger =
+                new Thread(
+                        () -> {
+                            while (!stop.get()) store.compact(List.of());
+                        });
+        purger.start();
+        try {
+            for (int round = 0; round < 300; round++) {
+                long timestamp = 10L * round;
+                String key = "k" + round % 7;
+                rows(key, 0, 2, timestamp + 1);
+                switch (round % 3) {
+                    case 0 ->
+                            store.write(
+                                    update(key)
+                                            .at(timestamp + 5)
+                                            .now(LONG_AGO)
+                                            .deletePartition()
+                                            .build());
+                    case 1 ->
+                            store.write(
+                                    update(key)
+                                            .at(timestamp + 5)
+                                            .now(LONG_AGO)
+                                            .deleteRange(table.from(0), table.to(1))
+                                            .build());
+                    default ->
+                            store.write(
+                                    update(key)
+                                            .at(timestamp + 5)
+                                            .now(LONG_AGO)
+                                            .deleteRow(0)
+                                            .deleteRow(1)
+                                            .build());
+                }
+                rows(key, 1, 2, timestamp + 9);
+                String text = read(key);
+                assertThat(text).describedAs("round %d", round).contains("v=v1");
+                assertThat(text).describedAs("round %d", round).doesNotContain("v=v0");
+            }
+        } finally {
+            stop.set(true);
+            purger.join();
+        }
+        compact();
+        for (int i = 0; i < 7; i++) {
+            assertThat(read("k" + i)).contains("v=v1").doesNotContain("v=v0");
+            assertThat(read("k" + i)).hasLineCount(2);
+        }
+    }
+
+    /** As in Cassandra's compaction, which never writes what a purged deletion had hidden. */
+    @Test
+    void aYoungerDeletionOfALowerTimestampGoesWithTheOneAboveIt() {
+        open();
+        store.write(update("x").at(8).now(LONG_AGO).deletePartition().build());
+        store.write(update("x").at(6).row(1).deletion().build());
+        store.write(update("x").at(9).row(2).deletion().build());
+        compact();
+        compact();
+        assertThat(read("x"))
+                .contains("deletedAt=9,")
+                .doesNotContain("deletedAt=6,")
+                .hasLineCount(2);
+    }
+
+    /** Cassandra takes 1.0 and 1.00 for one element; native code, which knows no types, for two. */
+    @Test
+    void anElementRemovedByAnotherFormOfItsKeyDoesNotComeBack() {
+        TestTable decimals =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, m map<decimal,text>, v text, PRIMARY KEY"
+                                + " (k, c)) WITH gc_grace_seconds = 3600");
+        StoreSpec spec =
+                new StoreSpec(directory.resolve("2"), "t", 1, decimals.ref(), mayPurge::get);
+        store = engine.openStore(spec);
+        store.write(
+                decimals.update("x").at(1).row(1).put("m", new BigDecimal("1.0"), "old").build());
+        assertThat(text(decimals)).contains("old");
+        BigDecimal otherForm = new BigDecimal("1.00");
+        store.write(
+                decimals.update("x")
+                        .at(2)
+                        .now(LONG_AGO)
+                        .row(1)
+                        .remove("m", otherForm)
+                        .unset("v")
+                        .build());
+        assertThat(text(decimals)).doesNotContain("old");
+        compact();
+        compact();
+        // It was purged: the other tombstone is gone.
+        assertThat(Tables.context(store).reconciler().purged()).isPositive();
+        assertThat(text(decimals)).doesNotContain("old");
+    }
+
+    private String text(TestTable of) {
+        return Tables.text(store.read(of.key("x"), Slices.ALL, of.all(), false));
+    }
+}

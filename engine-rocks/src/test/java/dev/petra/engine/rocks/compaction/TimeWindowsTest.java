@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.compaction.TimeWindows.Candidate;
+import dev.petra.engine.rocks.db.CompactionSettings;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.FileExtent;
+import dev.petra.engine.rocks.db.TimeWindow;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.utils.FBUtilities;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactionOptions;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/** Files of one window are merged, expired ones go, and nothing that one hides comes back. */
+class TimeWindowsTest {
+    private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+    private static final long MINUTE = 60_000_000;
+
+    private static final String TABLE =
+            "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0"
+                    + " AND compaction = {'class': 'TimeWindowCompactionStrategy',"
+                    + " 'compaction_window_unit': 'MINUTES', 'compaction_window_size': 1,"
+                    + " 'expired_sstable_check_frequency_seconds': 1, 'enabled': '%s'}";
+
+    @TempDir Path directory;
+    private TestTable table = TestTable.of(TABLE.formatted(false));
+    private final AtomicBoolean mayPurge = new AtomicBoolean(true);
+    private final StorageEngine engine =
+            Tables.engine(Map.of("memory", "32MiB", "large_cell", "1KiB", "purge_interval", "1s"));
+    private TableStore store;
+
+    private void open() {
+        open(mayPurge::get);
+    }
+
+    private void open(BooleanSupplier mayPurgeNow) {
+        store =
+                engine.openStore(
+                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), mayPurgeNow));
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private UpdateBuilder update(String key) {
+        return table.update(key);
+    }
+
+    private String read(String key) {
+        return Tables.text(store.read(table.key(key), Slices.ALL, table.all(), false));
+    }
+
+    private void live(String key, int row, long timestamp) {
+        store.write(
+                update(key)
+                        .at(timestamp)
+                        .row(row)
+                        .set("v", "live " + row + " at " + timestamp)
+                        .build());
+    }
+
+    /** What has long expired. */
+    private void expired(String key, int row, long timestamp) {
+        store.write(
+                update(key)
+                        .at(timestamp)
+                        .now(LONG_AGO)
+                        .ttl(10)
+                        .row(row)
+                        .set("v", "expired " + row)
+                        .build());
+    }
+
+    private List<LiveFileMetaData> files() {
+        return Tables.context(store).database().dataFiles();
+    }
+
+    private int entries() {
+        int entries = 0;
+        try (RocksIterator it =
+                Tables.context(store)
+                        .database()
+                        .db
+                        .newIterator(Tables.context(store).database().data)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) entries++;
+        }
+        return entries;
+    }
+
+    // What is merged
+
+    @Test
+    void aWindowThatIsOverIsMergedAndOthersAreNot() {
+        open();
+        for (int window = 0; window < 3; window++)
+            for (int file = 0; file < 3; file++) {
+                live("k", 10 * window + file, window * MINUTE + file);
+                store.flush();
+            }
+        String before = read("k");
+        assertThat(files()).hasSize(9);
+        Tables.compactWindows(store);
+        // One for each that is over, and of the newest three, which are too few.
+        assertThat(files()).hasSize(5).allMatch(file -> file.level() == 0);
+        assertThat(read("k")).isEqualTo(before);
+        live("k", 29, 2 * MINUTE + 9);
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(3);
+        assertThat(entries()).isEqualTo(10);
+    }
+
+    private static CompactionSettings shape(int fewest, int most) {
+        return new CompactionSettings(true, 10, 1, fewest, most, 50, new TimeWindow(100, 1));
+    }
+
+    private static List<String> pick(CompactionSettings shape, long... bytesAndHighest) {
+        List<Candidate> files = new ArrayList<>();
+        for (int i = 0; i < bytesAndHighest.length; i += 2)
+            files.add(
+                    new Candidate(
+                            Integer.toString(i / 2),
+                            Math.abs(bytesAndHighest[i]),
+                            bytesAndHighest[i + 1],
+                            bytesAndHighest[i] < 0));
+        return TimeWindows.pick(files, new TimeWindow(100, 1), shape);
+    }
+
+    @Test
+    void neighboursOfAWindowArePicked() {
+        assertThat(pick(shape(4, 32))).isEmpty();
+        assertThat(pick(shape(4, 32), 10, 250, 10, 150, 10, 50)).isEmpty();
+        // Too few of the newest window, all of the one before.
+        assertThat(pick(shape(4, 32), 10, 250, 10, 210, 10, 199, 9999, 100, 1, 50))
+                .containsExactly("2", "3");
+        assertThat(pick(shape(2, 32), 10, 250, 10, 210, 10, 199)).containsExactly("0", "1");
+        // Not across one of another window, and not with one that is being merged.
+        assertThat(pick(shape(4, 32), 1, 250, 1, 150, 1, 50, 1, 151)).isEmpty();
+        assertThat(pick(shape(4, 32), 1, 250, 1, 150, -1, 151, 1, 151)).isEmpty();
+        assertThat(pick(shape(4, 3), 1, 250, 1, 150, 1, 151, 1, 152, 1, 153))
+                .containsExactly("1", "2", "3");
+        assertThat(pick(shape(4, 32), 1, -1, 1, -100, 1, -101, 1, -200)).containsExactly("2", "3");
+    }
+
+    @Test
+    void ofTheNewestWindowThoseOfLikeSizeArePicked() {
+        // 30 is more than half as large again as what comes before it.
+        assertThat(pick(shape(3, 32), 10, 1, 10, 1, 31, 1, 30, 1, 30, 1, 99, 1))
+                .containsExactly("2", "3", "4", "5");
+        assertThat(pick(shape(3, 32), 10, 1, 10, 1, 30, 1, 200, 1)).containsExactly("0", "1", "2");
+        assertThat(pick(shape(3, 32), 1, 1, 2, 1, 5, 1, 13, 1)).isEmpty();
+    }
+
+    // What expires
+
+    @Test
+    void aFileInWhichEverythingHasExpiredGoesWhole() {
+        open();
+        for (int i = 0; i < 100; i++) expired("k" + i, i, i);
+        store.write(update("x").at(50).now(LONG_AGO).deletePartition().build());
+        store.write(update("y").at(50).now(LONG_AGO).deleteRow(1).build());
+        store.flush();
+        live("k1", 7, MINUTE);
+        store.flush();
+        String before = read("k1");
+        assertThat(before).contains("live 7", "expired 1");
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(1);
+        assertThat(read("k1")).contains("live 7").doesNotContain("expired");
+        assertThat(entries()).isEqualTo(1);
+        assertThat(read("x")).isEmpty();
+    }
+
+    /** Between its two compactions nothing of it is seen, and the next process ends the work. */
+    @Test
+    void aCrashInTheMiddleLeavesNothingToSee() throws RocksDBException {
+        open();
+        expired("k", 1, 1);
+        expired("k", 2, 1);
+        store.write(update("p").at(1).now(LONG_AGO).deletePartition().build());
+        store.flush();
+        Database database = Tables.context(store).database();
+        String file = files().get(0).fileName();
+        Tables.context(store).reconciler().clock(FBUtilities.nowInSeconds(), 0);
+        Reconciler.purgeHere(FBUtilities.nowInSeconds(), 2);
+        try (CompactionOptions options = new CompactionOptions()) {
+            database.db.compactFiles(options, database.data, List.of(file), 0, -1, null);
+        } finally {
+            Reconciler.purgeNowhere();
+        }
+        assertThat(entries()).isEqualTo(3);
+        store.close();
+        open();
+        assertThat(read("k")).isEmpty();
+        assertThat(read("p")).isEmpty();
+        try (UnfilteredPartitionIterator all =
+                store.scan(DataRange.allData(table.metadata().partitioner), table.all())) {
+            // As it may be wherever everything in one was deleted; Cassandra leaves them out.
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    assertThat(partition.isEmpty()).isTrue();
+                }
+        }
+        live("k", 1, 3);
+        assertThat(read("k")).contains("live 1").doesNotContain("expired");
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(1);
+        assertThat(entries()).isEqualTo(1);
+    }
+
+    @Test
+    void itStaysWhereAnythingElsewhereIsAsOld() {
+        open();
+        live("k", 1, 5);
+        live("p", 1, 5);
+        store.flush();
+        expired("k", 1, 10);
+        store.write(update("p").at(10).now(LONG_AGO).deletePartition().build());
+        store.flush();
+        String k = read("k");
+        String p = read("p");
+        assertThat(k).contains("expired 1").doesNotContain("live");
+        // Twice: the second time nothing is new.
+        for (int time = 0; time < 2; time++) {
+            Tables.compactWindows(store);
+            assertThat(read("k")).isEqualTo(k);
+            assertThat(read("p")).isEqualTo(p);
+        }
+    }
+
+    @Test
+    void whatIsNotInAFileYetCountsToo() {
+        open();
+        expired("k", 1, 10);
+        store.flush();
+        live("k", 1, 10);
+        String before = read("k");
+        Tables.compactWindows(store);
+        assertThat(read("k")).isEqualTo(before);
+        assertThat(entries()).isEqualTo(1);
+    }
+
+    @Test
+    void oneThatStaysKeepsThoseThatItMayHideFrom() {
+        open();
+        // Merged with nothing: each in a window of its own.
+        expired("a", 1, MINUTE / 2);
+        expired("a", 2, 1);
+        store.flush();
+        expired("b", 1, MINUTE / 3);
+        expired("b", 2, 2 * MINUTE - 1);
+        store.flush();
+        live("c", 1, MINUTE);
+        live("c", 2, 3 * MINUTE);
+        store.flush();
+        String a = read("a");
+        String b = read("b");
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(3);
+        assertThat(read("a")).isEqualTo(a);
+        assertThat(read("b")).isEqualTo(b);
+    }
+
+    @Test
+    void whatMayNotBePurgedStays() {
+        mayPurge.set(false);
+        open();
+        expired("k", 1, 1);
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(1);
+        mayPurge.set(true);
+        Tables.compactWindows(store);
+        assertThat(files()).isEmpty();
+    }
+
+    /** The answer by which it was found is old when it is to go. */
+    @Test
+    void whatMayNotBePurgedAnyMoreStays() {
+        Thread test = Thread.currentThread();
+        AtomicInteger asked = new AtomicInteger();
+        BooleanSupplier answer =
+                () -> {
+                    if (Thread.currentThread() != test || !mayPurge.get()) return false;
+                    if (asked.incrementAndGet() == 2) {
+                        mayPurge.set(false);
+                        store.stopPurging();
+                    }
+                    return true;
+                };
+        mayPurge.set(false);
+        open(answer);
+        expired("k", 1, 1);
+        store.flush();
+        mayPurge.set(true);
+        Tables.compactWindows(store);
+        assertThat(asked.get()).isEqualTo(2);
+        assertThat(files()).hasSize(1);
+        assertThat(read("k")).contains("expired 1");
+    }
+
+    /** What cannot be read may be as old as anything: it and all that has expired stays. */
+    @Test
+    void aMalformedEntryKeepsItsFileAndEndsNothingElse() throws RocksDBException {
+        open();
+        live("bad", 1, 1);
+        byte[] key;
+        try (RocksIterator it =
+                Tables.context(store)
+                        .database()
+                        .db
+                        .newIterator(Tables.context(store).database().data)) {
+            it.seekToFirst();
+            key = it.key();
+        }
+        Tables.context(store)
+                .database()
+                .db
+                .put(Tables.context(store).database().data, key, new byte[] {4, -1});
+        store.flush();
+        expired("k", 1, MINUTE);
+        store.flush();
+        for (int file = 0; file < 3; file++) {
+            live("k", 10 + file, (2 + file / 2) * MINUTE + file);
+            store.flush();
+        }
+        for (int time = 0; time < 2; time++) {
+            Tables.compactWindows(store);
+            // The unreadable, the expired, one for the window that is over, and the newest.
+            assertThat(files()).hasSize(4);
+            assertThat(read("k")).contains("live 10", "live 11", "live 12");
+            assertThat(entries()).isEqualTo(5);
+            assertThat(Tables.context(store).catalog().extents())
+                    .hasSize(3)
+                    .doesNotContainValue(FileExtent.UNKNOWN);
+            store.close();
+            open();
+        }
+        // Deleted without being read.
+        Tables.context(store).database().db.delete(Tables.context(store).database().data, key);
+        store.compact(List.of());
+        Tables.compactWindows(store);
+        assertThat(read("k")).contains("live 10").doesNotContain("expired 1");
+    }
+
+    @Test
+    void whatWasDeletedWithinItsGraceStays() {
+        open();
+        expired("k", 2, 1);
+        store.flush();
+        store.write(update("k").at(MINUTE).deleteRow(1).build());
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(1);
+        assertThat(read("k")).contains("del");
+        assertThat(entries()).isEqualTo(1);
+    }
+
+    @Test
+    void filesOfOtherLevelsGoToo() {
+        open();
+        expired("k", 1, 1);
+        live("k", 2, MINUTE);
+        mayPurge.set(false);
+        store.compact(List.of());
+        mayPurge.set(true);
+        assertThat(files()).allMatch(file -> file.level() == 6);
+        Tables.compactWindows(store);
+        // It has something live in it.
+        assertThat(entries()).isEqualTo(2);
+        store.compact(List.of());
+        assertThat(entries()).isEqualTo(1);
+        mayPurge.set(false);
+        store.write(update("k").at(2 * MINUTE).now(LONG_AGO).deleteRow(2).build());
+        store.compact(List.of());
+        mayPurge.set(true);
+        assertThat(files()).hasSize(1).allMatch(file -> file.level() == 6);
+        Tables.compactWindows(store);
+        assertThat(files()).isEmpty();
+    }
+
+    /** Where an older file stays, nothing above it can go: its entries might have to be merged. */
+    @Test
+    void aboveAnOlderFileThatStaysNoneGoes() {
+        mayPurge.set(false);
+        open();
+        Database database = Tables.context(store).database();
+        database.setOptions(database.data, Map.of("target_file_size_base", "20000"));
+        List<String> keys = new ArrayList<>();
+        for (int i = 0; i < 900; i++) keys.add("k" + i);
+        keys.sort(Comparator.comparing(table::key));
+        Random random = new Random(7);
+        for (int i = 0; i < keys.size(); i++) {
+            StringBuilder value = new StringBuilder();
+            while (value.length() < 200) value.append((char) ('a' + random.nextInt(26)));
+            // Files of the last keys have nothing live in them, and are older than what shares its
+            // file with something live.
+            boolean live = i < 600;
+            int expired = keys.size() - i;
+            store.write(
+                    update(keys.get(i))
+                            .at(live ? MINUTE : expired)
+                            .now(live ? UpdateBuilder.NOW : LONG_AGO)
+                            .ttl(live ? 0 : 10)
+                            .row(1)
+                            .set("v", value.toString())
+                            .build());
+        }
+        store.compact(List.of());
+        int below = files().size();
+        assertThat(below).isGreaterThan(6);
+        expired(keys.get(450), 2, 5);
+        store.flush();
+        List<String> above =
+                files().stream()
+                        .filter(file -> file.level() == 0)
+                        .map(LiveFileMetaData::fileName)
+                        .toList();
+        assertThat(above).hasSize(1);
+        mayPurge.set(true);
+        Tables.compactWindows(store);
+        assertThat(files()).extracting(LiveFileMetaData::fileName).containsAll(above);
+        assertThat(files()).hasSizeLessThan(below);
+        assertThat(read(keys.get(899))).isEmpty();
+        assertThat(read(keys.get(450))).contains("expired 2");
+    }
+
+    @Test
+    void whatFilesHoldIsReadOnceAndForgottenWithThem() throws Exception {
+        open();
+        live("k", 1, 7);
+        live("k", 2, 5);
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(Tables.context(store).catalog().extents())
+                .hasSize(1)
+                .containsValue(new FileExtent(5, 7, Long.MAX_VALUE));
+        // Wrong on purpose: it is believed.
+        String file = files().get(0).fileName();
+        Tables.context(store).catalog().setExtent(file, new FileExtent(1, 2, 3));
+        store.close();
+        open();
+        mayPurge.set(false);
+        Tables.compactWindows(store);
+        assertThat(Tables.context(store).catalog().extents())
+                .containsEntry(file, new FileExtent(1, 2, 3));
+        // And does no harm: what it does not cover is not removed.
+        mayPurge.set(true);
+        Tables.compactWindows(store);
+        assertThat(entries()).isEqualTo(2);
+        live("k", 3, 8);
+        store.flush();
+        store.compact(List.of());
+        Tables.compactWindows(store);
+        assertThat(Tables.context(store).catalog().extents()).hasSize(1).doesNotContainKey(file);
+    }
+
+    @Test
+    void valuesThatLieApartAreSweptAfterwards() throws InterruptedException {
+        open();
+        store.write(
+                update("k").at(1).now(LONG_AGO).ttl(10).row(1).set("v", "x".repeat(5_000)).build());
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(entries()).isZero();
+        await(
+                () -> {
+                    try (RocksIterator it =
+                            Tables.context(store)
+                                    .database()
+                                    .db
+                                    .newIterator(Tables.context(store).database().large)) {
+                        it.seekToFirst();
+                        return !it.isValid();
+                    }
+                });
+    }
+
+    @Test
+    void itHappensByItself() throws InterruptedException {
+        table = TestTable.of(TABLE.formatted(true));
+        open();
+        expired("k", 1, 1);
+        store.flush();
+        for (int i = 0; i < 2; i++) {
+            live("k", i, MINUTE + i);
+            store.flush();
+        }
+        live("k", 9, 2 * MINUTE);
+        store.flush();
+        await(() -> files().size() == 2);
+        assertThat(read("k")).contains("live 0", "live 1", "live 9").doesNotContain("expired");
+    }
+
+    private interface Condition {
+        boolean holds();
+    }
+
+    private static void await(Condition condition) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        while (!condition.holds()) {
+            assertThat(System.nanoTime()).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    @Test
+    void aStoreClosesWhileAWindowIsMerged() throws InterruptedException {
+        open();
+        Random random = new Random(7);
+        byte[] noise = new byte[500];
+        for (int file = 0; file < 2; file++) {
+            for (int i = 0; i < 20_000; i++) {
+                random.nextBytes(noise);
+                store.write(
+                        update("k" + i)
+                                .at(file)
+                                .row(file)
+                                .set(
+                                        "v",
+                                        new String(
+                                                noise,
+                                                java.nio.charset.StandardCharsets.ISO_8859_1))
+                                .build());
+            }
+            store.flush();
+        }
+        live("k1", 9, 2 * MINUTE);
+        store.flush();
+        String before = read("k1");
+        int files = files().size();
+        // Some minutes' worth.
+        engine.compactionThroughput(100_000);
+        Thread merging = new Thread(() -> Tables.compactWindows(store));
+        merging.start();
+        await(() -> files().stream().anyMatch(LiveFileMetaData::beingCompacted));
+        assertThat(engine.backgroundTasks())
+                .singleElement()
+                .satisfies(task -> assertThat(task.totalBytes()).isGreaterThan(10 << 20));
+        long began = System.nanoTime();
+        store.close();
+        assertThat(System.nanoTime() - began).isLessThan(TimeUnit.SECONDS.toNanos(20));
+        merging.join();
+        open();
+        assertThat(files()).hasSize(files);
+        assertThat(read("k1")).isEqualTo(before);
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.format;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.lifecycle.BeforeContainer;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.BufferClusteringBound;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringComparator;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.ByteBufferAccessor;
+import org.apache.cassandra.db.marshal.ReversedType;
+import org.apache.cassandra.dht.ByteOrderedPartitioner;
+import org.apache.cassandra.dht.IPartitioner;
+import org.apache.cassandra.dht.LocalPartitioner;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.dht.OrderPreservingPartitioner;
+import org.apache.cassandra.dht.RandomPartitioner;
+import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
+
+/**
+ * Keys against Cassandra's comparators, for every type, ascending and descending. jqwik prints the
+ * seed of a failure; {@code -Djqwik.seeds.whenfixed…} or the printed annotation reruns it.
+ */
+class KeysPropertyTest {
+    @BeforeContainer
+    static void cassandra() {
+        DatabaseDescriptor.clientInitialization(false);
+    }
+
+    private static ClusteringComparator comparator(Random random) {
+        List<AbstractType<?>> types = TypedValues.types();
+        AbstractType<?>[] chosen = new AbstractType<?>[1 + random.nextInt(3)];
+        for (int i = 0; i < chosen.length; i++) {
+            AbstractType<?> type = types.get(random.nextInt(types.size()));
+            chosen[i] = random.nextBoolean() ? type : ReversedType.getInstance(type);
+        }
+        return new ClusteringComparator(chosen);
+    }
+
+    private static ByteBuffer[] values(ClusteringComparator comparator, int size, Random random) {
+        ByteBuffer[] values = new ByteBuffer[size];
+        for (int i = 0; i < size; i++) {
+            AbstractType<?> type = comparator.subtype(i);
+            AbstractType<?> base =
+                    type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+            values[i] = TypedValues.value(base, random);
+        }
+        return values;
+    }
+
+    private static byte[] encode(ClusteringKeys keys, ClusteringPrefix<?> prefix) {
+        ByteSink sink = new ByteSink();
+        keys.put(sink, prefix);
+        return sink.copy(0, sink.position());
+    }
+
+    /** Two clusterings, the second often sharing components with the first. */
+    private static List<ClusteringPrefix<?>> two(ClusteringComparator comparator, Random random) {
+        ByteBuffer[] first = values(comparator, comparator.size(), random);
+        ByteBuffer[] second = values(comparator, comparator.size(), random);
+        for (int i = 0; i < second.length && random.nextBoolean(); i++) second[i] = first[i];
+        return List.of(Clustering.make(first), Clustering.make(second));
+    }
+
+    private static ClusteringBound<?> bound(ClusteringComparator comparator, Random random) {
+        ClusteringPrefix.Kind[] kinds = {
+            ClusteringPrefix.Kind.INCL_START_BOUND,
+            ClusteringPrefix.Kind.EXCL_START_BOUND,
+            ClusteringPrefix.Kind.INCL_END_BOUND,
+            ClusteringPrefix.Kind.EXCL_END_BOUND
+        };
+        int size = random.nextInt(comparator.size() + 1);
+        return BufferClusteringBound.create(
+                kinds[random.nextInt(4)], values(comparator, size, random));
+    }
+
+    @Property(tries = 30_000)
+    void clusteringKeysAreCassandrasOwnForm(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        byte[] row = encode(keys, two(comparator, random).get(0));
+        // Of several forms of one value Cassandra's form may keep some apart: compare a decoded
+        // one.
+        Clustering<?> decoded = keys.getClustering(ByteBuffer.wrap(row));
+        assertThat(row).isEqualTo(cassandras(comparator, decoded));
+        ClusteringBound<?> bound = bound(comparator, random);
+        if (keys.isExact(bound))
+            assertThat(encode(keys, bound)).isEqualTo(cassandras(comparator, bound));
+    }
+
+    private static byte[] cassandras(ClusteringComparator comparator, ClusteringPrefix<?> prefix) {
+        return ByteSourceInverse.readBytes(
+                comparator.asByteComparable(prefix).asComparableBytes(ComparableSource.VERSION));
+    }
+
+    @Property(tries = 30_000)
+    void theOrderOfKeysIsTheOrderOfTheComparator(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        List<ClusteringPrefix<?>> prefixes = new ArrayList<>(two(comparator, random));
+        prefixes.add(bound(comparator, random));
+        for (ClusteringPrefix<?> a : prefixes)
+            for (ClusteringPrefix<?> b : prefixes) {
+                int wanted = Integer.signum(comparator.compare(a, b));
+                if (wanted == 0 && a.kind() != b.kind()) continue;
+                int got = Integer.signum(Arrays.compareUnsigned(encode(keys, a), encode(keys, b)));
+                assertThat(got).describedAs("%s %s against %s", comparator, a, b).isEqualTo(wanted);
+            }
+    }
+
+    @Property(tries = 30_000)
+    void noKeyIsAPrefixOfAnother(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        byte[] a = encode(keys, two(comparator, random).get(0));
+        byte[] b = encode(keys, two(comparator, random).get(1));
+        byte[] c = encode(keys, bound(comparator, random));
+        assertThat(isProperPrefix(a, b) || isProperPrefix(b, a)).isFalse();
+        assertThat(isProperPrefix(a, c) || isProperPrefix(c, a)).isFalse();
+    }
+
+    private static boolean isProperPrefix(byte[] a, byte[] b) {
+        return a.length < b.length && Arrays.equals(a, 0, a.length, b, 0, a.length);
+    }
+
+    @Property(tries = 30_000)
+    void clusteringsComeBackByteForByteOrAreSaidToBeInexact(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        Clustering<?> written = (Clustering<?>) two(comparator, random).get(0);
+        ByteBuffer key = ByteBuffer.wrap(encode(keys, written));
+        Clustering<?> read = keys.getClustering(key);
+        assertThat(key.hasRemaining()).isFalse();
+        assertThat(comparator.compare(written, read)).isZero();
+        boolean same = true;
+        for (int i = 0; i < written.size(); i++)
+            same &= written.bufferAt(i).equals(read.bufferAt(i));
+        assertThat(keys.isExact(written)).isEqualTo(same);
+    }
+
+    @Property(tries = 20_000)
+    void boundsComeBack(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        ClusteringBound<?> written = bound(comparator, random);
+        ByteBuffer key = ByteBuffer.wrap(encode(keys, written));
+        ClusteringBound<?> read = keys.getBound(key, written.isEnd());
+        assertThat(key.hasRemaining()).isFalse();
+        assertThat(read.kind()).isEqualTo(written.kind());
+        assertThat(comparator.compare(written, (ClusteringPrefix<?>) read)).isZero();
+    }
+
+    @Property(tries = 20_000)
+    void partitionKeysComeBackByteForByteInCassandrasOwnForm(@ForAll Random random) {
+        List<IPartitioner> partitioners =
+                List.of(
+                        Murmur3Partitioner.instance,
+                        RandomPartitioner.instance,
+                        ByteOrderedPartitioner.instance,
+                        OrderPreservingPartitioner.instance,
+                        new LocalPartitioner(org.apache.cassandra.db.marshal.IntegerType.instance));
+        IPartitioner partitioner = partitioners.get(random.nextInt(partitioners.size()));
+        AbstractType<?> type =
+                partitioner instanceof LocalPartitioner
+                        ? org.apache.cassandra.db.marshal.IntegerType.instance
+                        : org.apache.cassandra.db.marshal.UTF8Type.instance;
+        PartitionKeys keys = new PartitionKeys(partitioner);
+        DecoratedKey a = key(partitioner, type, random);
+        DecoratedKey b = random.nextInt(4) == 0 ? a : key(partitioner, type, random);
+        byte[] encodedA = encode(keys, a);
+        byte[] encodedB = encode(keys, b);
+
+        // A token that is a varint may be one that Cassandra's own form refuses.
+        if (!(partitioner instanceof LocalPartitioner))
+            assertThat(encodedA)
+                    .isEqualTo(
+                            ByteSourceInverse.readBytes(
+                                    a.asComparableBytes(ComparableSource.VERSION)));
+        assertThat(Integer.signum(Arrays.compareUnsigned(encodedA, encodedB)))
+                .isEqualTo(Integer.signum(a.compareTo(b)));
+        assertThat(isProperPrefix(encodedA, encodedB)).isFalse();
+
+        ByteBuffer buffer = ByteBuffer.wrap(Arrays.copyOf(encodedA, encodedA.length + 1));
+        DecoratedKey read = keys.get(buffer);
+        assertThat(read).isEqualTo(a);
+        assertThat(read.getKey()).isEqualTo(a.getKey());
+        assertThat(buffer.remaining()).isEqualTo(1);
+    }
+
+    private static DecoratedKey key(IPartitioner partitioner, AbstractType<?> type, Random random) {
+        ByteBuffer value = TypedValues.value(type, random);
+        // An empty partition key is refused by CQL, and the empty token is the ring's minimum.
+        while (!value.hasRemaining()) value = TypedValues.value(type, random);
+        return partitioner.decorateKey(value);
+    }
+
+    private static byte[] encode(PartitionKeys keys, DecoratedKey key) {
+        ByteSink sink = new ByteSink();
+        keys.put(sink, key);
+        return sink.copy(0, sink.position());
+    }
+
+    @Property(tries = 20_000)
+    void escapingGivesBackAnyBytes(@ForAll byte[] bytes, @ForAll boolean reversed) {
+        int mask = reversed ? 0xFF : 0;
+        ByteSink sink = new ByteSink();
+        Escapes.put(sink, ByteBuffer.wrap(bytes), ByteBufferAccessor.instance, mask);
+        int end = sink.position();
+        sink.put(0x38);
+        ByteBuffer in = ByteBuffer.wrap(sink.copy(0, end + 1));
+        assertThat(Escapes.get(in, mask)).isEqualTo(bytes);
+        assertThat(in.position()).isEqualTo(end);
+    }
+}

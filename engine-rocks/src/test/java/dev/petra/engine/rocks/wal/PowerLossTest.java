@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.Tables;
+import java.io.BufferedReader;
+import java.io.File;
+import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/**
+ * Issue 19, A6: what {@code syncAcknowledged} has returned for, so that the commit log may say
+ * more, is there after a loss of power; in batch and group mode, all that was acknowledged. A
+ * process writes and is killed; of each file is left what had been synced ({@code powerloss.cpp}),
+ * and of logs any page of what had not.
+ */
+class PowerLossTest {
+    private static final int STORES = 2;
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+
+    /** Of the file system, in which a log is written. */
+    private static final int PAGE = 4 << 10;
+
+    private static final Pattern FILE =
+            Pattern.compile("([0-9]+) (?:-|\\S+ [0-9:]+\\.([0-9]+) \\S+) (/.*)");
+
+    private static final Pattern PROMISE = Pattern.compile("([0-9]+) ([0-9]+)");
+
+    @TempDir Path directory;
+    private int copies;
+
+    private static TableMetadata table(int store) {
+        return Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)")
+                .unbuild()
+                .id(TableId.fromString("00000000-0000-0000-0000-00000000000" + store))
+                .build();
+    }
+
+    private static StorageEngine engine() {
+        return Tables.engine(
+                Map.of("memory", "32MiB", "write_buffer", "256KiB", "large_cell", "4KiB"));
+    }
+
+    private static ByteBuffer value(int row) {
+        Random random = new Random(row);
+        byte[] value = new byte[random.nextInt(10) == 0 ? 8_000 : random.nextInt(2_000)];
+        random.nextBytes(value);
+        return ByteBuffer.wrap(value);
+    }
+
+    /** The process. It says which rows of which store the commit log may build upon. */
+    static final class Writing {
+        private Writing() {}
+
+        /** Directory, seed, mode. */
+        public static void main(String[] args) {
+            Random random = new Random(Long.parseLong(args[1]));
+            WalSync mode = WalSync.valueOf(args[2]);
+            StorageEngine engine = engine();
+            engine.walSync(
+                    mode, mode == WalSync.PERIODIC ? Duration.ofHours(1) : Duration.ofMillis(2));
+            List<TableStore> stores = new ArrayList<>();
+            AtomicIntegerArray acknowledged = new AtomicIntegerArray(STORES);
+            for (int s = 0; s < STORES; s++) {
+                stores.add(Tables.open(engine, Path.of(args[0], "" + s), table(s)));
+                int store = s;
+                new Thread(() -> write(stores.get(store), acknowledged, store)).start();
+            }
+            // Who asks while another's sync is under way must not be told that there is nothing.
+            new Thread(() -> sync(engine, stores, acknowledged, new Random(1))).start();
+            sync(engine, stores, acknowledged, random);
+        }
+
+        private static void sync(
+                StorageEngine engine,
+                List<TableStore> stores,
+                AtomicIntegerArray acknowledged,
+                Random random) {
+            while (true) {
+                int[] before = IntStream.range(0, STORES).map(acknowledged::get).toArray();
+                int only = random.nextInt(2 * STORES);
+                engine.syncAcknowledged(id -> only >= STORES || id.equals(table(only).id));
+                for (int s = 0; s < STORES; s++)
+                    if (before[s] > 0 && (only >= STORES || only == s))
+                        System.out.println(s + " " + before[s]);
+                System.out.flush();
+                LockSupport.parkNanos(random.nextInt(5_000_000));
+                if (random.nextInt(20) == 0) stores.get(random.nextInt(STORES)).flush();
+            }
+        }
+
+        private static void write(TableStore to, AtomicIntegerArray acknowledged, int store) {
+            for (int row = 0; row < 100_000; row++) {
+                PartitionUpdate.SimpleBuilder update = Tables.update(table(store), row);
+                update.row().add("v", value(row));
+                to.write(update.build());
+                acknowledged.set(store, row + 1);
+                LockSupport.parkNanos(50_000);
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(WalSync.class)
+    void whatWasSaidToBeSyncedIsThereAfterALossOfPower(WalSync mode) throws Exception {
+        Path library = library();
+        Random random = new Random(SEED);
+        int kept = 0;
+        int lost = 0;
+        for (int round = 0; round < 2; round++) {
+            Path disk = Files.createDirectories(directory.resolve(mode + "" + round + "/disk"));
+            Path synced = Files.createDirectory(disk.resolveSibling("synced"));
+            int[] promised = run(library, disk.toRealPath(), synced, mode, random);
+            for (int s = 0; s < STORES; s++) {
+                String what = "seed " + SEED + ", round " + round + ", store " + s;
+                Path store = disk.resolve("" + s);
+                int written = rows(left(store, synced, Left.ALL, random), s, what);
+                int least = rows(left(store, synced, Left.SYNCED, random), s, what);
+                assertThat(least).as(what).isBetween(promised[s], written);
+                for (int i = 0; i < 2; i++)
+                    assertThat(rows(left(store, synced, Left.TORN, random), s, what))
+                            .as(what)
+                            .isBetween(promised[s], written);
+                kept += promised[s];
+                lost += written - least;
+            }
+        }
+        assertThat(kept).as("seed %d", SEED).isPositive();
+        // Or it would say nothing that the rest is there.
+        if (mode == WalSync.PERIODIC) assertThat(lost).as("seed %d", SEED).isPositive();
+    }
+
+    private Path library() throws Exception {
+        String compiler = System.getenv().getOrDefault("CXX", "g++");
+        Path library = directory.resolve("powerloss.so");
+        Path output = directory.resolve("compiler");
+        Process compiling =
+                new ProcessBuilder(
+                                compiler,
+                                "-shared",
+                                "-fPIC",
+                                "-Wall",
+                                "-Wextra",
+                                "-Werror",
+                                "-o",
+                                library.toString(),
+                                Path.of("src/test/native/powerloss.cpp").toAbsolutePath() + "")
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+        assertThat(compiling.waitFor()).as(Files.readString(output)).isZero();
+        return library;
+    }
+
+    /** Kills it in the midst; returns how many rows of each store must be there. */
+    private int[] run(Path library, Path disk, Path synced, WalSync mode, Random random)
+            throws Exception {
+        List<String> command = new ArrayList<>();
+        command.add(ProcessHandle.current().info().command().orElse("java"));
+        for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
+            if (!argument.startsWith("-javaagent")) command.add(argument);
+        command.add("-cp");
+        command.add(
+                System.getProperty(
+                        "surefire.test.class.path", System.getProperty("java.class.path")));
+        command.add(Writing.class.getName());
+        command.addAll(List.of(disk.toString(), "" + random.nextLong(), mode.name()));
+        File said = directory.resolve("said").toFile();
+        ProcessBuilder builder = new ProcessBuilder(command).redirectError(said);
+        builder.environment().put("LD_PRELOAD", library.toString());
+        builder.environment().put("PETRA_DISK", disk.toString());
+        builder.environment().put("PETRA_SYNCED", synced.toString());
+        int[] promised = new int[STORES];
+        int lines = 30 + random.nextInt(100);
+        Process writing = builder.start();
+        try (BufferedReader out = writing.inputReader()) {
+            String line;
+            while ((line = out.readLine()) != null) {
+                Matcher promise = PROMISE.matcher(line);
+                if (!promise.matches()) continue;
+                int store = Integer.parseInt(promise.group(1));
+                promised[store] = Math.max(promised[store], Integer.parseInt(promise.group(2)));
+                // Its stream stays open: it is read to its end.
+                if (--lines == 0) writing.toHandle().destroyForcibly();
+            }
+        } finally {
+            writing.destroyForcibly().waitFor();
+        }
+        assertThat(lines).as(Files.readString(said.toPath())).isNotPositive();
+        return promised;
+    }
+
+    /** What a loss of power leaves of a file. */
+    private enum Left {
+        ALL,
+        SYNCED,
+        /** Of a log, each page as it was synced or as it was written last. */
+        TORN
+    }
+
+    private Path left(Path store, Path synced, Left left, Random random) throws Exception {
+        Path copy = directory.resolve("left" + ++copies);
+        Files.createDirectory(copy);
+        List<String> command = new ArrayList<>(List.of("stat", "-c", "%i %w %n"));
+        try (var files = Files.list(store)) {
+            files.filter(Files::isRegularFile).forEach(file -> command.add(file.toString()));
+        }
+        Process stat = new ProcessBuilder(command).start();
+        try (BufferedReader out = stat.inputReader()) {
+            for (String line = out.readLine(); line != null; line = out.readLine()) {
+                Matcher file = FILE.matcher(line);
+                assertThat(file.matches()).as(line).isTrue();
+                Path path = Path.of(file.group(3));
+                String birth = file.group(2) == null ? "0" : file.group(2);
+                Path kept = synced.resolve(file.group(1) + "-" + Integer.parseInt(birth));
+                byte[] all = Files.readAllBytes(path);
+                byte[] old = Files.exists(kept) ? Files.readAllBytes(kept) : new byte[0];
+                String name = String.valueOf(path.getFileName());
+                byte[] bytes =
+                        switch (left) {
+                            case ALL -> all;
+                            case SYNCED -> old;
+                            case TORN ->
+                                    name.endsWith(".log") || name.equals(SyncMark.NAME)
+                                            ? torn(old, all, random)
+                                            : old;
+                        };
+                Files.write(copy.resolve(name), bytes);
+            }
+        }
+        assertThat(stat.waitFor()).isZero();
+        return copy;
+    }
+
+    private static byte[] torn(byte[] old, byte[] all, Random random) {
+        byte[] torn = Arrays.copyOf(old, random.nextBoolean() ? old.length : all.length);
+        for (int at = 0; at < Math.min(torn.length, all.length); at += PAGE)
+            if (random.nextBoolean())
+                System.arraycopy(
+                        all, at, torn, at, Math.min(PAGE, Math.min(torn.length, all.length) - at));
+        return torn;
+    }
+
+    /** How many there are, which must be the first ones, and whole. */
+    private static int rows(Path disk, int store, String what) {
+        TableMetadata table = table(store);
+        List<Integer> numbers = new ArrayList<>();
+        try (StorageEngine engine = engine();
+                TableStore opened = Tables.open(engine, disk, table);
+                UnfilteredPartitionIterator all =
+                        opened.scan(
+                                DataRange.allData(table.partitioner), ColumnFilter.all(table))) {
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    int number = ByteBufferUtil.toInt(partition.partitionKey().getKey());
+                    Row row = (Row) partition.next();
+                    assertThat(row.cells().iterator().next().buffer())
+                            .as("%s, row %d", what, number)
+                            .isEqualTo(value(number));
+                    numbers.add(number);
+                }
+        }
+        numbers.sort(null);
+        for (int i = 0; i < numbers.size(); i++) assertThat(numbers.get(i)).as(what).isEqualTo(i);
+        return numbers.size();
+    }
+}
