@@ -11,8 +11,10 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.LargeCells;
+import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.format.PartitionKeys;
 import dev.petra.engine.rocks.stream.PeerParts.Entry;
 import dev.petra.engine.stream.IncomingParts;
@@ -42,6 +44,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.Options;
 import org.rocksdb.RocksDBException;
 
 /**
@@ -222,9 +225,9 @@ class LyingPeerTest {
         Entry row = peer.first(KeyKind.ROW);
         Entry cut = new Entry(row.key(), Arrays.copyOf(row.value(), row.value().length - 1));
         int[] ids = IntStream.range(0, 9).toArray();
-        try (TableOptions.ForParts options = to.partOptions();
-                PartFile file =
-                        new PartFile(options.data(), directory.resolve("0.sst").toString(), true)) {
+        try (Options options = new Options();
+                StreamSst file =
+                        new StreamSst(options, directory.resolve("0.sst").toString(), true)) {
             ByteBuffer both = packed(row, cut);
             assertThatThrownBy(() -> file.addAll(both, ids))
                     .isInstanceOf(MalformedFragment.class)
@@ -447,7 +450,7 @@ class LyingPeerTest {
                         "CREATE TABLE t (k int, c text, v text, PRIMARY KEY (k, c)) WITH"
                                 + " compression = {'enabled': 'false'}");
         PeerParts from = new PeerParts(engine, texts, directory.resolve("texts"));
-        to = (RocksStore) engine.openStore(texts.spec(directory.resolve("to-texts")));
+        to = engine.openStore(texts.spec(directory.resolve("to-texts")));
         String longer = "c".repeat(65_536);
         from.store().write(texts.update(1).at(1).row("c").set("v", "v").build());
         from.store()
