@@ -145,7 +145,8 @@ class LargeCellsTest {
         long end = System.nanoTime() + java.util.concurrent.TimeUnit.MINUTES.toNanos(1);
         while (blobBytes() > most && System.nanoTime() < end) Thread.sleep(50);
         assertThat(blobBytes()).isLessThan(most);
-        assertThat(stored(true)).hasSizeLessThan(10 * rows);
+        // Garbage of 8 MiB is none to be removed yet.
+        assertThat((long) stored(true).size() * noise.length).isLessThan(most);
         for (int row = 0; row < rows; row++) assertThat(valueOf(row, "a")).isNotNull();
     }
 
