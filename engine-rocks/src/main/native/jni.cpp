@@ -39,8 +39,11 @@ jstring text(JNIEnv* env, char* error) {
 
 /** Gives back the code, and the text in an array's first element. */
 jint code(JNIEnv* env, const Error& error, jobjectArray to) {
-    if (error.code != ErrorCode::NONE)
-        env->SetObjectArrayElement(to, 0, text(env, error.text));
+    if (error.code != ErrorCode::NONE) {
+        jstring string = text(env, error.text);
+        // Null with an exception, when there is no memory for it.
+        if (string != nullptr) env->SetObjectArrayElement(to, 0, string);
+    }
     return static_cast<jint>(error.code);
 }
 

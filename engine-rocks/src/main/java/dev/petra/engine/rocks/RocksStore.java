@@ -397,11 +397,17 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             // opened anew after a full disk.
             sync();
         } finally {
-            try {
-                reopenable.close(patienceNanos);
-            } finally {
-                forget.accept(this);
-            }
+            closeSynced(patienceNanos);
+        }
+    }
+
+    private synchronized void closeSynced(long patienceNanos) {
+        // One that could not be dropped yet is still in the way of another in its directory.
+        if (reopenable.isClosed()) return;
+        try {
+            reopenable.close(patienceNanos);
+        } finally {
+            forget.accept(this);
         }
     }
 }
