@@ -4,9 +4,13 @@ package dev.petra.nodetests.cluster;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.ProtocolVersion;
+import com.datastax.oss.driver.api.core.metadata.Node;
+import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -18,20 +22,26 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Files of an engine on their way to a node that joins: kill -9 of one side or the other, and files
- * that are too many.
+ * Files of an engine on their way to a node that joins: kill -9 of one side or the other, a table
+ * that changes meanwhile, and files that are too many.
  */
 class StreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final int PARTITIONS = 400;
     private static final int ROWS = 10;
     private static final int VALUE = 4_000;
+    private static final String SELECT = "SELECT p, c, v, writetime(v) FROM ks.t";
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path first;
@@ -64,11 +74,13 @@ class StreamsIT {
         }
     }
 
-    private Seed seed(String... jvmOptions) {
+    private Seed seed() {
+        return seed(UnaryOperator.identity());
+    }
+
+    private Seed seed(UnaryOperator<NodeConfig.Builder> more) {
         TestNode node =
-                TestNode.start(
-                        first,
-                        options -> slow(options).storagePort(seedPort).jvmOptions(jvmOptions));
+                TestNode.start(first, options -> more.apply(slow(options).storagePort(seedPort)));
         try (CqlSession session = node.session()) {
             fill(session);
             return new Seed(node, content(session));
@@ -103,7 +115,7 @@ class StreamsIT {
     }
 
     private static Set<String> content(CqlSession session) {
-        return Contents.of(session, "SELECT p, c, v, writetime(v) FROM ks.t");
+        return Contents.of(session, SELECT);
     }
 
     private List<Path> staged() {
@@ -181,12 +193,119 @@ class StreamsIT {
 
     @Test
     void whatHasTooManyPartsForOneStreamIsSentAsSSTables() throws Exception {
-        try (Seed seed = seed("-Dpetra.stream.max_parts=1");
+        try (Seed seed = seed(options -> options.jvmOptions("-Dpetra.stream.max_parts=1"));
                 TestNode newcomer = newcomer()) {
             newcomer.process().awaitCql(PATIENCE);
             assertThat(seed.node().process().log()).contains("ks.t is streamed as SSTables");
             assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
             checkContent(seed, newcomer);
         }
+    }
+
+    /**
+     * The statement comes while parts of the table are staged and more arrive. What the newcomer
+     * then does depends on whether it hears of it before the last part: its bootstrap completes, or
+     * fails and is resumed.
+     */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "DROP TABLE ks.t",
+                "ALTER TABLE ks.t WITH memtable = 'default'",
+                "TRUNCATE ks.t"
+            })
+    void aTableChangesWhileABootstrapStreamsIt(String statement) throws Exception {
+        try (Seed seed =
+                        seed(
+                                options ->
+                                        options.yaml(
+                                                Map.of(
+                                                        "entire_sstable_stream_throughput_outbound",
+                                                        "256KiB/s")));
+                TestNode newcomer = newcomer()) {
+            awaitStaged();
+            try (CqlSession session = seed.node().session()) {
+                session.execute(statement);
+            }
+            seed.node().nodetool("setstreamthroughput", "-e", "0");
+            if (!bootstraps(newcomer)) {
+                awaitNothingStaged();
+                assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+                newcomer.nodetool("bootstrap", "resume", "--force");
+            }
+            newcomer.process().awaitCql(PATIENCE);
+            for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
+            checkChanged(statement, seed, newcomer);
+            newcomer.process().kill();
+            newcomer.restart();
+            for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
+            checkChanged(statement, seed, newcomer);
+        }
+    }
+
+    /** Waits until its bootstrap has ended, and returns whether it completed. */
+    private static boolean bootstraps(TestNode newcomer) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (true) {
+            String log = newcomer.process().log();
+            if (log.contains("not yet bootstrapped completely")) return false;
+            if (log.contains("Bootstrap completed for tokens")) return true;
+            assertThat(System.nanoTime()).as("the bootstrap ends").isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    private void checkChanged(String statement, Seed seed, TestNode newcomer) throws Exception {
+        try (CqlSession session = seed.node().session()) {
+            TestNode.awaitMigrations(session, PATIENCE);
+            awaitNothingStaged();
+            switch (statement.substring(0, statement.indexOf(' '))) {
+                case "DROP" -> {
+                    assertThat(session.getMetadata().getKeyspace("ks").orElseThrow().getTables())
+                            .isEmpty();
+                    awaitNoStores();
+                }
+                case "ALTER" -> {
+                    for (TestNode node : List.of(seed.node(), newcomer))
+                        node.nodetool("cleanup", "ks");
+                    assertThat(content(session)).isEqualTo(seed.content());
+                    awaitNoStores();
+                }
+                default -> {
+                    // Cassandra truncates on the members of the ring alone, of which the newcomer
+                    // was none; and a stream keeps what it is about to send.
+                    assertThat(Contents.alone(seed.node(), SELECT)).isEmpty();
+                    assertThat(Contents.alone(newcomer, SELECT))
+                            .isNotEmpty()
+                            .isEqualTo(owned(session, newcomer, seed.content()));
+                }
+            }
+        }
+    }
+
+    /** Neither live rows of the table nor parts lie on the newcomer in an engine. */
+    private void awaitNoStores() throws InterruptedException {
+        Path stores = new TableFiles(second.resolve("data"), "ks", "t").stores();
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (Files.exists(stores)) {
+            assertThat(System.nanoTime()).as("%s goes", stores).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    /** The rows whose partitions a node has by the ring. */
+    private static Set<String> owned(CqlSession session, TestNode node, Set<String> rows) {
+        Set<String> starts = new TreeSet<>();
+        for (int p = 0; p < PARTITIONS; p++)
+            for (Node replica :
+                    session.getMetadata()
+                            .getTokenMap()
+                            .orElseThrow()
+                            .getReplicas("ks", TypeCodecs.INT.encode(p, ProtocolVersion.DEFAULT)))
+                if (replica.getEndPoint().resolve().equals(node.cqlAddress()))
+                    starts.add("[p:" + p + ",");
+        return rows.stream()
+                .filter(row -> starts.contains(row.substring(0, row.indexOf(',') + 1)))
+                .collect(Collectors.toCollection(TreeSet::new));
     }
 }
