@@ -260,8 +260,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
 
     /**
      * Only when the schema takes the table out of its engine. What another reason asks for is done
-     * where the reason arises: SNAPSHOT is followed by {@link #performSnapshot}, a flush by {@link
-     * TableHooks#afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
+     * where the reason arises: SNAPSHOT is followed by {@link #performSnapshot}, a flush by {@code
+     * TableHooks.afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
      */
     @Override
     public boolean shouldSwitch(ColumnFamilyStore.FlushReason reason) {

@@ -18,7 +18,7 @@ class ArchitectureTest {
             noClasses()
                     .should()
                     .dependOnClassesThat()
-                    .haveSimpleNameStartingWith("StreamSession")
+                    .haveNameMatching(".*\\.(StreamSession.*|ColumnFamilyStore|Memtable)")
                     .orShould()
                     .dependOnClassesThat()
                     .resideInAnyPackage(

@@ -7,7 +7,7 @@ import java.util.stream.Stream;
 
 /**
  * Every place where Cassandra calls us outside the memtable API. The comment on each is the line
- * that a fork would write there, {@code Hooks} being {@link dev.petra.cassandra.Hooks}; {@code
+ * that a fork would write there, of a class of {@code dev.petra.cassandra.hooks}; {@code
  * docs/join-points.md} says why it is needed.
  */
 final class JoinPoints {

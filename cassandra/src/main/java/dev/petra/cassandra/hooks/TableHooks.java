@@ -119,20 +119,23 @@ public final class TableHooks {
      * When TRUNCATE would report success.
      *
      * @throws IllegalStateException if it has not happened: Cassandra gives up without a word when
-     *     it cannot stop a compaction. Or if that is not known: of a table that left its engine
-     *     meanwhile there may be rows in SSTables that are newer than those which it removes
+     *     it cannot stop a compaction. Or if that is not known: of a table that was migrated
+     *     meanwhile, or is, there may be rows in SSTables that are newer than those which it
+     *     removes, or in a memtable that it took for another
      */
     public static void afterTruncate(ColumnFamilyStore cfs, long before) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores == null && before >= 0)
+        if (stores == null ? before >= 0 : stores.isMoving())
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()
                             + "."
                             + cfs.getTableName()
-                            + " may not have removed all rows: the table was migrated out of its"
-                            + " storage engine, or dropped, meanwhile. Try again.");
-        if (stores != null && stores.truncations() == Math.max(0, before))
+                            + " may not have removed all rows: the table was dropped, or began to"
+                            + " be migrated into a storage engine or out of it, meanwhile. Try"
+                            + " again when petra.migrations does not have it.");
+        // Those of a table that came back into an engine meanwhile are counted from 0.
+        if (stores != null && stores.truncations() <= Math.max(0, before))
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()

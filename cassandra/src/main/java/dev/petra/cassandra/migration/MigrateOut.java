@@ -29,7 +29,6 @@ import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.Throwables;
@@ -115,35 +114,45 @@ public final class MigrateOut extends Migration {
         return missing.isEmpty();
     }
 
-    /** On a thread of its own: other tables' moves go on, however long the build takes. */
+    /** On a thread of its own: other tables' migrations go on, however long the build takes. */
     private void begin(Runnable work) {
         FutureTask<?> task = new FutureTask<>(work, null);
-        build = task;
         Thread thread = new Thread(task, "PetraMigrationBuild");
         thread.setDaemon(true);
         thread.start();
+        // Not before: one that could not be started is never done.
+        build = task;
     }
 
     private void buildAll(Set<String> indexes) {
         if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
+        if (isOver()) return;
         cfs.viewManager.stopBuild();
         for (View view : cfs.viewManager) {
             SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
-            view.build();
+            build(view);
         }
+    }
+
+    /**
+     * Unless it was dropped, as it may be while others are built: the next view of its name would
+     * be taken for built.
+     */
+    private void build(View view) {
+        if (cfs.keyspace.viewManager.getByName(view.name) == view) view.build();
     }
 
     /**
      * Has views built further whose build was stopped, by {@code nodetool stop} or whatever needed
      * the table: Cassandra would not before the node starts again. Nobody tells of that, but no
-     * build is seen. One that only waits for its turn, or is about to end, loses nothing by being
-     * begun again: what is done of it is noted.
+     * build is seen, of any table, as one may wait for another. One that is about to end loses
+     * nothing by being begun again: what is done of it is noted.
      */
     private void goOnWith(List<View> views) {
         boolean isBuilding =
                 CompactionManager.instance.active.getCompactions().stream()
                         .map(CompactionInfo.Holder::getCompactionInfo)
-                        .anyMatch(this::isViewBuild);
+                        .anyMatch(info -> info.getTaskType() == OperationType.VIEW_BUILD);
         stepsWithoutBuild = isBuilding ? 0 : stepsWithoutBuild + 1;
         if (stepsWithoutBuild * SOON.toMillis() < LATER.toMillis()) return;
         stepsWithoutBuild = 0;
@@ -152,14 +161,7 @@ public final class MigrateOut extends Migration {
                 "The build of views of {} was stopped, and goes on: {}",
                 stores.displayName(),
                 views.stream().map(view -> view.name).toList());
-        begin(() -> views.forEach(View::build));
-    }
-
-    private boolean isViewBuild(CompactionInfo info) {
-        TableMetadata table = info.getTableMetadata();
-        return info.getTaskType() == OperationType.VIEW_BUILD
-                && table != null
-                && table.id.equals(cfs.metadata.id);
+        begin(() -> views.forEach(this::build));
     }
 
     /** Writes the next SSTable. True if there is nothing left. */

@@ -94,7 +94,7 @@ public final class Migrations {
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 logger.warn(
-                        "Interrupted while a step of the move of {}, which was dropped, runs",
+                        "Interrupted while a step of the migration of {}, which was dropped, runs",
                         stores.displayName());
             }
         }

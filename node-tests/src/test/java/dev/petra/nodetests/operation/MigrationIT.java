@@ -27,6 +27,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
@@ -113,6 +114,11 @@ class MigrationIT {
     static void stop() {
         session.close();
         node.close();
+    }
+
+    @AfterEach
+    void nothingIsHeld() throws IOException {
+        crashes.release();
     }
 
     private static void killAndRestart() {
@@ -638,6 +644,33 @@ class MigrationIT {
         assertThat(rows("ks.meanwhile")).hasSize(truncated ? 0 : 1);
         session.execute("TRUNCATE ks.meanwhile");
         assertThat(rows("ks.meanwhile")).isEmpty();
+    }
+
+    /** SSTables of the way out are newer than the time of a TRUNCATE that began before it. */
+    @Test
+    void truncateOfATableThatLeavesAndComesBackMeanwhileDoesNotReportSuccess() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.around (p int PRIMARY KEY, x text) WITH memtable = 'rocks'");
+        for (int p = 0; p < 300; p++)
+            session.execute("INSERT INTO ks.around (p, x) VALUES (?, ?)", p, "x".repeat(20_000));
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        crashes.hold("enter", "#discardSSTables");
+        CompletableFuture<?> truncate;
+        try {
+            truncate = session.executeAsync("TRUNCATE ks.around").toCompletableFuture();
+            crashes.awaitHeld();
+            alter("around", "default");
+            await(() -> sstables("around") > 0);
+            alter("around", "rocks");
+        } finally {
+            crashes.release();
+        }
+        boolean truncated = truncate.handle((done, failure) -> failure == null).join();
+        nodetool("setcompactionthroughput", "64");
+        TestNode.awaitMigrations(session, MOVES);
+        if (truncated) assertThat(rows("ks.around")).isEmpty();
+        session.execute("TRUNCATE ks.around");
+        assertThat(rows("ks.around")).isEmpty();
     }
 
     /** Cassandra does not go on with a view whose build was stopped until the node is restarted. */

@@ -426,7 +426,7 @@ class OperationsIT {
     void aSnapshotWithATimeToLiveGoesByItself() throws Exception {
         create("passing");
         fill("passing", 1);
-        node.nodetool("snapshot", "--ttl", "3s", "-t", "brief", "-cf", "passing", "ks");
+        node.nodetool("snapshot", "--ttl", "10s", "-t", "brief", "-cf", "passing", "ks");
         TableFiles files = TableFiles.of(node, "ks", "passing");
         assertThat(files.snapshots("brief")).isNotEmpty();
         await("the end of the snapshot", () -> files.snapshots("brief").isEmpty());

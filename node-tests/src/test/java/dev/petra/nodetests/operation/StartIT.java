@@ -31,7 +31,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * damaged table starts, and only that table fails.
  */
 class StartIT {
-    private static final Duration MOVES = Duration.ofSeconds(30);
+    private static final Duration MOVES = Duration.ofMinutes(2);
 
     private static final String OURS = "dev.petra.cassandra.PetraMemtable";
     private static final Map<String, Object> TRIE_IS_OURS =
@@ -474,7 +474,11 @@ class StartIT {
                                                     "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1",
                                                     "-Dpetra.unknown_table_ttl=1s"))) {
                 node.awaitLog("it is deleted after", MOVES);
-                while (!TableFiles.children(gone.resolve("snapshots")).isEmpty()) Thread.sleep(100);
+                long end = System.nanoTime() + MOVES.toNanos();
+                while (!TableFiles.children(gone.resolve("snapshots")).isEmpty()) {
+                    assertThat(System.nanoTime()).isLessThan(end);
+                    Thread.sleep(100);
+                }
                 assertThat(gone.resolve("rocksdb")).doesNotExist();
             }
         }

@@ -221,6 +221,7 @@ public final class IncomingSession implements AutoCloseable {
     public void ingest() throws IOException {
         List<Arriving> all;
         synchronized (this) {
+            refuseIfOver();
             all = List.copyOf(streams.values());
         }
         try {
