@@ -53,7 +53,6 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Checkpoint;
-import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -345,15 +344,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     /** Nothing when closed, or when nothing can be flushed. */
     StoreMetrics.Buffers buffers() {
-        Database database = reopenable.tryAcquire();
-        if (database == null) return StoreMetrics.Buffers.NONE;
-        try {
-            return StoreMetrics.buffers(database);
-        } catch (RocksDBException e) {
-            throw reopenable.onRead(e);
-        } finally {
-            database.release(Database.stripe());
-        }
+        return reopenable.measureIfWritable(StoreMetrics.Buffers.NONE, StoreMetrics::buffers);
     }
 
     /** Bytes of write buffers; 0 when closed. */

@@ -66,28 +66,28 @@ final class StoreMaintenance {
     boolean tick() {
         if (!reopenable.isWritable()) return false;
         reopenable.followTable();
-        Database database = reopenable.tryAcquire();
-        if (database == null) return false;
-        try {
-            flushPeriodically(database);
-            writeBufferFilter.follow(database);
-            purge.clock(database);
-            for (byte[] key = store.reconciler().takeMalformed();
-                    key != null;
-                    key = store.reconciler().takeMalformed())
-                logger.error(
-                        "The store of {} in {} has a malformed entry under key {}, met while it"
-                                + " was merged or compacted; it was left as it is. Restore it from"
-                                + " a snapshot, or repair that partition's replicas.",
-                        store.name(),
-                        store.directory(),
-                        Hex.bytesToHex(key));
-            return purge.isDue(database);
-        } catch (RocksDBException e) {
-            throw reopenable.onRead(e);
-        } finally {
-            database.release(Database.stripe());
-        }
+        return reopenable.measureIfWritable(
+                false,
+                database -> {
+                    flushPeriodically(database);
+                    writeBufferFilter.follow(database);
+                    purge.clock(database);
+                    logMalformed();
+                    return purge.isDue(database);
+                });
+    }
+
+    private void logMalformed() {
+        for (byte[] key = store.reconciler().takeMalformed();
+                key != null;
+                key = store.reconciler().takeMalformed())
+            logger.error(
+                    "The store of {} in {} has a malformed entry under key {}, met while it"
+                            + " was merged or compacted; it was left as it is. Restore it from"
+                            + " a snapshot, or repair that partition's replicas.",
+                    store.name(),
+                    store.directory(),
+                    Hex.bytesToHex(key));
     }
 
     /** As {@code memtable_flush_period_in_ms} asks; 0 is never. */
@@ -122,15 +122,7 @@ final class StoreMaintenance {
     boolean isWindowsDue() {
         if (!reopenable.isWritable() || !reopenable.hasWindows() || !reopenable.isCompacting())
             return false;
-        Database database = reopenable.tryAcquire();
-        if (database == null) return false;
-        try {
-            return windows.isDue(database);
-        } catch (RocksDBException e) {
-            throw reopenable.onRead(e);
-        } finally {
-            database.release(Database.stripe());
-        }
+        return reopenable.measureIfWritable(false, windows::isDue);
     }
 
     /** Merges the files of windows, and lets go those that have expired. */

@@ -206,7 +206,7 @@ public final class ReopenableDatabase {
     }
 
     /** The same without waiting; null where nothing can be written or the store is closed. */
-    public @Nullable Database tryAcquire() {
+    private @Nullable Database tryAcquire() {
         if (!isWritable()) return null;
         Database database = opened.database;
         return database.acquire() ? database : null;
@@ -274,7 +274,14 @@ public final class ReopenableDatabase {
      * @param failed makes of RocksDB's errors what is thrown
      */
     public <T> T use(Work<T> work, Function<RocksDBException, RuntimeException> failed) {
-        Database database = acquire();
+        return use(acquire(), work, failed);
+    }
+
+    /**
+     * @param database of which a use was counted, which this ends
+     */
+    private <T> T use(
+            Database database, Work<T> work, Function<RocksDBException, RuntimeException> failed) {
         int use = Database.stripe();
         try {
             return work.run(database);
@@ -306,6 +313,16 @@ public final class ReopenableDatabase {
     /** The same of what reads only. */
     public <T> T measure(Work<T> work) {
         return use(work, this::onRead);
+    }
+
+    /**
+     * The same, which does not wait.
+     *
+     * @param otherwise what it gives where nothing can be written or the store is closed
+     */
+    public <T> T measureIfWritable(T otherwise, Work<T> work) {
+        Database database = tryAcquire();
+        return database == null ? otherwise : use(database, work, this::onRead);
     }
 
     /** What a failed read throws. */
