@@ -25,18 +25,9 @@ public final class ChildJvm {
      */
     public static String run(Path directory, Duration most, List<String> program)
             throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>();
-        command.add(ProcessHandle.current().info().command().orElse("java"));
-        for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
-            if (!argument.startsWith("-javaagent")) command.add(argument);
-        command.add("-cp");
-        command.add(
-                System.getProperty(
-                        "surefire.test.class.path", System.getProperty("java.class.path")));
-        command.addAll(program);
         Path output = directory.resolve("output");
         Process process =
-                new ProcessBuilder(command)
+                new ProcessBuilder(command(program))
                         .directory(directory.toFile())
                         .redirectErrorStream(true)
                         .redirectOutput(output.toFile())
@@ -51,5 +42,23 @@ public final class ChildJvm {
         } finally {
             process.destroyForcibly();
         }
+    }
+
+    /**
+     * How to start a program, for whoever starts it in another way.
+     *
+     * @param program main class and arguments
+     */
+    public static List<String> command(List<String> program) {
+        List<String> command = new ArrayList<>();
+        command.add(ProcessHandle.current().info().command().orElse("java"));
+        for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
+            if (!argument.startsWith("-javaagent")) command.add(argument);
+        command.add("-cp");
+        command.add(
+                System.getProperty(
+                        "surefire.test.class.path", System.getProperty("java.class.path")));
+        command.addAll(program);
+        return command;
     }
 }

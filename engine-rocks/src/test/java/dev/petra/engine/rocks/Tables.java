@@ -13,21 +13,28 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
+import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
 
 /** Tables and stores for tests, without a node. */
 public final class Tables {
@@ -105,6 +112,32 @@ public final class Tables {
             database.release(Database.stripe());
         }
         return to;
+    }
+
+    /** The first columns of the keys of a copy of a store, which are numbers, in their order. */
+    public static List<Integer> numbers(StorageEngine engine, Path copy, TableMetadata table) {
+        List<Integer> numbers = new ArrayList<>();
+        try (TableStore opened = open(engine, copy, table);
+                UnfilteredPartitionIterator all =
+                        opened.scan(
+                                DataRange.allData(table.partitioner), ColumnFilter.all(table))) {
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    if (partition.hasNext())
+                        numbers.add(ByteBufferUtil.toInt(partition.partitionKey().getKey()));
+                }
+        }
+        numbers.sort(null);
+        return numbers;
+    }
+
+    /** The first stored key of rows. */
+    public static byte[] firstKey(TableStore store) {
+        Database database = context(store).database();
+        try (RocksIterator it = database.db.newIterator(database.data)) {
+            it.seekToFirst();
+            return it.key();
+        }
     }
 
     private static Set<String> names(Path directory) throws IOException {

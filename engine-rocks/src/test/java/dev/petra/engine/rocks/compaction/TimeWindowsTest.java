@@ -334,15 +334,7 @@ class TimeWindowsTest {
     void aMalformedEntryKeepsItsFileAndEndsNothingElse() throws RocksDBException {
         open();
         live("bad", 1, 1);
-        byte[] key;
-        try (RocksIterator it =
-                Tables.context(store)
-                        .database()
-                        .db
-                        .newIterator(Tables.context(store).database().data)) {
-            it.seekToFirst();
-            key = it.key();
-        }
+        byte[] key = Tables.firstKey(store);
         Tables.context(store)
                 .database()
                 .db

@@ -55,14 +55,7 @@ class MergingTest {
     }
 
     private byte[] storedKey() {
-        try (RocksIterator it =
-                Tables.context(store)
-                        .database()
-                        .db
-                        .newIterator(Tables.context(store).database().data)) {
-            it.seekToFirst();
-            return it.key();
-        }
+        return Tables.firstKey(store);
     }
 
     private int storedSize() {

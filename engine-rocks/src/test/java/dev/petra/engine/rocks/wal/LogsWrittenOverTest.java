@@ -18,19 +18,13 @@ import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import org.apache.cassandra.db.DataRange;
-import org.apache.cassandra.db.filter.ColumnFilter;
-import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -113,19 +107,7 @@ class LogsWrittenOverTest {
 
     /** The numbers that a store has, in their order. */
     private List<Integer> numbers(Path copy) {
-        List<Integer> numbers = new ArrayList<>();
-        try (TableStore opened = Tables.open(engine, copy, TABLE);
-                UnfilteredPartitionIterator all =
-                        opened.scan(
-                                DataRange.allData(TABLE.partitioner), ColumnFilter.all(TABLE))) {
-            while (all.hasNext())
-                try (UnfilteredRowIterator partition = all.next()) {
-                    if (partition.hasNext())
-                        numbers.add(ByteBufferUtil.toInt(partition.partitionKey().getKey()));
-                }
-        }
-        numbers.sort(null);
-        return numbers;
+        return Tables.numbers(engine, copy, TABLE);
     }
 
     private static void assertPrefix(List<Integer> numbers, int least, int most) {

@@ -7,9 +7,9 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.streaming.ChildJvm;
 import java.io.BufferedReader;
 import java.io.File;
-import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -184,16 +184,13 @@ class PowerLossTest {
     /** Kills it in the midst; returns how many rows of each store must be there. */
     private int[] run(Path library, Path disk, Path synced, WalSync mode, Random random)
             throws Exception {
-        List<String> command = new ArrayList<>();
-        command.add(ProcessHandle.current().info().command().orElse("java"));
-        for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
-            if (!argument.startsWith("-javaagent")) command.add(argument);
-        command.add("-cp");
-        command.add(
-                System.getProperty(
-                        "surefire.test.class.path", System.getProperty("java.class.path")));
-        command.add(Writing.class.getName());
-        command.addAll(List.of(disk.toString(), "" + random.nextLong(), mode.name()));
+        List<String> command =
+                ChildJvm.command(
+                        List.of(
+                                Writing.class.getName(),
+                                disk.toString(),
+                                "" + random.nextLong(),
+                                mode.name()));
         File said = directory.resolve("said").toFile();
         ProcessBuilder builder = new ProcessBuilder(command).redirectError(said);
         builder.environment().put("LD_PRELOAD", library.toString());
