@@ -22,7 +22,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -365,7 +364,7 @@ class MigrationIT {
         assertThat(rows("ks.gone_again")).isEmpty();
 
         moveInUnderWrites("ks.former");
-        UUID id = id("former");
+        UUID id = TestNode.tableId(session, "ks", "former");
         session.execute("DROP TABLE ks.former");
         session.execute(Writer.table("ks.former") + " WITH memtable = 'rocks' AND id = " + id);
         killAndRestart();
@@ -604,7 +603,7 @@ class MigrationIT {
                     "CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH memtable = 'rocks'");
             session.execute("INSERT INTO ks." + table + " (p) VALUES (1)");
             Path files = TableFiles.of(node, "ks", table).directory();
-            UUID id = id(table);
+            UUID id = TestNode.tableId(session, "ks", table);
             crashes.hold("enter", "#addSSTables");
             try {
                 alter(table, "default");
@@ -660,7 +659,7 @@ class MigrationIT {
             truncate = session.executeAsync("TRUNCATE ks.around").toCompletableFuture();
             crashes.awaitHeld();
             alter("around", "default");
-            await(() -> sstables("around") > 0);
+            TestNode.await("the first SSTable", MOVES, () -> sstables("around") > 0);
             alter("around", "rocks");
         } finally {
             crashes.release();
@@ -680,7 +679,10 @@ class MigrationIT {
         session.execute(
                 "CREATE MATERIALIZED VIEW stopped.by_v AS SELECT * FROM stopped.t WHERE p IS NOT"
                         + " NULL AND v IS NOT NULL PRIMARY KEY (v, p)");
-        await(() -> !rows("system.built_views WHERE keyspace_name = 'stopped'").isEmpty());
+        TestNode.await(
+                "the build of the view",
+                MOVES,
+                () -> !rows("system.built_views WHERE keyspace_name = 'stopped'").isEmpty());
         crashes.hold("enter", "#buildKey");
         try {
             crashes.awaitHeld();
@@ -703,7 +705,10 @@ class MigrationIT {
             session.execute("CREATE TABLE ks.other (p int PRIMARY KEY) WITH memtable = 'rocks'");
             session.execute("INSERT INTO ks.other (p) VALUES (1)");
             alter("other", "default");
-            await(() -> !content("SELECT * FROM petra.migrations").contains("other"));
+            TestNode.await(
+                    "the end of the other table's migration",
+                    MOVES,
+                    () -> !content("SELECT * FROM petra.migrations").contains("other"));
             assertThat(hasStore("other")).isFalse();
             assertThat(content("SELECT * FROM petra.migrations")).contains("builds");
         } finally {
@@ -728,21 +733,6 @@ class MigrationIT {
         crashes.hold("enter", "#isFound");
         session.execute("ALTER TABLE " + keyspace + ".t WITH memtable = 'default'");
         crashes.awaitHeld();
-    }
-
-    private static void await(Callable<Boolean> condition) throws Exception {
-        long deadline = System.nanoTime() + MOVES.toNanos();
-        while (!condition.call() && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(50);
-        assertThat(condition.call()).isTrue();
-    }
-
-    private static UUID id(String table) {
-        return session.execute(
-                        "SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks'"
-                                + " AND table_name = ?",
-                        table)
-                .one()
-                .getUuid("id");
     }
 
     @Test

@@ -20,14 +20,16 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.UUID;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BooleanSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
@@ -125,12 +127,8 @@ class OperationsIT {
             for (int c = 0; c < 10; c++) session.execute(insert.bind(p, c, value(random)));
     }
 
-    private static void await(String what, BooleanSupplier seen) throws InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
-        while (!seen.getAsBoolean()) {
-            assertThat(System.nanoTime()).describedAs(what).isLessThan(deadline);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+    private static void await(String what, Callable<Boolean> seen) throws Exception {
+        TestNode.await(what, Duration.ofSeconds(60), seen);
     }
 
     /** RocksDB's own file of options. */
@@ -439,12 +437,7 @@ class OperationsIT {
         fill("carried", 3);
         node.nodetool("snapshot", "-t", "tape", "-cf", "carried", "ks");
         Path snapshot = TableFiles.of(node, "ks", "carried").snapshots("tape").get(0);
-        Object id =
-                session.execute(
-                                "SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks' AND"
-                                        + " table_name = 'carried'")
-                        .one()
-                        .getUuid("id");
+        UUID id = TestNode.tableId(session, "ks", "carried");
         try (TestNode other = start(directory.resolve("other"))) {
             try (CqlSession there = other.session()) {
                 TestNode.createKeyspace(there, "ks", 1);

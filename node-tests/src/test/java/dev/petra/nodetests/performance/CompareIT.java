@@ -227,20 +227,12 @@ class CompareIT {
             }
             running.forEach(write -> write.toCompletableFuture().join());
         }
-        for (int key : new int[] {1, 2}) {
-            Query read =
-                    kind ->
-                            assertThat(
-                                            session.execute(
-                                                            "SELECT a, b FROM ks."
-                                                                    + kind
-                                                                    + "_hot WHERE k = "
-                                                                    + key)
-                                                    .one())
-                                    .isNotNull();
-            measure("a row written " + (key == 1 ? 1 : writes) + " times, memtable", false, read);
-        }
+        measureHot("memtable", writes);
         flushAndCompact();
+        measureHot("compacted", writes);
+    }
+
+    private static void measureHot(String where, int writes) throws IOException {
         for (int key : new int[] {1, 2}) {
             Query read =
                     kind ->
@@ -252,7 +244,7 @@ class CompareIT {
                                                                     + key)
                                                     .one())
                                     .isNotNull();
-            measure("a row written " + (key == 1 ? 1 : writes) + " times, compacted", false, read);
+            measure("a row written " + (key == 1 ? 1 : writes) + " times, " + where, false, read);
         }
     }
 }
