@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import java.io.BufferedReader;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -99,6 +101,33 @@ class IdleTablesTest {
             assertThat(stores.get(idle).fileStatistics().files()).isZero();
             assertThat(files() - before).isLessThan(5);
             assertThat(engine.figures()).containsEntry("stall_microseconds", 0L);
+        }
+    }
+
+    /** What is reserved counts. A table of one row once took 78 MB. */
+    @Test
+    void aTableOfAFewRowsTakesLittleDisk() throws Exception {
+        int few = 10;
+        try (StorageEngine engine = Tables.engine()) {
+            for (int t = 0; t < few; t++) {
+                tables.add(Tables.table("CREATE TABLE t" + t + " (k int PRIMARY KEY, v blob)"));
+                stores.add(Tables.open(engine, directory.resolve("" + t), tables.get(t)));
+                for (int i = 0; i < 100; i++) write(t, i, 100);
+            }
+            assertThat(diskBytes() / few).isLessThan(1 << 20);
+            stores.forEach(TableStore::flush);
+            assertThat(diskBytes() / few).isLessThan(1 << 20);
+        }
+        assertThat(diskBytes() / few).isLessThan(1 << 20);
+    }
+
+    private long diskBytes() throws IOException, InterruptedException {
+        Process usage =
+                new ProcessBuilder("du", "-s", "--block-size=1", directory.toString()).start();
+        try (BufferedReader out = usage.inputReader()) {
+            long bytes = Long.parseLong(out.readLine().split("\\s", 2)[0]);
+            assertThat(usage.waitFor()).isZero();
+            return bytes;
         }
     }
 }

@@ -105,6 +105,10 @@ public final class TableOptions {
                         // is missing between two logs by their sequence numbers: what takes one
                         // that is not in the log, an ingest, flushes the logs before.
                         .setRecycleLogFileNum(1)
+                        // A log as large as a write buffer, reserved at once, is 75 MB for each
+                        // table that takes one row. A log that grows costs its syncs more only
+                        // until it is written over.
+                        .setAllowFAllocate(false)
                         // A column family that is hardly written to must not hold on to all logs
                         // since it was: a restart reads them, and none would be written over.
                         .setMaxTotalWalSize(LOGS * settings.writeBuffer())
