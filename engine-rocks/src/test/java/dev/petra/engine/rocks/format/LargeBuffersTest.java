@@ -105,11 +105,12 @@ class LargeBuffersTest {
             for (int size : sizes) writeAndRead(store, table, size);
             long allocated = LargeBuffers.OF_PROCESS.allocated();
             long lent = LargeBuffers.OF_PROCESS.lent();
-            long count = DIRECT.getCount();
+            long direct = DIRECT.getMemoryUsed();
             for (int i = 0; i < 3; i++) for (int size : sizes) writeAndRead(store, table, size);
             assertThat(LargeBuffers.OF_PROCESS.allocated()).isEqualTo(allocated);
             assertThat(LargeBuffers.OF_PROCESS.lent()).isGreaterThan(lent + 20);
-            assertThat(DIRECT.getCount()).isLessThanOrEqualTo(count + 2);
+            // Threads of the engine make small ones of their own when they first need them.
+            assertThat(DIRECT.getMemoryUsed() - direct).isLessThan(sizes[0]);
             assertThat(LargeBuffers.OF_PROCESS.idleBytes())
                     .isLessThanOrEqualTo(LargeBuffers.MOST_IDLE);
         }
