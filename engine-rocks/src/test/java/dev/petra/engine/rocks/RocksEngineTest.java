@@ -153,6 +153,25 @@ class RocksEngineTest {
         }
     }
 
+    /** 16 threads for each column family once took a third of the time to open a small table. */
+    @Test
+    void aStoreIsOpenedByAsManyThreadsAsItHasFilesFor() throws IOException {
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = Tables.open(engine, directory.resolve("1"), quiet);
+            assertThat(options()).contains("max_file_opening_threads=1\n");
+            for (int i = 0; i < 40; i++) {
+                PartitionUpdate.SimpleBuilder update = Tables.update(quiet, i);
+                update.row().add("v", ByteBuffer.allocate(1));
+                store.write(update.build());
+                store.flush();
+            }
+        }
+        try (StorageEngine engine = Tables.engine()) {
+            Tables.open(engine, directory.resolve("1"), quiet);
+            assertThat(options()).contains("max_file_opening_threads=3\n");
+        }
+    }
+
     private String inForce() throws IOException {
         String all = options();
         int from = all.indexOf("[CFOptions \"default\"]");
