@@ -767,6 +767,7 @@ class MigrationIT {
             String table = "crash" + number++;
             List<Writer> writers = startWriters("ks." + table, in ? "default" : "rocks");
             if (in) flush(table);
+            writers.forEach(Writer::assertIsWriting);
             crashes.arm(parts[1], parts[2]);
             try {
                 alter(table, in ? "rocks" : "default");
