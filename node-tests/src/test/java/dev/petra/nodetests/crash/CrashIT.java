@@ -101,8 +101,10 @@ class CrashIT {
         List<Writer> writers = write(session, table, 0);
         TimeUnit.MILLISECONDS.sleep(200);
         for (Writer writer : writers) {
+            writer.assertIsWriting();
             writer.halt();
             writer.join();
+            assertThat(writer.failure()).isNull();
         }
         return writers;
     }
@@ -123,8 +125,10 @@ class CrashIT {
                 .count();
     }
 
-    private void crash(TestNode node, CqlSession session, String point, String statement)
+    private void crash(
+            TestNode node, CqlSession session, List<Writer> writers, String point, String statement)
             throws Exception {
+        writers.forEach(Writer::assertIsWriting);
         String[] parts = point.split(" ", -1);
         crashes.arm(parts[0], "#" + parts[1]);
         try {
@@ -148,8 +152,8 @@ class CrashIT {
                 try (CqlSession session = node.session()) {
                     session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
                     before = fill(session, table);
-                    write(session, table, 1);
-                    crash(node, session, point, "TRUNCATE " + table);
+                    List<Writer> during = write(session, table, 1);
+                    crash(node, session, during, point, "TRUNCATE " + table);
                 }
                 node.restart();
                 try (CqlSession session = node.session()) {
@@ -194,9 +198,9 @@ class CrashIT {
                 try (CqlSession session = node.session()) {
                     session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
                     before = fill(session, table);
-                    write(session, table, 1);
+                    List<Writer> during = write(session, table, 1);
                     files = TableFiles.of(node, "ks", name).directory();
-                    crash(node, session, point, "DROP TABLE " + table);
+                    crash(node, session, during, point, "DROP TABLE " + table);
                 }
                 node.restart();
                 try (CqlSession session = node.session()) {

@@ -79,8 +79,10 @@ class KillIT {
                 for (int w = 0; w < WRITERS; w++)
                     writers.add(new Writer(session, "ks.t", cycle, w));
                 writers.forEach(Thread::start);
-                for (Writer writer : writers) writer.started.await(30, TimeUnit.SECONDS);
+                for (Writer writer : writers)
+                    assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
                 Thread.sleep(100 + random.nextInt(1_500));
+                writers.forEach(Writer::assertIsWriting);
                 node.process().kill();
                 for (Writer writer : writers) writer.join();
                 session.close();

@@ -85,6 +85,14 @@ class LifeKillIT {
                     assertThat(System.nanoTime()).as("statements are done").isLessThan(end);
                     Thread.sleep(50);
                 }
+                // One that has ended has nothing to lose by the kill.
+                synchronized (failures) {
+                    for (Throwable failure : failures) throw new AssertionError(failure);
+                }
+                for (int t = 0; t < TABLES; t++) {
+                    assertThat(owners.get(t).failure()).as("owner of ks.t%d", t).isNull();
+                    assertThat(threads.get(t).isAlive()).as("owner of ks.t%d", t).isTrue();
+                }
                 node.process().kill();
                 for (Thread thread : threads) thread.join();
                 session.close();

@@ -53,6 +53,8 @@ class MigrationIT {
                     OURS + "table.TableGenerations#arrived",
                     OURS + "table.TableGenerations#departed",
                     OURS + "migration.TableLifecycle#deleteIfGone",
+                    OURS + "migration.Migration#newProgress",
+                    OURS + "migration.Migration#moved",
                     OURS + "migration.MigrateIn#move",
                     OURS + "migration.MigrateIn#finish",
                     OURS + "migration.MigrateOut#write",
@@ -285,20 +287,27 @@ class MigrationIT {
         for (int c = 0; c < 1_000; c++)
             session.execute("INSERT INTO ks.deleted (p, c, v) VALUES (1, ?, 'v')", c);
         flush("deleted");
+        // Not within a step: Cassandra would not compact the table before that ends.
+        crashes.hold("enter", "#newProgress");
         alter("deleted", "rocks");
+        crashes.awaitHeld();
         session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 500");
-        nodetool("compact", "ks", "deleted");
+        node.nodetool("compact", "ks", "deleted");
+        crashes.release();
         TestNode.awaitMigrations(session, MOVES);
-        nodetool("compact", "ks", "deleted");
+        node.nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
         killAndRestart();
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
+        crashes.hold("enter", "#newProgress");
         alter("deleted", "default");
+        crashes.awaitHeld();
         session.execute("DELETE FROM ks.deleted WHERE p = 1 AND c < 700");
         flush("deleted");
-        nodetool("compact", "ks", "deleted");
+        node.nodetool("compact", "ks", "deleted");
+        crashes.release();
         TestNode.awaitMigrations(session, MOVES);
-        nodetool("compact", "ks", "deleted");
+        node.nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
         killAndRestart();
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
@@ -393,21 +402,27 @@ class MigrationIT {
             String table = "snapshot" + way;
             session.execute(
                     "CREATE TABLE ks." + table + " (p int, c int, v text, PRIMARY KEY (p, c))");
-            for (int p = 0; p < 300; p++)
+            for (int p = 0; p < 300; p++) {
                 session.execute(
                         "INSERT INTO ks." + table + " (p, c, v) VALUES (?, 1, ?)",
                         p,
-                        "x".repeat(20_000));
-            flush(table);
+                        "x".repeat(1_000));
+                if (p % 150 == 149) flush(table);
+            }
             if (way.equals("out")) {
                 alter(table, "rocks");
                 TestNode.awaitMigrations(session, MOVES);
             }
-            // So that it takes a while.
-            assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+            // One SSTable is done, and part of another.
+            crashes.hold("leave", way.equals("in") ? "MigrateIn#move" : "MigrateOut#write");
             alter(table, way.equals("in") ? "rocks" : "default");
-            assertThat(nodetool("snapshot", "-t", "way", "-cf", table, "ks").exitCode()).isZero();
-            assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+            crashes.awaitHeld();
+            crashes.hold("enter", "#moved");
+            crashes.awaitHeld();
+            assertThat(sstables(table)).as(way).isPositive();
+            assertThat(hasStore(table)).as(way).isTrue();
+            node.nodetool("snapshot", "-t", "way", "-cf", table, "ks");
+            crashes.release();
             TestNode.awaitMigrations(session, MOVES);
             Path files = TableFiles.of(node, "ks", table).directory();
             session.execute("DELETE FROM ks." + table + " WHERE p = 7");
@@ -441,18 +456,25 @@ class MigrationIT {
     void whatCannotBeDoneOnTheWayIsRefused() throws Exception {
         session.execute("CREATE TABLE ks.refused (p int PRIMARY KEY, v text)");
         for (int p = 0; p < 300; p++)
-            session.execute("INSERT INTO ks.refused (p, v) VALUES (?, ?)", p, "x".repeat(40_000));
+            session.execute("INSERT INTO ks.refused (p, v) VALUES (?, 'v')", p);
         flush("refused");
-        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        crashes.hold("enter", "#moved");
         alter("refused", "rocks");
+        crashes.awaitHeld();
         assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
         node.awaitLog(
                 "TRUNCATE of ks.refused cannot be done while the table is being migrated", MOVES);
         assertThat(nodetool("compactionstats").output()).contains("refused");
         assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
-        TimeUnit.SECONDS.sleep(1);
-        assertThat(content("SELECT state FROM petra.migrations")).contains("stopped for a while");
-        assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
+        // Or it would soon go on.
+        crashes.hold("enter", "#newProgress");
+        TestNode.await(
+                "that it is stopped",
+                MOVES,
+                () ->
+                        content("SELECT state FROM petra.migrations")
+                                .contains("stopped for a while"));
+        crashes.release();
         TestNode.awaitMigrations(session, MOVES);
         session.execute("TRUNCATE ks.refused");
         assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
@@ -745,6 +767,7 @@ class MigrationIT {
             String table = "crash" + number++;
             List<Writer> writers = startWriters("ks." + table, in ? "default" : "rocks");
             if (in) flush(table);
+            writers.forEach(Writer::assertIsWriting);
             crashes.arm(parts[1], parts[2]);
             try {
                 alter(table, in ? "rocks" : "default");

@@ -413,8 +413,9 @@ class OperationsIT {
         assertThat(profile.get().output()).contains("4711");
     }
 
+    /** Of a node that owns more than others, ClusterIT tests it. */
     @Test
-    void verifyFindsPartitionsThatTheNodeDoesNotOwn() {
+    void verifyFindsNothingWhereTheNodeOwnsEverything() {
         create("owned");
         fill("owned", 20);
         node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", "owned");

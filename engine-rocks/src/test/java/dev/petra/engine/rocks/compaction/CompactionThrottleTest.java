@@ -10,7 +10,6 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.Test;
@@ -70,18 +69,16 @@ class CompactionThrottleTest {
                                 "write_buffers", "16MiB",
                                 "write_stall_timeout", "30s"))) {
             TableStore store = Tables.open(engine, directory.resolve("1"), table);
-            engine.compactionThroughput(MIB);
+            // By which a flush alone would take longer than a write waits.
+            engine.compactionThroughput(100_000);
             byte[] value = new byte[15 << 10];
             Random random = new Random(1);
-            long start = System.nanoTime();
             for (int i = 0; i < 8_000; i++) {
                 random.nextBytes(value);
                 PartitionUpdate.SimpleBuilder update = Tables.update(table, i);
                 update.row().add("v", ByteBuffer.wrap(value.clone()));
                 store.write(update.build());
             }
-            // 120 MiB, for which the limit alone would take two minutes.
-            assertThat(System.nanoTime() - start).isLessThan(TimeUnit.SECONDS.toNanos(60));
         }
     }
 }

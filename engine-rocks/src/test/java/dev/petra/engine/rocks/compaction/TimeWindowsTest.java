@@ -559,11 +559,10 @@ class TimeWindowsTest {
         assertThat(engine.backgroundTasks())
                 .singleElement()
                 .satisfies(task -> assertThat(task.totalBytes()).isGreaterThan(10 << 20));
-        long began = System.nanoTime();
         store.close();
-        assertThat(System.nanoTime() - began).isLessThan(TimeUnit.SECONDS.toNanos(20));
         merging.join();
         open();
+        // Had it waited for the end, they would be fewer.
         assertThat(files()).hasSize(files);
         assertThat(read("k1")).isEqualTo(before);
     }
