@@ -167,17 +167,33 @@ PETRA(void, purgeHere)(JNIEnv*, jclass, jlong gcBefore, jlong maxPurgeable) {
     petra::purgeHere(gcBefore, maxPurgeable);
 }
 
+PETRA(void, purgeRangeHere)
+(JNIEnv* env, jclass, jlong gcBefore, jlong maxPurgeable, jint mark, jbyteArray from,
+ jbyteArray to) {
+    Buffer bounds;
+    copy(env, from, bounds);
+    size_t fromSize = bounds.size();
+    copy(env, to, bounds);
+    petra::purgeRangeHere(
+            gcBefore, maxPurgeable, mark & 1, Slice{bounds.begin(), fromSize},
+            Slice{bounds.begin() + fromSize, bounds.size() - fromSize});
+}
+
 PETRA(jstring, extend)
-(JNIEnv* env, jclass, jlong iterator, jint most, jlongArray fields) {
-    static_assert(sizeof(Extent) == 3 * sizeof(jlong), "as Java has it");
-    jlong numbers[3];
-    env->GetLongArrayRegion(fields, 0, 3, numbers);
-    Extent extent{numbers[0], numbers[1], numbers[2]};
+(JNIEnv* env, jclass, jlong iterator, jint most, jboolean loosePaths, jlongArray fields) {
+    constexpr jsize NUMBERS = 7 + 4 * Extent::BUCKETS;
+    static_assert(sizeof(Extent) == NUMBERS * sizeof(jlong), "as Java has it");
+    jlong numbers[NUMBERS];
+    env->GetLongArrayRegion(fields, 0, NUMBERS, numbers);
+    if (env->ExceptionCheck()) return nullptr;
+    Extent extent;
+    memcpy(static_cast<void*>(&extent), numbers, sizeof(numbers));
     char* error = extend(
-            reinterpret_cast<void*>(iterator), static_cast<uint32_t>(most), &extent);
+            reinterpret_cast<void*>(iterator), static_cast<uint32_t>(most), loosePaths != 0,
+            &extent);
     if (error != nullptr) return text(env, error);
-    jlong found[3] = {extent.lowest, extent.highest, extent.end};
-    env->SetLongArrayRegion(fields, 0, 3, found);
+    memcpy(numbers, &extent, sizeof(numbers));
+    env->SetLongArrayRegion(fields, 0, NUMBERS, numbers);
     return nullptr;
 }
 
@@ -212,24 +228,19 @@ extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_nativelib_Mutab
     return error == nullptr ? nullptr : text(env, error);
 }
 
-extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_stream_StreamSst_copy(
-        JNIEnv* env, jclass, jlong iterator, jlong writer, jboolean merge, jbyteArray until,
-        jlong mostBytes, jintArray ids, jobjectArray last, jobjectArray text) {
-    Buffer bound;
-    if (until != nullptr) copy(env, until, bound);
+extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_stream_StreamSst_errorCodes(
+        JNIEnv* env, jclass) {
+#define PETRA_ERROR_CODE(name) #name " "
+    return env->NewStringUTF(PETRA_ERROR_CODES(PETRA_ERROR_CODE));
+#undef PETRA_ERROR_CODE
+}
+
+extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_stream_StreamSst_copyRows(
+        JNIEnv* env, jclass, jlong iterator, jlong writer, jintArray ids, jobjectArray text) {
     Ids numbers(env, ids);
-    Copy what;
-    what.iterator = reinterpret_cast<void*>(iterator);
-    what.writer = reinterpret_cast<void*>(writer);
-    what.merge = merge != 0;
-    what.until = Slice{bound.begin(), bound.size()};
-    what.mostBytes = static_cast<uint64_t>(mostBytes);
-    what.ids = numbers.begin;
-    what.idCount = numbers.count;
-    Buffer key;
-    Error error = copySorted(what, &key);
-    if (error.code == ErrorCode::NONE && key.size() > 0)
-        env->SetObjectArrayElement(last, 0, bytes(env, key.begin(), key.size()));
+    Error error = copyRows(
+            reinterpret_cast<void*>(iterator), reinterpret_cast<void*>(writer), numbers.begin,
+            numbers.count);
     return code(env, error, text);
 }
 

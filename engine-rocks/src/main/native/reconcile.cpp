@@ -594,6 +594,33 @@ void extend(const Row& row, Extent* extent) {
         extend(row.cells.begin()[i].timestamp, time(row.cells.begin()[i].localTime), extent);
 }
 
+/**
+ * What of a row may go before all of it may, by what each part takes at least; not what loose paths
+ * may hide as long as nothing expires, for no time lets that go.
+ */
+void countParts(const Row& row, bool loosePaths, Extent* extent) {
+    constexpr int64_t TIMES = 5;  // a timestamp or TTL, and a local time
+    if (row.liveness.expiring())
+        extent->add(time(row.liveness.expiration), row.liveness.timestamp, TIMES);
+    auto deletion = [extent](const Deletion& each) {
+        if (!each.live()) extent->add(time(each.localTime), each.timestamp, TIMES);
+    };
+    deletion(row.deletion);
+    for (size_t i = 0; i < row.columns.size(); i++) {
+        const Column& column = row.columns.begin()[i];
+        deletion(column.deletion);
+        bool loose = loosePaths && column.complex();
+        int64_t hidden = loose ? lowestLive(row, column, PurgeLimits{}) : INT64_MAX;
+        for (uint32_t c = 0; c < column.count; c++) {
+            const Cell& cell = row.cells.begin()[column.first + c];
+            if (cell.localTime != NEVER && (!loose || cell.timestamp < hidden))
+                extent->add(
+                        time(cell.localTime), cell.timestamp,
+                        static_cast<int64_t>(1 + cell.path.size + cell.value.size));
+        }
+    }
+}
+
 void extend(const PartitionRecord& record, Extent* extent) {
     extend(record.deletion, extent);
     if (record.hasHighest)
@@ -604,24 +631,94 @@ void extend(const PartitionRecord& record, Extent* extent) {
 
 }  // namespace
 
-bool extend(Slice value, Scratch& scratch, Extent* extent) {
+void Extent::add(int64_t localTime, int64_t timestamp, int64_t size) {
+    int64_t at = count;
+    while (at > 0 && buckets[at - 1].localTime >= localTime) at--;
+    if (at < count && buckets[at].localTime == localTime) {
+        buckets[at].highest = std::max(buckets[at].highest, timestamp);
+        buckets[at].bytes += size;
+        return;
+    }
+    // One more than fit, and then two neighbours become one: those of which one comes that is the
+    // least late. So none gets large at the cost of the others, in whatever order times come.
+    Bucket all[BUCKETS + 1];
+    double lateness[BUCKETS + 1];
+    size_t before = static_cast<size_t>(at);
+    size_t behind = static_cast<size_t>(count - at);
+    memcpy(all, buckets, before * sizeof(Bucket));
+    memcpy(lateness, late, before * sizeof(double));
+    all[at] = Bucket{localTime, timestamp, size};
+    lateness[at] = 0;
+    memcpy(all + at + 1, buckets + at, behind * sizeof(Bucket));
+    memcpy(lateness + at + 1, late + at, behind * sizeof(double));
+    count++;
+    if (count > BUCKETS) {
+        auto merged = [&all, &lateness](int64_t i) {
+            double gap = static_cast<double>(all[i].localTime) -
+                         static_cast<double>(all[i - 1].localTime);
+            return lateness[i - 1] + lateness[i] + gap * static_cast<double>(all[i - 1].bytes);
+        };
+        int64_t second = 1;
+        double least = merged(1);
+        for (int64_t i = 2; i < count; i++) {
+            double each = merged(i);
+            if (each >= least) continue;
+            second = i;
+            least = each;
+        }
+        all[second].highest = std::max(all[second].highest, all[second - 1].highest);
+        all[second].bytes += all[second - 1].bytes;
+        lateness[second] = least;
+        size_t rest = static_cast<size_t>(count - second);
+        memmove(all + second - 1, all + second, rest * sizeof(Bucket));
+        memmove(lateness + second - 1, lateness + second, rest * sizeof(double));
+        count--;
+    }
+    memcpy(buckets, all, static_cast<size_t>(count) * sizeof(Bucket));
+    memcpy(late, lateness, static_cast<size_t>(count) * sizeof(double));
+}
+
+bool extend(Slice key, Slice value, bool loosePaths, Scratch& scratch, Extent* extent) {
     scratch.begin();
     Reader in(value.data, value.data + value.size);
     uint8_t head = 0;
     Reader body{nullptr, nullptr};
-    while (nextFragment(in, &head, &body)) {
+    Extent entry;
+    size_t rows = 0;
+    size_t fragments = 0;
+    bool apart = false;
+    for (; nextFragment(in, &head, &body); fragments++) {
         PartitionRecord partition;
         RangeRecord range;
-        if (parseRow(head, body, &scratch.next))
-            extend(scratch.next, extent);
-        else if (parsePartition(head, body, &partition))
-            extend(partition, extent);
+        Parsed parsed = parse(head, body, &scratch.next);
+        if (parsed != Parsed::MALFORMED) {
+            apart |= parsed == Parsed::APART;
+            rows++;
+            extend(scratch.next, &entry);
+        } else if (parsePartition(head, body, &partition))
+            extend(partition, &entry);
         else if (parseRange(head, body, &range))
-            extend(range.deletion, extent);
+            extend(range.deletion, &entry);
         else
             return false;
     }
-    return in.ok();
+    if (!in.ok()) return false;
+    extent->lowest = std::min(extent->lowest, entry.lowest);
+    extent->highest = std::max(extent->highest, entry.highest);
+    extent->end = std::max(extent->end, entry.end);
+    int64_t bytes = static_cast<int64_t>(key.size + value.size);
+    extent->bytes += bytes;
+    extent->entries++;
+    // What cannot be merged, and what covers other keys, the purge of a file lets be.
+    if (rows != 1 || fragments != 1 || apart) return true;
+    const Row& row = scratch.next;
+    if (row.liveness.empty() && !row.deletion.live() && row.columns.size() == 0)
+        extent->deletions++;
+    if (entry.end != INT64_MAX)
+        extent->add(entry.end, entry.highest, bytes);
+    else
+        countParts(row, loosePaths, extent);
+    return true;
 }
 
 bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch) {

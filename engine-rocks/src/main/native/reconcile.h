@@ -60,15 +60,42 @@ bool merge(const Slice* values, size_t count, Scratch& scratch);
  */
 bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch);
 
-/** Of many values: microseconds of what was written, and when all of it may go. */
+/**
+ * Of many values: microseconds of what was written, when all of it may go, and how much of it may
+ * go when. Java has the same numbers in the same order.
+ */
 struct Extent {
+    static constexpr int BUCKETS = 16;
+
+    /** Bytes that may go once a local time is past its grace, where nothing as old is elsewhere. */
+    struct Bucket {
+        int64_t localTime;
+        int64_t highest;  // timestamp
+        int64_t bytes;
+    };
+
     int64_t lowest = INT64_MAX;
     int64_t highest = INT64_MIN;
     int64_t end = INT64_MIN;  // seconds: the highest local time; INT64_MAX if something stays
+    int64_t bytes = 0;        // of keys and values
+    int64_t entries = 0;
+    int64_t deletions = 0;    // of these: that are a row's deletion and nothing else
+    int64_t count = 0;        // of buckets
+    Bucket buckets[BUCKETS];  // by local time
+    /** Of each: by how many seconds times bytes it is later than what it was made of. */
+    double late[BUCKETS];
+
+    /** Never counts what could go as if it could go earlier, or above fewer timestamps. */
+    void add(int64_t localTime, int64_t timestamp, int64_t size);
 };
 
-/** Adds a value. @return false if bytes are malformed */
-bool extend(Slice value, Scratch& scratch, Extent* extent);
+/**
+ * Adds an entry.
+ *
+ * @param loosePaths whether paths that differ in bytes may be one to Cassandra
+ * @return false if bytes are malformed
+ */
+bool extend(Slice key, Slice value, bool loosePaths, Scratch& scratch, Extent* extent);
 
 enum class Verdict { KEEP, CHANGE, REMOVE, MALFORMED };
 

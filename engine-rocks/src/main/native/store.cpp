@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <new>
 
 namespace petra {
@@ -142,7 +143,6 @@ struct Api {
     const char* (*value)(const void*, size_t*);
     void (*sstPut)(void*, const char*, size_t, const char*, size_t, char**);
     void (*sstMerge)(void*, const char*, size_t, const char*, size_t, char**);
-    void (*sstSize)(void*, uint64_t*);
 };
 
 /** The C API's own: rocksdb_iterator_t, rocksdb_t, rocksdb_sstfilewriter_t, and so on. */
@@ -206,22 +206,40 @@ Array<Slice>& operands() {
     return *mine.slices;
 }
 
-/** Of this thread; not set where the max purgeable timestamp is the lowest. */
+/** Of this thread; not set where no mark is and the max purgeable timestamp is the lowest. */
 struct Limits {
     int64_t gcBefore;
     int64_t maxPurgeable;
-};
-thread_local Limits here{0, INT64_MIN};
+    int mark;  // the store's max purgeable timestamp that holds too; ANY: neither does
+    uint8_t* bounds;  // the first and the last key, one behind the other
+    size_t fromSize;
+    size_t toSize;
 
-bool isLimitedHere() { return here.maxPurgeable != INT64_MIN; }
+    bool contains(Slice key) const {
+        return compare(Slice{bounds, fromSize}, key) <= 0 &&
+               compare(key, Slice{bounds + fromSize, toSize}) <= 0;
+    }
+};
+constexpr int ANY = -1;
+thread_local Limits here{0, INT64_MIN, ANY, nullptr, 0, 0};
+
+bool isLimitedHere() { return here.mark != ANY || here.maxPurgeable != INT64_MIN; }
 bool isPurgedHere() { return isLimitedHere() && here.gcBefore > 0; }
 
-PurgeLimits limitsHere(const Store* store) {
+PurgeLimits limitsHere(const Store* store, Slice key) {
     PurgeLimits limits = store->limits();
-    if (isLimitedHere()) {
+    if (!isLimitedHere()) return limits;
+    if (here.mark == ANY) {
         limits.gcBefore = limits.coverGcBefore = here.gcBefore;
         limits.maxPurgeable = here.maxPurgeable;
+        return limits;
     }
+    limits.coverGcBefore = 0;
+    // What files that nobody counted with have beside the range may hide something elsewhere.
+    limits.gcBefore = here.contains(key) ? std::min(limits.gcBefore, here.gcBefore) : 0;
+    limits.maxPurgeable = std::min(
+            here.maxPurgeable,
+            store->state.maxPurgeable[here.mark].load(std::memory_order_acquire));
     return limits;
 }
 
@@ -229,12 +247,12 @@ PurgeLimits limitsHere(const Store* store) {
  * What a value leaves of which everything goes: the filter, which does not see what was merged just
  * now, removes it the next time.
  */
-Slice remains(Store* store, Slice value) {
+Slice remains(Store* store, Slice key, Slice value) {
     static const uint8_t EMPTY_ROW[] = {ROW, 8, 0, 0, 0, 0, 0, 0, 0, 0};
     static const uint8_t EMPTY_PARTITION[] = {PARTITION, 0};
     PurgeCounts counts;
     Scratch* mine = createScratch();
-    Verdict verdict = purge(value, limitsHere(store), *mine, &counts);
+    Verdict verdict = purge(value, limitsHere(store, key), *mine, &counts);
     freeScratch(mine);
     if (verdict != Verdict::REMOVE || value.size == 0) return value;
     store->count(counts);
@@ -259,7 +277,7 @@ char* fullMerge(
         // copies it, and deletes nothing.
         *success = 1;
         Slice only = slice(values[0], sizes[0]);
-        if (isPurgedHere()) only = remains(store, only);
+        if (isPurgedHere()) only = remains(store, slice(key, keySize), only);
         *size = only.size;
         return reinterpret_cast<char*>(const_cast<uint8_t*>(only.data));
     }
@@ -271,7 +289,7 @@ char* fullMerge(
         watch(store, slice(merged, *size));
     *success = 1;
     if (!isPurgedHere()) return merged;
-    Slice left = remains(store, slice(merged, *size));
+    Slice left = remains(store, slice(key, keySize), slice(merged, *size));
     *size = left.size;
     return reinterpret_cast<char*>(const_cast<uint8_t*>(left.data));
 }
@@ -318,7 +336,7 @@ unsigned char filter(
         char** newValue, size_t* newSize, unsigned char* changed) {
     Store* store = static_cast<Store*>(state);
     return filterBy(
-            store, limitsHere(store), key, keySize, value, valueSize, newValue, newSize, changed);
+            store, limitsHere(store, slice(key, keySize)), key, keySize, value, valueSize, newValue, newSize, changed);
 }
 
 /** Turns what expired into tombstones, and removes none. */
@@ -377,7 +395,6 @@ const char* bind(void* env) {
     find(library, "rocksdb_iter_value", &api.value);
     find(library, "rocksdb_sstfilewriter_put", &api.sstPut);
     find(library, "rocksdb_sstfilewriter_merge", &api.sstMerge);
-    find(library, "rocksdb_sstfilewriter_file_size", &api.sstSize);
     return missing;
 }
 
@@ -447,20 +464,33 @@ static char* malformedEntry(Slice key) {
     return strdup(text);
 }
 
-char* extend(void* rep, uint32_t most, Extent* extent) {
+char* extend(void* rep, uint32_t most, bool loosePaths, Extent* extent) {
     Iterator iterator{rep};
     for (; most > 0 && api.isValid(&iterator); api.next(&iterator), most--) {
         size_t keySize;
         size_t valueSize;
-        const char* value = api.value(&iterator, &valueSize);
-        if (extend(slice(value, valueSize), scratch(), extent)) continue;
         const char* key = api.key(&iterator, &keySize);
+        const char* value = api.value(&iterator, &valueSize);
+        if (extend(slice(key, keySize), slice(value, valueSize), loosePaths, scratch(), extent))
+            continue;
         return malformedEntry(slice(key, keySize));
     }
     return nullptr;
 }
 
-void purgeHere(int64_t gcBefore, int64_t maxPurgeable) { here = Limits{gcBefore, maxPurgeable}; }
+void purgeHere(int64_t gcBefore, int64_t maxPurgeable) {
+    free(here.bounds);
+    here = Limits{gcBefore, maxPurgeable, ANY, nullptr, 0, 0};
+}
+
+void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to) {
+    uint8_t* bounds = static_cast<uint8_t*>(malloc(from.size + to.size + 1));
+    if (bounds == nullptr) abort();
+    if (from.size > 0) memcpy(bounds, from.data, from.size);
+    if (to.size > 0) memcpy(bounds + from.size, to.data, to.size);
+    free(here.bounds);
+    here = Limits{gcBefore, maxPurgeable, mark, bounds, from.size, to.size};
+}
 
 /** Adds one entry to an SstFileWriter. */
 static Error append(SstWriter* writer, bool merge, Slice key, Slice value) {
@@ -471,34 +501,20 @@ static Error append(SstWriter* writer, bool merge, Slice key, Slice value) {
     return error == nullptr ? Error{} : Error{ErrorCode::ROCKSDB, error};
 }
 
-Error copySorted(const Copy& copy, Buffer* last) {
-    Iterator iterator{copy.iterator};
-    SstWriter writer{copy.writer};
+Error copyRows(void* from, void* to, const uint32_t* ids, size_t idCount) {
+    Iterator iterator{from};
+    SstWriter writer{to};
     Scratch& s = scratch();
-    last->clear();
     for (; api.isValid(&iterator); api.next(&iterator)) {
         size_t keySize;
         size_t valueSize;
         const char* keyData = api.key(&iterator, &keySize);
         Slice key = slice(keyData, keySize);
-        if (copy.until.size > 0 && compare(key, copy.until) >= 0) break;
         const char* valueData = api.value(&iterator, &valueSize);
-        Slice value = slice(valueData, valueSize);
-        if (copy.ids != nullptr) {
-            if (!renumber(value, copy.ids, copy.idCount, s))
-                return Error{ErrorCode::MALFORMED, malformedEntry(key)};
-            value = Slice{s.out.begin(), s.out.size()};
-        }
-        Error error = append(&writer, copy.merge, key, value);
+        if (!renumber(slice(valueData, valueSize), ids, idCount, s))
+            return Error{ErrorCode::MALFORMED, malformedEntry(key)};
+        Error error = append(&writer, true, key, Slice{s.out.begin(), s.out.size()});
         if (error.code != ErrorCode::NONE) return error;
-        last->clear();
-        last->append(key.data, key.size);
-        uint64_t size = 0;
-        api.sstSize(&writer, &size);
-        if (size >= copy.mostBytes) {
-            api.next(&iterator);
-            break;
-        }
     }
     return Error{};
 }

@@ -69,15 +69,25 @@ void allowUnpreparedValue(void* readOptions);
  * Adds what an iterator comes to, which is left on the first entry that was not added.
  *
  * @param most so many entries
+ * @param loosePaths whether paths that differ in bytes may be one to Cassandra
  * @return an error that the caller frees, or null
  */
-char* extend(void* iterator, uint32_t most, Extent* extent);
+char* extend(void* iterator, uint32_t most, bool loosePaths, Extent* extent);
 
 /**
  * While this thread compacts files of which everything may go: local times before gcBefore and
  * timestamps below maxPurgeable, what covers other keys too. INT64_MIN, as for all others, to end that.
  */
 void purgeHere(int64_t gcBefore, int64_t maxPurgeable);
+
+/**
+ * While this thread compacts files, what is in a range of keys, both ends included, may go as far as
+ * the store's own limits allow, with a max purgeable timestamp of its own, and within these limits
+ * too; not what covers other keys. To be ended by purgeHere.
+ *
+ * @param mark which of the store's max purgeable timestamps holds
+ */
+void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to);
 
 /** Sets options of an open column family. @return an error that the caller frees, or null */
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values);
@@ -94,8 +104,11 @@ uint32_t fetch(
         void* iterator, bool forward, bool isThere, uint32_t most, uint8_t* batch,
         size_t batchBytes, bool* isAhead);
 
-/** What kind of error: StreamSst.java has the same codes. */
-enum class ErrorCode : int32_t { NONE = 0, ROCKSDB = 1, MALFORMED = 2 };
+/** What kind of error there is, in the order of StreamSst.ErrorCode in Java. */
+#define PETRA_ERROR_CODES(code) code(NONE) code(ROCKSDB) code(MALFORMED)
+#define PETRA_ERROR_CODE(name) name,
+enum class ErrorCode : int32_t { PETRA_ERROR_CODES(PETRA_ERROR_CODE) };
+#undef PETRA_ERROR_CODE
 
 /** Why something failed. */
 struct Error {
@@ -103,24 +116,12 @@ struct Error {
     char* text = nullptr;  // which the caller frees
 };
 
-/** What copySorted copies, and how. */
-struct Copy {
-    void* iterator;
-    void* writer;            // an SstFileWriter
-    bool merge = false;      // as something to merge with what is there, not in its stead
-    Slice until;             // keys before it; of no size: all
-    uint64_t mostBytes = 0;  // ends when the file has as many
-    const uint32_t* ids = nullptr;  // as renumber() takes them; null: values stay as they are
-    size_t idCount = 0;
-};
-
 /**
- * Copies entries to a file in the order of the iterator, which is left on the first that was not
- * copied.
+ * Copies rows that an iterator comes to, up to its end, to an SstFileWriter.
  *
- * @param last the key of the last that was
+ * @param ids of columns, as renumber() takes them
  */
-Error copySorted(const Copy& copy, Buffer* last);
+Error copyRows(void* iterator, void* writer, const uint32_t* ids, size_t idCount);
 
 /**
  * Adds entries to an SstFileWriter: of each the length of key and value, four bytes each, key and

@@ -269,7 +269,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                 || PetraMemtableFactory.owns(metadata())) return false;
         try {
             // Durable before anything can be written elsewhere.
-            departure = generation.stores().beginMove(factory.configuration());
+            departure = generation.stores().beginMigration(factory.configuration());
             return true;
         } catch (RuntimeException | FSError e) {
             logger.error(
@@ -288,8 +288,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     }
 
     /** It stands for what is left of a table in its engine, which leaves by that migration. */
-    void departBy(long move) {
-        departure = move;
+    void departBy(long migration) {
+        departure = migration;
     }
 
     /**

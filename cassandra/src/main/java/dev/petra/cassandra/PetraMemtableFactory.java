@@ -111,7 +111,7 @@ public record PetraMemtableFactory(EngineKey engine)
     }
 
     @Override
-    public EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long move) {
+    public EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long migration) {
         PetraMemtable memtable =
                 new PetraMemtable(
                         new AtomicReference<>(CommitLog.instance.getCurrentPosition()),
@@ -119,7 +119,7 @@ public record PetraMemtableFactory(EngineKey engine)
                         this,
                         cfs,
                         generation);
-        memtable.departBy(move);
+        memtable.departBy(migration);
         return memtable;
     }
 

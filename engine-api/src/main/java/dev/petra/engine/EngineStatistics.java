@@ -2,7 +2,7 @@
 package dev.petra.engine;
 
 /**
- * Figures of one engine, read at one moment.
+ * Metrics of one engine, read at one moment.
  *
  * @param openStores stores open now
  * @param memoryBudgetBytes the native memory it may use for caches and write buffers

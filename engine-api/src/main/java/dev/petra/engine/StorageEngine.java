@@ -112,21 +112,26 @@ public interface StorageEngine extends AutoCloseable {
     }
 
     /**
-     * The version of the parts that its stores send and receive; 0 if they do neither. Stores of
-     * one version understand each other.
+     * The version of what its stores send and receive; 0 if they do neither. Stores of one version
+     * understand each other.
      */
     default int streamFormat() {
         return 0;
+    }
+
+    /** How many bytes one connection sends in one go, about, if there are several to share them. */
+    default long sliceBytes() {
+        return 512L << 20;
     }
 
     /** What the whole engine holds and does now. Never blocks. */
     EngineStatistics statistics();
 
     /**
-     * The engine's own figures, for operators: by name, in an order that makes sense. The names
+     * The engine's own metrics, for operators: by name, in an order that makes sense. The names
      * stay from release to release; {@code docs/operations.md} says what they mean. Never blocks.
      */
-    default Map<String, Long> figures() {
+    default Map<String, Long> metrics() {
         return Map.of();
     }
 

@@ -4,7 +4,9 @@ package dev.petra.engine;
 import java.nio.file.Path;
 import java.util.Objects;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.FBUtilities;
 
 /**
  * Which store: one table generation.
@@ -16,6 +18,9 @@ import org.apache.cassandra.schema.TableMetadataRef;
  * @param metadata the table; read again at each call, so that ALTER is seen
  * @param mayPurge whether deletions may be removed now, asked every second or so and by {@link
  *     TableStore#stopPurging()}: not while data that they delete may lie outside of the store
+ * @param purgeAsOf the moment, in seconds since 1970, at which {@code gc_grace_seconds} must have
+ *     passed over what is removed, asked as often: now, or earlier while deletions that were not
+ *     removable then are still needed
  * @param mayCompact whether the store may merge its files by itself now, asked every second or so;
  *     it does what it is asked to all the same
  */
@@ -25,7 +30,26 @@ public record StoreSpec(
         long generation,
         TableMetadataRef metadata,
         BooleanSupplier mayPurge,
+        LongSupplier purgeAsOf,
         BooleanSupplier mayCompact) {
+    /** One that removes deletions as soon as the clock says. */
+    public StoreSpec(
+            Path directory,
+            String columnFamily,
+            long generation,
+            TableMetadataRef metadata,
+            BooleanSupplier mayPurge,
+            BooleanSupplier mayCompact) {
+        this(
+                directory,
+                columnFamily,
+                generation,
+                metadata,
+                mayPurge,
+                FBUtilities::nowInSeconds,
+                mayCompact);
+    }
+
     /** One that compacts by itself as the table's options say. */
     public StoreSpec(
             Path directory,
@@ -54,6 +78,7 @@ public record StoreSpec(
         Objects.requireNonNull(columnFamily, "columnFamily");
         Objects.requireNonNull(metadata, "metadata");
         Objects.requireNonNull(mayPurge, "mayPurge");
+        Objects.requireNonNull(purgeAsOf, "purgeAsOf");
         Objects.requireNonNull(mayCompact, "mayCompact");
         if (generation < 1)
             throw new IllegalArgumentException("generation must be at least 1, not " + generation);

@@ -2,7 +2,7 @@
 package dev.petra.engine;
 
 /**
- * Figures of one store, read at one moment.
+ * Metrics of one store, read at one moment.
  *
  * @param estimatedPartitions partitions, about, or the keys where counters tell no more; {@link
  *     TableStore#estimate} knows better

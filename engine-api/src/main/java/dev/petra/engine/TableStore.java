@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine;
 
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
@@ -85,23 +86,42 @@ public interface TableStore extends AutoCloseable {
     // Streams
 
     /**
-     * Opens the content of some ranges for sending, as it is now: later writes do not show.
+     * Opens ranges of the store for sending. They are read while they are sent, so this returns at
+     * once whatever their size, and writes nothing.
      *
-     * @param ranges unwrapped, in any order, not empty
-     * @return parts that the caller closes, which releases what they pin
-     * @throws UnsupportedOperationException if this engine cannot send parts
+     * <p>What is there now is sent, or what has replaced it by the time it is read; later writes
+     * may be sent or not. Each partition is of one moment, one that is very large in pieces that
+     * are. If {@link #retainRanges} takes some of the ranges meanwhile, what it takes is not sent,
+     * and no error says so: the caller must not let the receiver think that it has all.
+     *
+     * @param slices as {@link SliceRanges#check} wants them
+     * @return a source that the caller closes
+     * @throws IllegalArgumentException if the slices are not those of one stream
+     * @throws UnsupportedOperationException if this engine cannot send
      */
-    OutgoingParts streamOut(Collection<Range<Token>> ranges);
+    StreamSource send(List<SliceRanges> slices);
 
     /**
-     * Begins to receive parts from another store of the same engine and table.
+     * Begins to receive what another store of the same engine and table sends.
      *
-     * @param manifest what will come; refused here if the store cannot take it
-     * @param owned what this node may hold; parts with other keys are refused
-     * @return where the parts go; nothing of them is visible before {@link IncomingParts#ingest()}
-     * @throws UnsupportedOperationException if this engine cannot receive parts
+     * @param head what will come
+     * @param owned what this node may hold, unwrapped; blocks with other keys are refused
+     * @return where the slices go, which the caller closes; nothing of them is visible before
+     *     {@link StreamSink#ingest()}
+     * @throws IllegalArgumentException if the store cannot take what the head says, with the reason
+     * @throws UnsupportedOperationException if this engine cannot receive
      */
-    IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned);
+    StreamSink receive(StreamHead head, Collection<Range<Token>> owned);
+
+    /**
+     * Estimates what would be sent of some ranges, for whoever plans slices. Reads no data. A size
+     * of 0 does not mean that nothing is there.
+     *
+     * @param ranges unwrapped
+     * @return bytes of each, in their order
+     * @throws UnsupportedOperationException if this engine cannot send
+     */
+    long[] sizes(List<Range<Token>> ranges);
 
     // Maintenance: each returns when its work is done, and throws if it is not
 
@@ -160,7 +180,8 @@ public interface TableStore extends AutoCloseable {
     void checkpoint(Path target);
 
     /**
-     * Removes what lies outside the ranges.
+     * Removes what lies outside the ranges when this begins. What is written or received meanwhile
+     * stays.
      *
      * @param owned empty removes everything
      */
@@ -204,11 +225,11 @@ public interface TableStore extends AutoCloseable {
     }
 
     /**
-     * The engine's own figures, for operators: by name, in an order that makes sense. The names
+     * The engine's own metrics, for operators: by name, in an order that makes sense. The names
      * stay from release to release; {@code docs/operations.md} says what they mean. Never blocks
      * for long.
      */
-    default Map<String, Long> figures() {
+    default Map<String, Long> metrics() {
         return Map.of();
     }
 

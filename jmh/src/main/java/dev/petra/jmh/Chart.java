@@ -50,7 +50,7 @@ final class Chart {
                 .formatted(WIDTH, height, WIDTH, height, Report.escape(title));
     }
 
-    private static String number(double value) {
+    static String number(double value) {
         return String.format(
                         Locale.ROOT,
                         value >= 100 || value == 0 ? "%,.0f" : value >= 1 ? "%.1f" : "%.3f",

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.BoundStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
@@ -63,12 +64,16 @@ final class ClientAccess implements Access {
 
     @Override
     public void write(long number, int version) {
-        Object[] row = workload.row(number, version);
+        session.execute(bound(insert, workload.row(number, version)));
+    }
+
+    /** An insert of a row, as {@link Workload#row} gives it. */
+    static BoundStatement bound(PreparedStatement insert, Object[] row) {
         BoundStatementBuilder statement = insert.boundStatementBuilder();
         for (int i = 0; i < row.length; i++)
             if (row[i] instanceof ByteBuffer bytes) statement.setBytesUnsafe(i, bytes);
             else set(statement, i, row[i]);
-        session.execute(statement.build());
+        return statement.build();
     }
 
     @SuppressWarnings("unchecked")
@@ -122,6 +127,11 @@ final class ClientAccess implements Access {
     @Override
     public Probe probe() {
         return target.probe();
+    }
+
+    /** No more requests; the nodes go on. */
+    void disconnect() {
+        session.close();
     }
 
     @Override

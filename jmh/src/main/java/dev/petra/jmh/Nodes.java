@@ -38,9 +38,12 @@ final class Nodes {
      *
      * @param gc G1 or ZGC
      * @param nativeMiB memory beside the heap
+     * @param more options of its JVM
      */
-    static NodeProcess node(Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
-        return new NodeProcess(config(directory, engine, gc, heapMiB, nativeMiB).build());
+    static NodeProcess node(
+            Path directory, Engine engine, String gc, int heapMiB, int nativeMiB, String... more) {
+        return new NodeProcess(
+                config(directory, engine, gc, heapMiB, nativeMiB).jvmOptions(more).build());
     }
 
     /** One like another that runs, which joins that when it is started. */

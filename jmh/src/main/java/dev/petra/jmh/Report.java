@@ -27,6 +27,9 @@ final class Report {
     private static final String BASELINE = "legacy-latest";
     private static final String TITLE = "Petra against Cassandra's own storage";
 
+    /** Between a metric and a number of tables. */
+    static final String WITH = " with ";
+
     private static final Map<String, String> MEANINGS = meanings();
 
     private final Results results;
@@ -74,6 +77,10 @@ final class Report {
                 "bootstrap",
                 "a second node joins and takes half of the rows, while they are read at a fixed"
                         + " rate; streams are not throttled");
+        meanings.put(
+                "tables",
+                "a node with more and more tables of 100 rows each, restarted after they were"
+                        + " flushed; at rest nobody asks for anything");
         meanings.put(
                 "bare", "RocksDB without an engine around it: what one built on it can do at most");
         return meanings;
@@ -203,6 +210,14 @@ final class Report {
                         Chart.curves("P99 of all requests against requests/s", sweep, Chart::time));
             body.append(timelines(rows)).append("</div>").append(table(rows));
         }
+        byTables()
+                .forEach(
+                        (metric, curves) ->
+                                body.append(
+                                        Chart.curves(
+                                                metric + ", against the number of tables",
+                                                curves,
+                                                Chart::number)));
         byWidth()
                 .forEach(
                         (setting, curves) ->
@@ -289,6 +304,28 @@ final class Report {
         settings.values()
                 .removeIf(curves -> curves.values().stream().allMatch(curve -> curve.size() < 2));
         return settings;
+    }
+
+    /** Of each metric of tables, and each engine, its value by the number of tables. */
+    private Map<String, Map<String, NavigableMap<Double, Double>>> byTables() {
+        Map<String, Map<String, NavigableMap<Double, Double>>> metrics = new LinkedHashMap<>();
+        for (Figure figure : results.figures()) {
+            int with = figure.metric().indexOf(WITH);
+            if (!figure.operation().equals("tables") || with < 0) continue;
+            String tables = figure.metric().substring(with + WITH.length()).split(" ", 2)[0];
+            metrics.computeIfAbsent(
+                            "%s (%s), %s"
+                                    .formatted(
+                                            figure.metric().substring(0, with),
+                                            figure.unit(),
+                                            figure.gc()),
+                            key -> new LinkedHashMap<>())
+                    .computeIfAbsent(figure.engine(), key -> new TreeMap<>())
+                    .put(Double.valueOf(tables), figure.median());
+        }
+        metrics.values()
+                .removeIf(curves -> curves.values().stream().allMatch(curve -> curve.size() < 2));
+        return metrics;
     }
 
     /** One below the other, on one scale. */

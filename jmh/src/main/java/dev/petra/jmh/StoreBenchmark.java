@@ -140,7 +140,7 @@ public class StoreBenchmark {
                     case CLIENT -> {
                         ProcessTarget started =
                                 ProcessTarget.start(
-                                        Nodes.node(root, which, gc, heap, memory), root);
+                                        Nodes.node(root, which, gc, heap, memory, options()), root);
                         process = started;
                         limitMemory(started.node().pid());
                         yield new ClientAccess(which, work, started);
@@ -166,6 +166,13 @@ public class StoreBenchmark {
         StallProfiler.watch(access.probe());
     }
 
+    /**
+     * Of the node's JVM. Where tables are compared, the heap is to be a constant part of memory.
+     */
+    private String[] options() {
+        return workload.equals("tables") ? new String[] {"-XX:+AlwaysPreTouch"} : new String[] {};
+    }
+
     private void limitMemory(long pid) throws IOException {
         if (!memoryLimit.isEmpty()) new MemoryLimit(Path.of(memoryLimit)).add(pid);
     }
@@ -173,8 +180,11 @@ public class StoreBenchmark {
     /** Closes the store or the node. */
     @TearDown
     public void close() {
-        StallProfiler.end();
-        access.close();
+        try {
+            StallProfiler.end();
+        } finally {
+            access.close();
+        }
     }
 
     /** One read, closed loop. */
@@ -251,6 +261,17 @@ public class StoreBenchmark {
     public void bootstrap() {
         new Bootstrap(access, work, Objects.requireNonNull(process, "at the level CLIENT only"))
                 .measure(Engine.of(engine), gc, heap, memory);
+    }
+
+    /** More and more tables. The time that JMH reports is of no meaning. */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public void tables() {
+        ProcessTarget node = Objects.requireNonNull(process, "at the level CLIENT only");
+        // A driver that follows the schema would be work for a node at rest.
+        ((ClientAccess) access).disconnect();
+        new ManyTables(work, Engine.of(engine), node).measure();
     }
 
     /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */

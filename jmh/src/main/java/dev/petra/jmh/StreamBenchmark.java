@@ -5,10 +5,11 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.Capabilities;
 import dev.petra.engine.conformance.EngineUnderTest;
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.stream.SliceRanges;
 import dev.petra.streaming.loopback.Loopback;
-import dev.petra.streaming.netty.FrameOutput;
-import dev.petra.streaming.staging.IncomingSession;
-import dev.petra.streaming.staging.OutgoingFrame;
+import dev.petra.streaming.staging.IncomingSlices;
+import dev.petra.streaming.staging.OutgoingSlice;
+import dev.petra.streaming.staging.SlicePlan;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.List;
@@ -39,8 +40,8 @@ import org.openjdk.jmh.runner.options.OptionsBuilder;
 
 /**
  * Whole streams of one table without a node: sender and receiver in one JVM, one of Cassandra's own
- * connections between them, over the loopback device. From the snapshot of the sender's store until
- * all is live in the receiver's. {@code mvn -pl jmh -am -P stream-bench verify -DskipTests}
+ * connections between them, over the loopback device. From the plan of the sender's slices until
+ * all is live in the receiver's store. {@code mvn -pl jmh -am -P stream-bench verify -DskipTests}
  */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.Throughput)
@@ -52,11 +53,13 @@ public class StreamBenchmark {
     /** Of values, before they are compressed. */
     private static final int TABLE_BYTES = 64 << 20;
 
+    private static final int MOST_SLICES = 64;
+
     /** Of each row's value. */
     @Param({"100", "800"})
     public int rowBytes;
 
-    /** How large the sender makes its files, about. */
+    /** How large the receiver makes its files, about; the sender has 8 of them in a slice. */
     @Param({"1MiB", "16MiB"})
     public String part = "";
 
@@ -79,10 +82,10 @@ public class StreamBenchmark {
     @AuxCounters(AuxCounters.Type.OPERATIONS)
     @State(Scope.Thread)
     public static class Sent {
-        /** Files. */
-        public long parts;
+        /** Of the stream. */
+        public long slices;
 
-        /** Of the files. */
+        /** On the wire. */
         public long bytes;
 
         /** Of the values, before they are compressed. */
@@ -111,9 +114,7 @@ public class StreamBenchmark {
     public void open() {
         kit =
                 new EngineUnderTest(
-                        "rocks",
-                        Map.of("memory", "256MiB", "stream_part", part),
-                        new Capabilities(true, true, true));
+                        "rocks", Map.of("memory", "256MiB", "stream_part", part), Capabilities.ALL);
         table = TestTable.of("CREATE TABLE t (k bigint, c int, v blob, PRIMARY KEY (k, c))");
         from = kit.open(table);
         Random random = new Random(1);
@@ -156,29 +157,30 @@ public class StreamBenchmark {
     public void stream(Sent sent) throws IOException {
         Token least = table.metadata().partitioner.getMinimumToken();
         List<Range<Token>> everything = List.of(new Range<>(least, least));
-        List<OutgoingFrame> frames = OutgoingFrame.of(from.streamOut(everything));
+        List<SliceRanges> plan =
+                SlicePlan.of(from, everything, kit.engine().sliceBytes(), MOST_SLICES);
+        List<OutgoingSlice> slices = OutgoingSlice.of(from.send(plan), plan);
         CompletableFuture<Void> sender =
-                CompletableFuture.runAsync(() -> send(frames), task -> new Thread(task).start());
-        try (IncomingSession session =
-                new IncomingSession(manifest -> to.streamIn(manifest, everything))) {
-            for (int i = 0; i < frames.size(); i++)
-                sent.bytes += session.receivePart(connection.input(), (f, b, d) -> {}).bytes();
+                CompletableFuture.runAsync(() -> send(slices), task -> new Thread(task).start());
+        try (IncomingSlices session = new IncomingSlices(head -> to.receive(head, everything))) {
+            for (int i = 0; i < slices.size(); i++)
+                sent.bytes += session.receive(connection.input(), (slice, head) -> bytes -> {});
             session.ingest();
         }
         sender.join();
-        sent.parts += frames.size();
+        sent.slices += slices.size();
         sent.valueBytes += TABLE_BYTES;
     }
 
-    private void send(List<OutgoingFrame> frames) {
+    private void send(List<OutgoingSlice> slices) {
         try {
-            for (OutgoingFrame frame : frames)
-                frame.write(connection.output(), FrameOutput.UNLIMITED);
+            for (OutgoingSlice slice : slices)
+                slice.write(connection.output(), Loopback.UNLIMITED, () -> {}, bytes -> {});
         } catch (IOException e) {
             connection.cut();
             throw new CompletionException(e);
         } finally {
-            frames.forEach(OutgoingFrame::finish);
+            slices.forEach(OutgoingSlice::finish);
         }
     }
 }

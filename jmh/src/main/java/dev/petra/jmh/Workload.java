@@ -56,6 +56,7 @@ abstract sealed class Workload {
             case "load" -> new Load(name, scaled(40_000, scale));
             case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
             case "kv" -> new Kv(name, scaled(200_000, scale));
+            case "tables" -> new Tables(name, scaled(500, scale));
             case "tabular" -> new Tabular(name, scaled(100_000, scale));
             case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 100, 100);
             case "scan" -> new TimeSeries(name, scaled(200_000, scale), 2, 1000);
@@ -78,6 +79,7 @@ abstract sealed class Workload {
                 "timeseries",
                 "scan",
                 "leveled",
+                "tables",
                 "wideblob10",
                 "wideblob20",
                 "wideblob50",
@@ -299,8 +301,8 @@ abstract sealed class Workload {
         }
     }
 
-    private static final class Kv extends Workload {
-        Kv(String name, long rows) {
+    private abstract static sealed class Pairs extends Workload {
+        Pairs(String name, long rows) {
             super(name, rows);
         }
 
@@ -317,6 +319,24 @@ abstract sealed class Workload {
         @Override
         Object[] row(long number, int version) {
             return new Object[] {number, letters(random(number, version), 200)};
+        }
+    }
+
+    private static final class Kv extends Pairs {
+        Kv(String name, long rows) {
+            super(name, rows);
+        }
+    }
+
+    /** So many tables, each with a few rows of it; none of them is there. */
+    private static final class Tables extends Pairs {
+        Tables(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        boolean isPreloaded() {
+            return false;
         }
     }
 

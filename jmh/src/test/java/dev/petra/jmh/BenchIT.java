@@ -148,6 +148,26 @@ class BenchIT {
     }
 
     @Test
+    void aNodeIsMeasuredWithMoreAndMoreTables() throws IOException, InterruptedException {
+        Results results = results("client", "mixed", "rocks", "--workload=tables", "--scale=0.006");
+        // In KiB.
+        assertThat(median(results, "rocks", "tables", "on disk with 3 tables")).isGreaterThan(60);
+        assertThat(median(results, "rocks", "tables", "heap in use with 3 tables"))
+                .isBetween(10_000.0, 512.0 * 1024);
+        // The heap is touched when the node starts.
+        assertThat(median(results, "rocks", "tables", "resident with 3 tables"))
+                .isGreaterThan(512 * 1024);
+        double one = median(results, "rocks", "tables", "descriptors with 1 tables");
+        double three = median(results, "rocks", "tables", "descriptors with 3 tables");
+        assertThat(three).isGreaterThan(one);
+        assertThat(median(results, "rocks", "tables", "descriptors, each table more"))
+                .isEqualTo((three - one) / 2);
+        assertThat(median(results, "rocks", "tables", "cpu to start with 3 tables")).isPositive();
+        assertThat(median(results, "rocks", "tables", "wake-ups at rest with 3 tables"))
+                .isPositive();
+    }
+
+    @Test
     void aClientMeasuresTheNode() throws IOException, InterruptedException {
         Results results = results("client", "mixed", "rocks");
         assertThat(median(results, "rocks", "mixed", "throughput")).isGreaterThan(10);

@@ -38,6 +38,7 @@ class BenchTest {
                 "--level=cluster | belong together",
                 "--limit=1024 --heap=1024 | too little for a heap of 1024 MiB",
                 "--limit=4096 --level=client --workload=stream | --limit is of one node",
+                "--limit=4096 --level=client --workload=tables | --limit is of one node",
                 "--level=local --workload=stream | none of workloads [stream] is run at levels"
             })
     void whatIsWrongIsRefusedByName(String arguments, String told) {

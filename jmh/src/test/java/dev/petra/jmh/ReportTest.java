@@ -99,6 +99,27 @@ class ReportTest {
                 .doesNotContain("Infinity");
     }
 
+    @Test
+    void thePageHasWhatANodeTakesAgainstItsTables() throws IOException {
+        String title = "on disk (KiB), G1, against the number of tables";
+        Results one = results(tables("on disk with 1 tables", 64));
+        assertThat(new Report(one, directory).html()).doesNotContain(title);
+        Results two =
+                results(
+                        tables("on disk with 1 tables", 64),
+                        tables("on disk with 500 tables", 30_000),
+                        tables("on disk, each table more", 60));
+        assertThat(new Report(two, directory).html())
+                .containsOnlyOnce(title)
+                .contains(">500<")
+                .doesNotContain("NaN");
+    }
+
+    private static Figure tables(String metric, double kibibytes) {
+        return new Figure(
+                "tables", "client", "tables", "G1", "rocks", metric, "KiB", List.of(kibibytes));
+    }
+
     private static Figure read(String workload, double bytes) {
         return new Figure(
                 workload, "spi", "read", "G1", "rocks", "disk read", "B/op", List.of(bytes));

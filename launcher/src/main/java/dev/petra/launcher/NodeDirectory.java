@@ -53,7 +53,7 @@ public record NodeDirectory(Path root) {
         }
     }
 
-    /** The folder of settings, first on the node's class path. */
+    /** The folder of settings, last on the node's class path. */
     public Path conf() {
         return root.resolve("conf");
     }

@@ -265,13 +265,15 @@ public final class NodeProcess {
         return options;
     }
 
-    /** The class path of the node. */
+    /**
+     * The class path of the node. Its folder of settings is last, because a class-data archive
+     * (CDS) wants the jars that it was made from first; no jar has files of the same names.
+     */
     public String classPath() {
         Distribution distribution = config.distribution();
-        List<Path> own = new ArrayList<>(List.of(directory.conf()));
-        own.addAll(config.classPath());
+        List<Path> own = new ArrayList<>(config.classPath());
         own.add(distribution.plugin());
-        return distribution.classPath(own);
+        return distribution.classPath(own) + File.pathSeparator + directory.conf();
     }
 
     /**

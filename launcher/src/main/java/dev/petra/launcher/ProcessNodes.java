@@ -90,7 +90,7 @@ record ProcessNodes(Path dir) implements ClusterNodes {
 
     @Override
     public void delete(int number) {
-        delete(directory(number).root());
+        FileTree.delete(directory(number).root());
     }
 
     @Override
@@ -99,14 +99,6 @@ record ProcessNodes(Path dir) implements ClusterNodes {
             Files.deleteIfExists(dir);
         } catch (IOException e) {
             throw new NodeException("cannot delete " + dir + ": " + e, e);
-        }
-    }
-
-    private static void delete(Path directory) {
-        try (Stream<Path> all = Files.walk(directory)) {
-            for (Path path : all.sorted((a, b) -> b.compareTo(a)).toList()) Files.delete(path);
-        } catch (IOException e) {
-            throw new NodeException("cannot delete " + directory + ": " + e, e);
         }
     }
 

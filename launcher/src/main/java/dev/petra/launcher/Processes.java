@@ -9,7 +9,7 @@ import java.time.Duration;
 import java.util.List;
 
 /** What is done with processes, also with those that are no children of ours. */
-final class Processes {
+public final class Processes {
     private static final long POLL_MILLIS = 50;
 
     private Processes() {}
@@ -45,8 +45,14 @@ final class Processes {
         }
     }
 
-    /** Runs a command without input, and returns what it printed to both its outputs. */
-    static NodeTool.Result run(String program, List<String> command) {
+    /**
+     * Runs a command without input, and waits for its end.
+     *
+     * @param program what an error calls it
+     * @return its exit code, and what it printed to both its outputs
+     * @throws NodeException if it cannot be started
+     */
+    public static NodeTool.Result run(String program, List<String> command) {
         try {
             Process process =
                     new ProcessBuilder(command)

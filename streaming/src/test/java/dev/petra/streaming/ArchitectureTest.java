@@ -33,14 +33,10 @@ class ArchitectureTest {
                     .consideringOnlyDependenciesInLayers()
                     .layer("staging")
                     .definedBy("dev.petra.streaming.staging")
-                    .layer("netty")
-                    .definedBy("dev.petra.streaming.netty")
                     .layer("wire")
                     .definedBy("dev.petra.streaming.wire")
                     .whereLayer("staging")
                     .mayNotBeAccessedByAnyLayer()
-                    .whereLayer("netty")
-                    .mayOnlyBeAccessedByLayers("staging")
                     .whereLayer("wire")
-                    .mayOnlyBeAccessedByLayers("staging", "netty");
+                    .mayOnlyBeAccessedByLayers("staging");
 }

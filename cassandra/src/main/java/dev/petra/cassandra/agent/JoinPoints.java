@@ -14,6 +14,7 @@ final class JoinPoints {
     private static final String CASSANDRA = "org.apache.cassandra.";
     private static final String CFS = CASSANDRA + "db.ColumnFamilyStore";
     private static final String SERVICE = CASSANDRA + "service.StorageService";
+    private static final String SESSION = CASSANDRA + "streaming.StreamSession";
     private static final String COMPACTIONS = CASSANDRA + "db.compaction.CompactionManager";
     private static final String GAUGE = "com.codahale.metrics.Gauge";
     private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.advice.TableAdvice$";
@@ -217,6 +218,19 @@ final class JoinPoints {
                             CASSANDRA + "db.SSTableImporter$Options"),
                     // return TableHooks.streamManager(this, streamManager);
                     at(CFS, "getStreamManager", TABLE_ADVICE + "StreamManager"),
+                    // first line: TableHooks.beforeReceiving(this, summaries);
+                    at(
+                            SESSION,
+                            "prepareAsync",
+                            TABLE_ADVICE + "BeforeReceiving",
+                            "java.util.Collection",
+                            "java.util.Collection"),
+                    // first line: TableHooks.beforeReceiving(this, msg.summaries);
+                    at(
+                            SESSION,
+                            "prepareSynAck",
+                            TABLE_ADVICE + "BeforeReceivingAnswer",
+                            CASSANDRA + "streaming.messages.PrepareSynAckMessage"),
                     // return TableHooks.repairManager(this, repairManager);
                     at(CFS, "getRepairManager", TABLE_ADVICE + "RepairManager"),
 

@@ -2,17 +2,16 @@
 package dev.petra.cassandra.bulkload;
 
 import dev.petra.cassandra.disk.StoreDirectory;
-import dev.petra.cassandra.streaming.OutgoingPart;
+import dev.petra.cassandra.streaming.SliceStream;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.lang.reflect.Method;
-import java.nio.channels.WritableByteChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -32,7 +31,6 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.locator.InetAddressAndPort;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
-import org.apache.cassandra.streaming.OutgoingStream;
 import org.apache.cassandra.streaming.PreviewKind;
 import org.apache.cassandra.streaming.SessionInfo;
 import org.apache.cassandra.streaming.StreamException;
@@ -146,7 +144,7 @@ public final class StoreLoader {
             try {
                 engine.copyStore(source, copy);
                 try (TableStore store = engine.openStore(copy)) {
-                    send(client, store, target);
+                    send(client, engine, store, target);
                 }
             } finally {
                 engine.deleteStore(copy.directory());
@@ -225,14 +223,17 @@ public final class StoreLoader {
         return target;
     }
 
-    private void send(LoadClient client, TableStore store, LoadClient.Target target)
-            throws LoadException, IOException, InterruptedException {
+    private void send(
+            LoadClient client, StorageEngine engine, TableStore store, LoadClient.Target target)
+            throws LoadException, InterruptedException {
         StreamPlan plan =
                 new StreamPlan(StreamOperation.BULK_LOAD, 1, false, null, PreviewKind.NONE)
                         .connectionFactory(client.getConnectionFactory());
-        Map<List<Range<Token>>, OutgoingParts> written = new HashMap<>();
+        List<SliceStream> all = new ArrayList<>();
+        List<StreamSource> sources = new ArrayList<>();
+        // Those that own the same are sent the same.
+        Map<List<Range<Token>>, List<SliceRanges>> plans = new HashMap<>();
         try {
-            long bytes = 0;
             for (Map.Entry<InetAddressAndPort, Collection<Range<Token>>> each :
                     client.getEndpointToRangesMap().entrySet()) {
                 InetAddressAndPort node = each.getKey();
@@ -246,28 +247,35 @@ public final class StoreLoader {
                                     + " in a storage engine, or not as a whole: wait for the end of"
                                     + " its migration (petra.migrations), or --ignore the node and"
                                     + " repair it afterwards.");
-                // Those that own the same are sent the same.
-                OutgoingParts parts =
-                        written.computeIfAbsent(Range.normalize(each.getValue()), store::streamOut);
-                List<OutgoingStream> streams = OutgoingPart.of(new Lent(parts));
-                if (streams.isEmpty()) continue;
+                List<SliceRanges> slices =
+                        plans.computeIfAbsent(
+                                Range.normalize(each.getValue()),
+                                ranges -> SliceStream.plan(engine, store, ranges));
+                if (slices.isEmpty()) continue;
+                StreamSource source = store.send(slices);
+                sources.add(source);
+                List<SliceStream> streams = SliceStream.of(source, slices, () -> {});
                 out.printf(
-                        "%s: %d bytes in %d parts%n",
-                        node, parts.manifest().totalBytes(), parts.manifest().parts().size());
-                plan.transferStreams(node, streams);
-                bytes += parts.manifest().totalBytes();
+                        "%s: about %d bytes in %d slices%n", node, bytes(streams), streams.size());
+                plan.transferStreams(node, List.copyOf(streams));
+                all.addAll(streams);
             }
-            if (bytes == 0) {
+            if (all.isEmpty()) {
                 out.println("There is nothing in it that a node would own.");
                 return;
             }
-            execute(plan, bytes);
+            execute(plan, all);
         } finally {
-            written.values().forEach(OutgoingParts::close);
+            sources.forEach(StreamSource::close);
         }
     }
 
-    private void execute(StreamPlan plan, long bytes) throws LoadException, InterruptedException {
+    private static long bytes(List<SliceStream> streams) {
+        return streams.stream().mapToLong(SliceStream::getEstimatedSize).sum();
+    }
+
+    private void execute(StreamPlan plan, List<SliceStream> streams)
+            throws LoadException, InterruptedException {
         DatabaseDescriptor.setEntireSSTableStreamThroughputOutboundMebibytesPerSec(
                 options.entireSSTableThrottleMebibytes);
         DatabaseDescriptor.setEntireSSTableInterDCStreamThroughputOutboundMebibytesPerSec(
@@ -277,7 +285,7 @@ public final class StoreLoader {
             StreamState state = plan.execute().get();
             out.printf(
                     "Loaded %d bytes into %d node(s) in %d ms.%n",
-                    bytes,
+                    bytes(streams),
                     state.sessions().size(),
                     TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
         } catch (ExecutionException e) {
@@ -296,26 +304,5 @@ public final class StoreLoader {
         for (SessionInfo session : failure.finalState.sessions())
             if (session.isFailed()) peers.add(String.valueOf(session.peer));
         return String.join(", ", peers);
-    }
-
-    /** Of one owner for several nodes, who closes it himself. */
-    private record Lent(OutgoingParts parts) implements OutgoingParts {
-        @Override
-        public StreamManifest manifest() {
-            return parts.manifest();
-        }
-
-        @Override
-        public long transferTo(int index, WritableByteChannel channel) throws IOException {
-            return parts.transferTo(index, channel);
-        }
-
-        @Override
-        public @Nullable Path file(int index) {
-            return parts.file(index);
-        }
-
-        @Override
-        public void close() {}
     }
 }

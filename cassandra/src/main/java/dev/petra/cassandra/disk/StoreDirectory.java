@@ -123,17 +123,17 @@ public final class StoreDirectory {
     }
 
     /** What {@link MigrationMark} says, or null if the table is whole where it is. */
-    public @Nullable MigrationMark moveMark() {
+    public @Nullable MigrationMark migrationMark() {
         return MigrationMark.read(root);
     }
 
     /** Says that the table is on its way, durably. */
-    public void markMove(MigrationMark mark) {
+    public void markMigration(MigrationMark mark) {
         mark.write(root, disk);
     }
 
     /** Says that it is not any more, durably. */
-    public void unmarkMove() {
+    public void unmarkMigration() {
         MigrationMark.remove(root, disk);
     }
 

@@ -35,10 +35,10 @@ final class EngineMetrics {
         gauge(names, engine, "MemoryBytes", EngineStatistics::memoryBudgetBytes);
         gauge(names, engine, "CacheBytes", EngineStatistics::cacheBytes);
         gauge(names, engine, "WriteBufferBytes", EngineStatistics::writeBufferBytes);
-        for (String metric : engine.figures().keySet())
+        for (String metric : engine.metrics().keySet())
             register(
                     names.createMetricName(inCapitals(metric)),
-                    () -> Objects.requireNonNullElse(engine.figures().get(metric), 0L));
+                    () -> Objects.requireNonNullElse(engine.metrics().get(metric), 0L));
     }
 
     private static void gauge(

@@ -62,7 +62,7 @@ public final class SchemaHooks {
         bringBack(cfs);
         for (Path directory : TableRegistry.directories(cfs)) {
             StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
-            MigrationMark mark = store.moveMark();
+            MigrationMark mark = store.migrationMark();
             if (mark == null && !store.holdsData()) continue;
             if (store.isKept()) {
                 logger.error(

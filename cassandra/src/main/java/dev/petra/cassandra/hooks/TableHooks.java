@@ -10,11 +10,13 @@ import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.nodetool.NodetoolOperations;
 import dev.petra.cassandra.repair.PetraRepairManager;
 import dev.petra.cassandra.streaming.PetraStreamManager;
+import dev.petra.cassandra.streaming.StreamRoom;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
+import java.util.Collection;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
@@ -22,6 +24,8 @@ import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.repair.TableRepairManager;
 import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.streaming.StreamSession;
+import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
@@ -55,6 +59,15 @@ public final class TableHooks {
             ColumnFamilyStore cfs, TableStreamManager stock) {
         EngineMemtable table = EngineMemtables.any(cfs);
         return table == null ? stock : new PetraStreamManager(cfs, table, stock);
+    }
+
+    /**
+     * When a session knows what its peer will send, and nothing has moved yet.
+     *
+     * @throws IllegalStateException if there is no room for it, which fails the session
+     */
+    public static void beforeReceiving(StreamSession session, Collection<StreamSummary> summaries) {
+        StreamRoom.check(session, summaries);
     }
 
     /** Instead of Cassandra's repairs. */
@@ -105,7 +118,7 @@ public final class TableHooks {
      */
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores != null && stores.isMoving())
+        if (stores != null && stores.isMigrating())
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + stores.displayName()
@@ -125,7 +138,7 @@ public final class TableHooks {
      */
     public static void afterTruncate(ColumnFamilyStore cfs, long before) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores == null ? before >= 0 : stores.isMoving())
+        if (stores == null ? before >= 0 : stores.isMigrating())
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()
@@ -158,7 +171,7 @@ public final class TableHooks {
         CommitLogPosition latest =
                 noted == null ? position : Ordering.natural().max(position, noted);
         // While it is migrated, what was logged before may be in a memtable of Cassandra's alone.
-        return table.generation().stores().isMoving()
+        return table.generation().stores().isMigrating()
                 ? latest
                 : Ordering.natural().max(latest, table.getCommitLogLowerBound());
     }

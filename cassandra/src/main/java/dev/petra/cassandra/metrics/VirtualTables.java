@@ -122,7 +122,7 @@ public final class VirtualTables {
                 "the engines' own metrics, on this node",
                 "metric",
                 LongType.instance,
-                StorageEngine::figures);
+                StorageEngine::metrics);
     }
 
     private static VirtualTable settings() {
@@ -234,7 +234,7 @@ public final class VirtualTables {
         withStore(
                 stores.current(),
                 store ->
-                        store.figures()
+                        store.metrics()
                                 .forEach(
                                         (metric, value) ->
                                                 result.row(stores.keyspace(), table, metric)
@@ -254,14 +254,14 @@ public final class VirtualTables {
                         .addRegularColumn("state", UTF8Type.instance)
                         .build(),
                 result -> {
-                    for (Migration move : Migrations.now())
+                    for (Migration migration : Migrations.now())
                         result.row(
-                                        move.cfs.getKeyspaceName(),
-                                        move.cfs.getTableName(),
-                                        move.direction())
-                                .column("done_bytes", move.doneBytes())
-                                .column("left_bytes", move.bytesLeft())
-                                .column("state", move.state());
+                                        migration.cfs.getKeyspaceName(),
+                                        migration.cfs.getTableName(),
+                                        migration.direction())
+                                .column("done_bytes", migration.doneBytes())
+                                .column("left_bytes", migration.bytesLeft())
+                                .column("state", migration.state());
                 });
     }
 

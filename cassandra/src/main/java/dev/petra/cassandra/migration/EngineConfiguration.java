@@ -15,5 +15,5 @@ public interface EngineConfiguration {
     String configuration();
 
     /** The memtable of a table that is not the current one, whose data leaves by that migration. */
-    EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long move);
+    EngineMemtable departing(ColumnFamilyStore cfs, Generation generation, long migration);
 }

@@ -117,7 +117,7 @@ final class MigrateIn extends Migration {
         try {
             // Another migration may just have begun, which would find in neither place what it
             // passed.
-            return stores.stepOf(
+            return stores.stepOfMigration(
                     number,
                     () -> {
                         transaction.obsoleteOriginals();

@@ -183,9 +183,9 @@ public final class MigrateOut extends Migration {
             DecoratedKey last = step.last();
             if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
-            if (stores.isMove(number)) {
+            if (stores.isCurrentMigration(number)) {
                 add(step.sstables());
-                stores.movedUpTo(number, last.getKey());
+                stores.migratedUpTo(number, last.getKey());
             } else step.sstables().forEach(MigrateOut::delete);
             return false;
         }
@@ -193,7 +193,7 @@ public final class MigrateOut extends Migration {
 
     /**
      * Holds no lock: Cassandra builds the indexes of the SSTables here, and who alters the table
-     * holds what the end of that needs, and waits for the {@link #stores}. So another move may
+     * holds what the end of that needs, and waits for the {@link #stores}. So another migration may
      * begin meanwhile, or DROP; architecture.md says why that is right.
      */
     private void add(Collection<SSTableReader> sstables) {
@@ -221,7 +221,7 @@ public final class MigrateOut extends Migration {
     }
 
     private DataRange rest() {
-        ByteBuffer after = stores.movedUpTo();
+        ByteBuffer after = stores.migratedUpTo();
         if (after == null) return DataRange.allData(cfs.getPartitioner());
         PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
         return DataRange.forKeyRange(new Range<>(cfs.decorateKey(after), end));

@@ -31,11 +31,11 @@ public final class Migrations {
     private Migrations() {}
 
     /** Adds one. It is begun when the node is up. */
-    public static synchronized void begin(Migration move) {
-        all.add(move);
-        logger.info("{} begins", move);
+    public static synchronized void begin(Migration migration) {
+        all.add(migration);
+        logger.info("{} begins", migration);
         ScheduledExecutorService running = thread;
-        if (running != null) schedule(running, move, Duration.ZERO);
+        if (running != null) schedule(running, migration, Duration.ZERO);
     }
 
     /** When the commit log is replayed. */
@@ -49,7 +49,7 @@ public final class Migrations {
                             return made;
                         });
         thread = started;
-        all.forEach(move -> schedule(started, move, Duration.ZERO));
+        all.forEach(migration -> schedule(started, migration, Duration.ZERO));
     }
 
     /** Before the engines are closed. They go on when the node starts again. */
@@ -81,12 +81,12 @@ public final class Migrations {
      * it.
      */
     public static void awaitStep(TableGenerations stores, Duration patience) {
-        for (Migration move : now()) {
-            if (move.stores != stores) continue;
+        for (Migration migration : now()) {
+            if (migration.stores != stores) continue;
             try {
-                if (move.awaitStep(Duration.ZERO)) continue;
+                if (migration.awaitStep(Duration.ZERO)) continue;
                 logger.info("DROP waits for a step of the migration of {}", stores.displayName());
-                if (!move.awaitStep(patience))
+                if (!migration.awaitStep(patience))
                     logger.warn(
                             "A step of the migration of {}, which was dropped, still runs; what it"
                                     + " writes is deleted when it ends",
@@ -101,37 +101,38 @@ public final class Migrations {
     }
 
     private static synchronized void schedule(
-            ScheduledExecutorService running, Migration move, Duration when) {
+            ScheduledExecutorService running, Migration migration, Duration when) {
         if (stopped) return;
         var unused =
-                running.schedule(() -> step(running, move), when.toMillis(), TimeUnit.MILLISECONDS);
+                running.schedule(
+                        () -> step(running, migration), when.toMillis(), TimeUnit.MILLISECONDS);
     }
 
-    private static void step(ScheduledExecutorService running, Migration move) {
+    private static void step(ScheduledExecutorService running, Migration migration) {
         Duration next;
-        CompactionInfo.Holder progress = move.newProgress();
+        CompactionInfo.Holder progress = migration.newProgress();
         CompactionManager.instance.active.beginCompaction(progress);
         try {
-            next = move.takeStep();
+            next = migration.takeStep();
         } catch (RuntimeException | Error e) {
             // Whatever it is, what was moved is moved; the rest is where it was.
-            move.state("failed, to be tried again: " + e.getMessage());
-            if (!stopped) logger.error("{} failed and is tried again", move, e);
+            migration.state("failed, to be tried again: " + e.getMessage());
+            if (!stopped) logger.error("{} failed and is tried again", migration, e);
             next = Migration.LATER;
         } finally {
             CompactionManager.instance.active.finishCompaction(progress);
         }
         if (next != null) {
             if (progress.isStopRequested()) {
-                move.state("stopped for a while, by nodetool stop or what needs its SSTables");
+                migration.state("stopped for a while, by nodetool stop or what needs its SSTables");
                 next = Migration.LATER;
             }
-            schedule(running, move, next);
+            schedule(running, migration, next);
             return;
         }
-        logger.info("{} is over: {}", move, move.state());
+        logger.info("{} is over: {}", migration, migration.state());
         synchronized (Migrations.class) {
-            all.remove(move);
+            all.remove(migration);
         }
     }
 }

@@ -35,7 +35,7 @@ public final class TableLifecycle {
 
     private static Generation nextExclusively(ColumnFamilyStore cfs, EngineKey engine) {
         TableGenerations known = TableRegistry.find(cfs);
-        if (known != null && known.isMoving() && !Truncation.isRunning()) {
+        if (known != null && known.isMigrating() && !Truncation.isRunning()) {
             // It was on its way out, and is altered back.
             arrive(cfs, known);
             return known.current();
@@ -64,8 +64,8 @@ public final class TableLifecycle {
         TableGenerations stores = openStores(cfs, engine);
         boolean altered = cfs.getTracker() != null;
         if (stores.current().failure() != null
-                || !(altered || stores.isMoving() || hasSSTables(cfs))) return stores;
-        if (altered && !stores.isMoving() && !stores.current().isEmpty()) {
+                || !(altered || stores.isMigrating() || hasSSTables(cfs))) return stores;
+        if (altered && !stores.isMigrating() && !stores.current().isEmpty()) {
             stores.close();
             return unusable(
                     cfs,
@@ -89,8 +89,9 @@ public final class TableLifecycle {
     }
 
     private static void arrive(ColumnFamilyStore cfs, TableGenerations stores) {
-        long move = stores.beginMove(cfs.metadata.get().params.memtable.configurationKey());
-        Migrations.begin(new MigrateIn(cfs, stores, move));
+        long migration =
+                stores.beginMigration(cfs.metadata.get().params.memtable.configurationKey());
+        Migrations.begin(new MigrateIn(cfs, stores, migration));
     }
 
     /**
@@ -102,7 +103,7 @@ public final class TableLifecycle {
                 TableRegistry.exclusively(
                         () -> {
                             TableGenerations found = TableRegistry.find(cfs);
-                            if (found != null && !found.isMoving()) arrive(cfs, found);
+                            if (found != null && !found.isMigrating()) arrive(cfs, found);
                             return found;
                         });
         if (stores != null) stores.stopPurging();
@@ -140,19 +141,21 @@ public final class TableLifecycle {
             return;
         }
         TableRegistry.put(cfs, stores);
-        long move =
-                stores.isMoving() ? stores.resumeMove() : stores.beginMove(from.configuration());
-        EngineMemtable memtable = from.departing(cfs, stores.current(), move);
+        long migration =
+                stores.isMigrating()
+                        ? stores.resumeMigration()
+                        : stores.beginMigration(from.configuration());
+        EngineMemtable memtable = from.departing(cfs, stores.current(), migration);
         cfs.getTracker().switchMemtable(false, memtable);
         cfs.getTracker().markFlushing(memtable);
-        Migrations.begin(new MigrateOut(cfs, stores, move, memtable));
+        Migrations.begin(new MigrateOut(cfs, stores, migration, memtable));
     }
 
     /** Ends a migration out of an engine: {@link TableGenerations#departed}. */
-    static boolean departed(ColumnFamilyStore cfs, TableGenerations stores, long move) {
+    static boolean departed(ColumnFamilyStore cfs, TableGenerations stores, long migration) {
         return TableRegistry.exclusively(
                 () -> {
-                    if (!stores.departed(move)) return false;
+                    if (!stores.departed(migration)) return false;
                     TableRegistry.remove(cfs);
                     return true;
                 });

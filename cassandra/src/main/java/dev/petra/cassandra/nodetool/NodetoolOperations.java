@@ -2,6 +2,7 @@
 package dev.petra.cassandra.nodetool;
 
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.TableStore;
 import java.util.ArrayList;
@@ -188,7 +189,8 @@ public final class NodetoolOperations {
             return AllSSTableOpStatus.ABORTED;
         }
         List<Range<Token>> owned = ranges(cfs);
-        run(table, "cleanup", store -> store.retainRanges(owned));
+        StreamGuards streams = table.generation().stores().streams();
+        run(table, "cleanup", store -> streams.cleanup(owned, () -> store.retainRanges(owned)));
         cfs.cleanupCache();
         return AllSSTableOpStatus.SUCCESSFUL;
     }

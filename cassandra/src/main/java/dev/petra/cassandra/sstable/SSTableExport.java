@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.sstable;
 
-import dev.petra.engine.RangeEstimate;
+import com.google.common.collect.Iterables;
 import dev.petra.engine.TableStore;
-import java.util.ArrayList;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Collection;
 import java.util.List;
 import java.util.function.BooleanSupplier;
@@ -14,12 +15,19 @@ import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.RangeTombstoneMarker;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTable;
 import org.apache.cassandra.io.sstable.SSTableTxnWriter;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.ActiveRepairService;
 import org.jspecify.annotations.Nullable;
 
@@ -80,41 +88,112 @@ public final class SSTableExport {
         }
     }
 
+    /** Asked at each row while an SSTable is written. */
+    @FunctionalInterface
+    public interface Watch {
+        /**
+         * Lets it go on.
+         *
+         * @param written bytes of the SSTable, those in memory not counted
+         * @throws IOException if no more is to be written
+         */
+        void check(long written) throws IOException;
+    }
+
     /**
-     * Writes what lies in some ranges.
+     * Writes what lies in some ranges to one SSTable. A column that is added meanwhile is left out.
      *
      * @param ranges normalized
-     * @return open SSTables, part of no table
+     * @param descriptor where to
+     * @return open, part of no table; null if there is nothing
+     * @throws IllegalStateException if the store is closed
+     * @throws IOException of the watch; nothing is left then
      */
-    public static List<SSTableReader> write(
-            ColumnFamilyStore cfs,
+    public static @Nullable SSTableReader write(
+            TableMetadataRef reference,
             TableStore store,
-            Collection<Range<Token>> ranges,
-            File directory) {
-        List<SSTableReader> all = new ArrayList<>();
+            List<Range<Token>> ranges,
+            Descriptor descriptor,
+            SSTable.@Nullable Owner owner,
+            Watch watch)
+            throws IOException {
+        TableMetadata table = reference.get();
+        // Not ColumnFilter.all: of a row that is read later, that lets columns pass which the
+        // SSTable's header does not know.
+        ColumnFilter columns = ColumnFilter.selection(table.regularAndStaticColumns());
+        SSTableTxnWriter writer = null;
         try {
-            for (Range<Token> range : ranges) {
-                RangeEstimate estimate = store.estimate(range);
+            for (Range<Token> range : ranges)
                 try (UnfilteredPartitionIterator rest =
-                        store.scan(
-                                DataRange.forTokenRange(range), ColumnFilter.all(cfs.metadata()))) {
-                    while (rest.hasNext()) {
-                        Step step =
-                                writeNext(
-                                        cfs,
-                                        rest,
-                                        directory,
-                                        1 + estimate.partitions(),
-                                        bytes -> {},
-                                        () -> false);
-                        if (step != null) all.addAll(step.sstables());
-                    }
+                        store.scan(DataRange.forTokenRange(range), columns)) {
+                    while (rest.hasNext())
+                        try (UnfilteredRowIterator partition = rest.next()) {
+                            watch.check(writer == null ? 0 : writer.getOnDiskBytesWritten());
+                            if (partition.isEmpty()) continue;
+                            if (writer == null)
+                                writer = begin(table, reference, store, ranges, descriptor, owner);
+                            writer.append(
+                                    Transformation.apply(partition, new Watched(writer, watch)));
+                        }
                 }
+            return writer == null ? null : Iterables.getOnlyElement(writer.finish(true));
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
+        } finally {
+            // Deletes what is not complete.
+            if (writer != null) writer.close();
+        }
+    }
+
+    private static SSTableTxnWriter begin(
+            TableMetadata table,
+            TableMetadataRef reference,
+            TableStore store,
+            List<Range<Token>> ranges,
+            Descriptor descriptor,
+            SSTable.@Nullable Owner owner) {
+        long partitions = 1;
+        for (Range<Token> range : ranges) partitions += store.estimate(range).partitions();
+        return SSTableTxnWriter.create(
+                reference,
+                descriptor,
+                partitions,
+                ActiveRepairService.UNREPAIRED_SSTABLE,
+                ActiveRepairService.NO_PENDING_REPAIR,
+                false,
+                SerializationHeader.makeWithoutStats(table),
+                List.of(),
+                owner);
+    }
+
+    /** A partition may be larger than memory. */
+    private static final class Watched extends Transformation<UnfilteredRowIterator> {
+        private final SSTableTxnWriter writer;
+        private final Watch watch;
+
+        Watched(SSTableTxnWriter writer, Watch watch) {
+            this.writer = writer;
+            this.watch = watch;
+        }
+
+        @Override
+        protected Row applyToRow(Row row) {
+            check();
+            return row;
+        }
+
+        @Override
+        protected RangeTombstoneMarker applyToMarker(RangeTombstoneMarker marker) {
+            check();
+            return marker;
+        }
+
+        private void check() {
+            try {
+                watch.check(writer.getOnDiskBytesWritten());
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
             }
-            return all;
-        } catch (RuntimeException | Error e) {
-            for (SSTableReader written : all) written.selfRef().release();
-            throw e;
         }
     }
 }

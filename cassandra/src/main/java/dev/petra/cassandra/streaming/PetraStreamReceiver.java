@@ -4,16 +4,16 @@ package dev.petra.cassandra.streaming;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.StreamManifest;
-import dev.petra.streaming.netty.FrameInput;
-import dev.petra.streaming.staging.IncomingSession;
-import dev.petra.streaming.wire.Frame;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.streaming.staging.IncomingSlices;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.channels.ReadableByteChannel;
 import java.util.Collection;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
@@ -28,7 +28,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a session receives of one table: parts of stores, which go into the store when all have
+ * What a session receives of one table: slices of stores, which go into the store when all have
  * come, and SSTables, which are live as such at once and moved into the store by {@link
  * dev.petra.cassandra.migration.MigrateIn}. Thread-safe.
  */
@@ -36,7 +36,9 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     private static final Logger logger = LoggerFactory.getLogger(PetraStreamReceiver.class);
 
     private final ColumnFamilyStore cfs;
-    private final IncomingSession parts = new IncomingSession(this::open);
+    private final IncomingSlices slices = new IncomingSlices(this::open);
+    private final AtomicInteger count = new AtomicInteger();
+    private final AtomicLong bytes = new AtomicLong();
 
     PetraStreamReceiver(ColumnFamilyStore cfs, StreamSession session, int totalStreams) {
         // It is the peer's word, and makes room in a list.
@@ -45,68 +47,59 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     }
 
     /**
-     * Takes a part, and what comes before it.
+     * Takes a slice.
      *
+     * @return how many bytes came
      * @throws IOException if the table cannot take it, or the peer lies
      */
-    Frame receive(RebufferingInputStream input, FrameInput.Progress progress) throws IOException {
-        return parts.receivePart(input, progress);
+    long receive(RebufferingInputStream input, IncomingSlices.Listener listener)
+            throws IOException {
+        long received = slices.receive(input, listener);
+        count.incrementAndGet();
+        bytes.addAndGet(received);
+        return received;
     }
 
-    private IncomingParts open(StreamManifest manifest) throws IOException {
+    private StreamSink open(StreamHead head) throws IOException {
         EngineMemtable table = StreamCapabilities.receiver(cfs);
         if (table == null)
             throw new IOException(
                     "%s.%s is not in a storage engine as a whole any more: run again what streams"
                             .formatted(cfs.getKeyspaceName(), cfs.name));
-        return new GenerationParts(
-                cfs,
-                table.generation(),
-                manifest,
-                table.generation().writable().streamIn(manifest, owned()));
+        Generation generation = table.generation();
+        return new GenerationSink(cfs, generation, generation.writable().receive(head, owned()));
     }
 
-    /** Parts for one generation of a table, which go live only while it is the table's. */
-    private record GenerationParts(
-            ColumnFamilyStore cfs,
-            Generation generation,
-            StreamManifest manifest,
-            IncomingParts parts)
-            implements IncomingParts {
+    /** A stream for one generation of a table, which goes live only while it is the table's. */
+    private record GenerationSink(ColumnFamilyStore cfs, Generation generation, StreamSink sink)
+            implements StreamSink {
         private boolean takes() {
             return StreamCapabilities.receiver(cfs) != null;
         }
 
         @Override
-        public void receive(int index, ReadableByteChannel channel) throws IOException {
-            parts.receive(index, channel);
+        public SliceWriter begin(int slice) throws IOException {
+            return sink.begin(slice);
         }
 
         @Override
         public void verify() throws IOException {
-            generation.stores().verify(generation, this::takes, parts);
+            generation.stores().verify(generation, this::takes, sink);
         }
 
         @Override
         public boolean ingest() throws IOException {
-            if (generation.stores().ingest(generation, this::takes, parts)) return true;
-            logger.info(
-                    "Ingested {} bytes in {} parts into {}.{}",
-                    manifest.totalBytes(),
-                    manifest.parts().size(),
-                    cfs.getKeyspaceName(),
-                    cfs.name);
-            return false;
+            return generation.stores().ingest(generation, this::takes, sink);
         }
 
         @Override
         public void awaitRoom() {
-            parts.awaitRoom();
+            sink.awaitRoom();
         }
 
         @Override
         public void close() {
-            parts.close();
+            sink.close();
         }
     }
 
@@ -121,13 +114,13 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     @Override
     public synchronized void received(IncomingStream stream) {
-        // A part is where it belongs by now.
-        if (!(stream instanceof IncomingPart)) super.received(stream);
+        // A slice is where it belongs by now.
+        if (!(stream instanceof IncomingSlice)) super.received(stream);
     }
 
     @Override
     public void discardStream(IncomingStream stream) {
-        if (!(stream instanceof IncomingPart)) super.discardStream(stream);
+        if (!(stream instanceof IncomingSlice)) super.discardStream(stream);
     }
 
     @Override
@@ -144,12 +137,18 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     }
 
     private void ingest() {
-        if (parts.isEmpty()) {
-            parts.close();
+        if (slices.isEmpty()) {
+            slices.close();
             return;
         }
         try {
-            parts.ingest();
+            slices.ingest();
+            logger.info(
+                    "Ingested {} bytes in {} slices into {}.{}",
+                    bytes,
+                    count,
+                    cfs.getKeyspaceName(),
+                    cfs.name);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
@@ -166,7 +165,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     @Override
     public synchronized void abort() {
-        parts.close();
+        slices.close();
         super.abort();
     }
 }

@@ -27,13 +27,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Which nodes take which tables as parts of a storage engine: each says so by gossip. Others, and
+ * Which nodes take which tables as slices of a storage engine: each says so by gossip. Others, and
  * those that have not heard of a change yet, get SSTables. Thread-safe.
  */
 public final class StreamCapabilities {
     private static final Logger logger = LoggerFactory.getLogger(StreamCapabilities.class);
 
-    /** Whether this node sends and takes parts at all. */
+    /** Whether this node sends and takes slices at all. */
     private static final boolean ENABLED =
             Boolean.parseBoolean(System.getProperty("petra.stream.parts", "true"));
 
@@ -114,7 +114,7 @@ public final class StreamCapabilities {
         return Integer.toHexString(table.asUUID().hashCode());
     }
 
-    /** The memtable of a table that takes parts now, or null. */
+    /** The memtable of a table that takes slices now, or null. */
     static @Nullable EngineMemtable receiver(ColumnFamilyStore cfs) {
         // The change log is fed by the write path.
         if (!ENABLED || cfs.getTracker() == null || cfs.metadata().params.cdc) return null;

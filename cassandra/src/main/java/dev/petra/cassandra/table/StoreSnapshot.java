@@ -54,7 +54,7 @@ final class StoreSnapshot {
             Files.createDirectories(target.root());
             store.checkpoint(target.generation(generation));
             MigrationMark mark = migration.get();
-            if (mark != null) target.markMove(new MigrationMark(mark.configuration(), null));
+            if (mark != null) target.markMigration(new MigrationMark(mark.configuration(), null));
             // Last: a snapshot is whole once it says which generation it holds.
             target.makeLive(generation);
         } catch (IOException | FSError e) {

@@ -9,7 +9,7 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -17,9 +17,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -30,6 +32,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -60,6 +63,12 @@ public final class TableGenerations {
     /** Whose a folder of stores is now; guarded by itself. */
     private static final Map<Path, TableGenerations> owners = new HashMap<>();
 
+    /** Where SSTables are being written or sent; guarded by {@link #owners}. */
+    private static final Set<Path> exports = new HashSet<>();
+
+    /** Guarded by {@link #owners}. No two of a process are the same, whoever owns the folder. */
+    private static long exportNumber;
+
     private final String displayName;
     private final String columnFamily;
     private final TableMetadataRef metadata;
@@ -68,13 +77,13 @@ public final class TableGenerations {
     private final AtomicLong truncations = new AtomicLong();
     private final ReentrantLock content = new ReentrantLock();
     private final List<Generation> retired = new ArrayList<>();
+    private final StreamGuards streams = new StreamGuards(FBUtilities::nowInSeconds);
 
     private Generation current;
     private boolean dropped;
     private boolean departed;
-    private volatile @Nullable MigrationMark moveMark;
-    private long moveNumber;
-    private long streamDirectories;
+    private volatile @Nullable MigrationMark migrationMark;
+    private long migrationNumber;
     private @Nullable Generation kept;
     private String keepAs = "";
     private boolean mayDelete = true;
@@ -117,8 +126,10 @@ public final class TableGenerations {
             owners.put(directory.root(), stores);
         }
         try {
-            StoreDirectory.deleteTree(directory.streams());
-            stores.moveMark = directory.moveMark();
+            synchronized (owners) {
+                deleteUnlessExported(directory.streams());
+            }
+            stores.migrationMark = directory.migrationMark();
         } catch (RuntimeException | FSError e) {
             stores.current = stores.fail(0, e);
             return stores;
@@ -198,8 +209,13 @@ public final class TableGenerations {
                                 columnFamily,
                                 generation,
                                 metadata,
-                                () -> !isMoving() && PurgeGate.isOpen(metadata),
+                                this::mayPurge,
+                                streams::purgeAsOf,
                                 this::mayCompact));
+    }
+
+    private boolean mayPurge() {
+        return streams.mayPurge(() -> !isMigrating() && PurgeGate.isOpen(metadata));
     }
 
     /** As the table's options say, or since then {@code nodetool disableautocompaction}. */
@@ -369,14 +385,14 @@ public final class TableGenerations {
         return truncations.get();
     }
 
-    // Moving into the engine and out of it
+    // Migration into the engine and out of it
 
     /**
      * Whether the table's data is on its way into the engine or out of it: then what is in the
      * store and what is in SSTables belongs together, and no deletion may be purged.
      */
-    public boolean isMoving() {
-        return moveMark != null;
+    public boolean isMigrating() {
+        return migrationMark != null;
     }
 
     /**
@@ -395,60 +411,60 @@ public final class TableGenerations {
     }
 
     /**
-     * Says, durably, that the data is on its way to where the schema now says. Ends the move that
-     * is under way, if there is one.
+     * Says, durably, that the data is on its way to where the schema now says. Ends the migration
+     * that is under way, if there is one.
      *
      * @param configuration the memtable configuration of the table's engine
      * @return the number of this migration
      * @throws FSWriteError if it cannot be made durable; nothing has changed then
      */
-    public synchronized long beginMove(String configuration) {
+    public synchronized long beginMigration(String configuration) {
         MigrationMark mark = new MigrationMark(configuration, null);
-        usableDirectory().markMove(mark);
-        moveMark = mark;
-        return ++moveNumber;
+        usableDirectory().markMigration(mark);
+        migrationMark = mark;
+        return ++migrationNumber;
     }
 
-    /** The number of the move that was under way when the table was opened. */
-    public synchronized long resumeMove() {
-        if (!isMoving()) throw new IllegalStateException(displayName + " is not being migrated");
-        return ++moveNumber;
+    /** The number of the migration that was under way when the table was opened. */
+    public synchronized long resumeMigration() {
+        if (!isMigrating()) throw new IllegalStateException(displayName + " is not being migrated");
+        return ++migrationNumber;
     }
 
     /** Whether this migration is still the one under way. */
-    public synchronized boolean isMove(long number) {
-        return isMoving() && number == moveNumber && !dropped;
+    public synchronized boolean isCurrentMigration(long number) {
+        return isMigrating() && number == migrationNumber && !dropped;
     }
 
     /** Takes a step, unless the migration is over or another began. False if it did not. */
-    public synchronized boolean stepOf(long number, Runnable step) {
-        if (!isMove(number)) return false;
+    public synchronized boolean stepOfMigration(long number, Runnable step) {
+        if (!isCurrentMigration(number)) return false;
         step.run();
         return true;
     }
 
     /** Up to which partition key the data was migrated out before; null if none was. */
-    public synchronized @Nullable ByteBuffer movedUpTo() {
-        MigrationMark mark = moveMark;
+    public synchronized @Nullable ByteBuffer migratedUpTo() {
+        MigrationMark mark = migrationMark;
         return mark == null ? null : mark.after();
     }
 
     /** Says, durably, up to where the data was migrated out. */
-    public synchronized void movedUpTo(long number, ByteBuffer key) {
-        MigrationMark mark = moveMark;
-        if (mark == null || !isMove(number)) return;
+    public synchronized void migratedUpTo(long number, ByteBuffer key) {
+        MigrationMark mark = migrationMark;
+        if (mark == null || !isCurrentMigration(number)) return;
         MigrationMark next = new MigrationMark(mark.configuration(), key);
-        usableDirectory().markMove(next);
-        moveMark = next;
+        usableDirectory().markMigration(next);
+        migrationMark = next;
     }
 
     /** Ends a migration into the engine, durably. False if it is not the one under way. */
     public synchronized boolean arrived(long number) {
-        return stepOf(
+        return stepOfMigration(
                 number,
                 () -> {
-                    usableDirectory().unmarkMove();
-                    moveMark = null;
+                    usableDirectory().unmarkMigration();
+                    migrationMark = null;
                 });
     }
 
@@ -457,11 +473,11 @@ public final class TableGenerations {
      * if it is not the one under way.
      */
     public synchronized boolean departed(long number) {
-        return stepOf(
+        return stepOfMigration(
                 number,
                 () -> {
                     kill(current, usableDirectory());
-                    moveMark = null;
+                    migrationMark = null;
                 });
     }
 
@@ -471,22 +487,22 @@ public final class TableGenerations {
      *
      * @param generation that they were received for
      * @param stays whether the table is whole in its engine, asked while it cannot begin to leave
-     * @throws IOException if the table has changed since they came, or the parts are not what they
+     * @throws IOException if the table has changed since they came, or they are not what they
      *     should be; none of these is live then
      * @return whether there are more
      */
     public synchronized boolean ingest(
-            Generation generation, BooleanSupplier stays, IncomingParts parts) throws IOException {
+            Generation generation, BooleanSupplier stays, StreamSink stream) throws IOException {
         requireTaking(generation, stays);
-        return parts.ingest();
+        return stream.ingest();
     }
 
     /** Checks what came of a stream, as long as it can go where {@link #ingest} puts it. */
-    public void verify(Generation generation, BooleanSupplier stays, IncomingParts parts)
+    public void verify(Generation generation, BooleanSupplier stays, StreamSink stream)
             throws IOException {
         requireTaking(generation, stays);
         try {
-            parts.verify();
+            stream.verify();
         } catch (IllegalStateException e) {
             // Not under the lock, so that the store may have ended meanwhile.
             requireTaking(generation, stays);
@@ -503,9 +519,74 @@ public final class TableGenerations {
                             + " again what streams");
     }
 
-    /** A directory of its own for SSTables that are to be sent; does not exist yet. */
-    public synchronized Path streamDirectory() {
-        return usableDirectory().streams().resolve(Long.toString(++streamDirectories));
+    /** The streams out of the table's stores. */
+    public StreamGuards streams() {
+        return streams;
+    }
+
+    /**
+     * Makes a directory for an SSTable that is to be sent.
+     *
+     * @throws IllegalStateException if the table was dropped or has left its engine
+     */
+    public synchronized Export beginExport() throws IOException {
+        StoreDirectory place = usableDirectory();
+        synchronized (owners) {
+            if (dropped || departed || owners.get(place.root()) != this)
+                throw new IllegalStateException(displayName + " was dropped or altered meanwhile");
+            Path path = place.streams().resolve(Long.toString(++exportNumber));
+            Files.createDirectories(path);
+            exports.add(path);
+            return new Export(place, path);
+        }
+    }
+
+    /**
+     * A directory for an SSTable that is to be sent. The folder of all generations, in which it is,
+     * stays until this is closed: else Cassandra, which writes there, would take it that the disk
+     * failed, and might stop the node.
+     */
+    public static final class Export implements AutoCloseable {
+        private final StoreDirectory place;
+        private final Path path;
+
+        private Export(StoreDirectory place, Path path) {
+            this.place = place;
+            this.path = path;
+        }
+
+        /** Is there, and empty at first. */
+        public Path path() {
+            return path;
+        }
+
+        /** Deletes it, and what waited for that. Does not throw. */
+        @Override
+        public void close() {
+            TableGenerations owner;
+            try {
+                StoreDirectory.deleteTree(path);
+            } catch (FSError e) {
+                logger.error("{} could not be deleted; it is at the next start", path, e);
+            }
+            synchronized (owners) {
+                exports.remove(path);
+                owner = owners.get(place.root());
+                try {
+                    deleteUnlessExported(place.streams());
+                } catch (FSError e) {
+                    logger.error("{} could not be deleted", place.streams(), e);
+                }
+            }
+            if (owner != null) owner.deleteIfEnded();
+        }
+    }
+
+    /** Under the lock of {@link #owners}. False if an SSTable is written or sent from there. */
+    private static boolean deleteUnlessExported(Path folder) {
+        if (exports.stream().anyMatch(export -> export.startsWith(folder))) return false;
+        StoreDirectory.deleteTree(folder);
+        return true;
     }
 
     /**
@@ -522,21 +603,28 @@ public final class TableGenerations {
     }
 
     /**
-     * Deletes the folder of all generations, after {@link #departed}; with the last reader if there
-     * are some.
+     * Deletes the folder of all generations, after {@link #departed}; with the last reader or
+     * {@link Export} if there are some.
      */
     public synchronized void deleteDirectory() {
         departed = true;
         if (retired.isEmpty()) deleteRoot(usableDirectory());
     }
 
-    /** Unless it belongs to another by now, that was created or altered meanwhile. */
+    /**
+     * Unless it belongs to another by now, that was created or altered meanwhile. The last {@link
+     * Export} does it otherwise.
+     */
     private void deleteRoot(StoreDirectory place) {
         synchronized (owners) {
             if (owners.get(place.root()) != this) return;
-            place.delete();
-            owners.remove(place.root());
+            if (deleteUnlessExported(place.root())) owners.remove(place.root());
         }
+    }
+
+    /** The table's directory in which the stores are; null if that could not be found out. */
+    public @Nullable Path tableDirectory() {
+        return directory == null ? null : directory.parent();
     }
 
     private StoreDirectory usableDirectory() {
@@ -561,7 +649,7 @@ public final class TableGenerations {
         TableStore store = generation.existing();
         if (store == null) return;
         new StoreSnapshot(displayName, usableDirectory(), tag)
-                .take(store, generation.number(), () -> moveMark);
+                .take(store, generation.number(), () -> migrationMark);
     }
 
     /**
@@ -590,6 +678,7 @@ public final class TableGenerations {
      */
     boolean dispose(Generation generation, @Nullable TableStore store) {
         try {
+            streams.releaseEnded();
             if (isKept(generation)) moveAside(generation, store);
             else if (store != null) store.drop();
             else deleteGarbage(generation.number());
@@ -605,9 +694,13 @@ public final class TableGenerations {
         }
         synchronized (this) {
             retired.remove(generation);
-            if (retired.isEmpty() && (dropped || departed)) deleteDropped();
+            deleteIfEnded();
         }
         return true;
+    }
+
+    private synchronized void deleteIfEnded() {
+        if (retired.isEmpty() && (dropped || departed)) deleteDropped();
     }
 
     private void moveAside(Generation generation, @Nullable TableStore store) {

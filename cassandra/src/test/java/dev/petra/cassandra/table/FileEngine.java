@@ -8,9 +8,10 @@ import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -197,12 +198,17 @@ final class FileEngine implements StorageEngine {
         }
 
         @Override
-        public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
+        public StreamSource send(List<SliceRanges> slices) {
             throw new UnsupportedOperationException("no streams");
         }
 
         @Override
-        public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
+        public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
+            throw new UnsupportedOperationException("no streams");
+        }
+
+        @Override
+        public long[] sizes(List<Range<Token>> ranges) {
             throw new UnsupportedOperationException("no streams");
         }
 

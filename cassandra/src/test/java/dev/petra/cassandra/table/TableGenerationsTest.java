@@ -13,9 +13,9 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreDirectory;
 import dev.petra.cassandra.table.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.stream.IncomingParts;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
-import java.nio.channels.ReadableByteChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -515,22 +515,22 @@ class TableGenerationsTest {
         assertThat(read(reopen())).containsExactly("a", "b");
     }
 
-    // Moves into the engine and out of it
+    // Migration into the engine and out of it
 
     @Test
     void aMoveLastsOverRestartsUntilItIsOver() {
         TableGenerations stores = open();
-        assertThat(stores.isMoving()).isFalse();
-        long in = stores.beginMove("rocks");
+        assertThat(stores.isMigrating()).isFalse();
+        long in = stores.beginMigration("rocks");
         write(stores.current(), "a");
         stores = reopen();
-        assertThat(stores.isMoving()).isTrue();
-        assertThat(stores.isMove(in)).isFalse();
-        in = stores.resumeMove();
+        assertThat(stores.isMigrating()).isTrue();
+        assertThat(stores.isCurrentMigration(in)).isFalse();
+        in = stores.resumeMigration();
         assertThat(stores.arrived(in)).isTrue();
         assertThat(stores.arrived(in)).isFalse();
-        assertThat(stores.isMoving()).isFalse();
-        assertThat(reopen().isMoving()).isFalse();
+        assertThat(stores.isMigrating()).isFalse();
+        assertThat(reopen().isMigrating()).isFalse();
         assertThat(read(reopen())).containsExactly("a");
     }
 
@@ -538,12 +538,12 @@ class TableGenerationsTest {
     void aTableThatLeftIsDeadAndOneHalfWayIsNot() {
         TableGenerations stores = open();
         write(stores.current(), "a");
-        long out = stores.beginMove("rocks");
-        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        long out = stores.beginMigration("rocks");
+        stores.migratedUpTo(out, ByteBufferUtil.hexToBytes("01"));
         stores = reopen();
-        assertThat(stores.movedUpTo()).isEqualTo(ByteBufferUtil.hexToBytes("01"));
+        assertThat(stores.migratedUpTo()).isEqualTo(ByteBufferUtil.hexToBytes("01"));
         assertThat(read(stores)).containsExactly("a");
-        out = stores.resumeMove();
+        out = stores.resumeMigration();
         Generation left = stores.current();
         assertThat(stores.departed(out)).isTrue();
         assertThat(read(left)).containsExactly("a");
@@ -558,15 +558,15 @@ class TableGenerationsTest {
     void onlyTheLatestMoveTakesSteps() {
         TableGenerations stores = open();
         write(stores.current(), "a");
-        long out = stores.beginMove("rocks");
-        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
-        long in = stores.beginMove("rocks");
-        assertThat(stores.movedUpTo()).describedAs("begins anew").isNull();
-        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("02"));
-        assertThat(stores.movedUpTo()).isNull();
+        long out = stores.beginMigration("rocks");
+        stores.migratedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        long in = stores.beginMigration("rocks");
+        assertThat(stores.migratedUpTo()).describedAs("begins anew").isNull();
+        stores.migratedUpTo(out, ByteBufferUtil.hexToBytes("02"));
+        assertThat(stores.migratedUpTo()).isNull();
         assertThat(stores.departed(out)).isFalse();
-        assertThat(stores.stepOf(out, () -> fail("the move is over"))).isFalse();
-        assertThat(stores.isMove(in)).isTrue();
+        assertThat(stores.stepOfMigration(out, () -> fail("the migration is over"))).isFalse();
+        assertThat(stores.isCurrentMigration(in)).isTrue();
         stores.drop();
         assertThat(stores.arrived(in)).isFalse();
     }
@@ -577,8 +577,9 @@ class TableGenerationsTest {
         write(stores.current(), "a");
         for (int step = 0; step < 3; step++) {
             TableGenerations failing = open(CrashingDisk.at(step));
-            assertThatThrownBy(() -> failing.beginMove("rocks")).isInstanceOf(FSWriteError.class);
-            assertThat(failing.isMoving()).isFalse();
+            assertThatThrownBy(() -> failing.beginMigration("rocks"))
+                    .isInstanceOf(FSWriteError.class);
+            assertThat(failing.isMigrating()).isFalse();
         }
     }
 
@@ -586,8 +587,8 @@ class TableGenerationsTest {
     void aSnapshotTakenOnTheWaySaysSo() {
         TableGenerations stores = open();
         write(stores.current(), "a");
-        long out = stores.beginMove("rocks");
-        stores.movedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        long out = stores.beginMigration("rocks");
+        stores.migratedUpTo(out, ByteBufferUtil.hexToBytes("01"));
         stores.snapshot(stores.current(), "tag");
         assertThat(table.resolve("snapshots/tag/rocksdb/MOVING"))
                 .hasContent("configuration=rocks\nafter=\n");
@@ -595,17 +596,19 @@ class TableGenerationsTest {
 
     // Streams
 
-    /** Parts that came for a generation, and what was done with them. */
-    private static final class Parts implements IncomingParts {
+    /** A stream that came for a generation, and what was done with it. */
+    private static final class Stream implements StreamSink {
         private final Runnable whileVerified;
         private final List<String> done = new ArrayList<>();
 
-        Parts(Runnable whileVerified) {
+        Stream(Runnable whileVerified) {
             this.whileVerified = whileVerified;
         }
 
         @Override
-        public void receive(int index, ReadableByteChannel channel) {}
+        public SliceWriter begin(int slice) {
+            throw new UnsupportedOperationException();
+        }
 
         @Override
         public void verify() {
@@ -628,7 +631,7 @@ class TableGenerationsTest {
 
     /** Issue 19, A1: they were verified with what the dropped store had freed. */
     @Test
-    void partsForAGenerationThatIsDeadAreNotEvenVerified() throws IOException {
+    void aStreamForAGenerationThatIsDeadIsNotEvenVerified() throws IOException {
         List<Consumer<TableGenerations>> ends =
                 List.of(TableGenerations::successor, TableGenerations::drop);
         for (Consumer<TableGenerations> end : ends) {
@@ -636,40 +639,40 @@ class TableGenerationsTest {
             TableGenerations stores = open();
             Generation generation = stores.current();
             write(generation, "a");
-            Parts parts = new Parts(() -> {});
-            stores.verify(generation, () -> true, parts);
-            stores.ingest(generation, () -> true, parts);
-            assertThat(parts.done).containsExactly("verify", "ingest");
+            Stream stream = new Stream(() -> {});
+            stores.verify(generation, () -> true, stream);
+            stores.ingest(generation, () -> true, stream);
+            assertThat(stream.done).containsExactly("verify", "ingest");
             for (boolean stays : new boolean[] {false, true}) {
                 if (stays) end.accept(stores);
-                assertThatThrownBy(() -> stores.verify(generation, () -> stays, parts))
+                assertThatThrownBy(() -> stores.verify(generation, () -> stays, stream))
                         .isInstanceOf(IOException.class)
                         .hasMessageContaining("was truncated, dropped or altered");
-                assertThatThrownBy(() -> stores.ingest(generation, () -> stays, parts))
+                assertThatThrownBy(() -> stores.ingest(generation, () -> stays, stream))
                         .isInstanceOf(IOException.class)
                         .hasMessageContaining("was truncated, dropped or altered");
             }
-            assertThat(parts.done).hasSize(2);
+            assertThat(stream.done).hasSize(2);
         }
     }
 
     @Test
-    void aTruncateWhilePartsAreVerifiedIsWhatIsSaidToHaveStoppedThem() {
+    void aTruncateWhileAStreamIsVerifiedIsWhatIsSaidToHaveStoppedIt() {
         TableGenerations stores = open();
         Generation generation = stores.current();
         write(generation, "a");
-        Parts parts =
-                new Parts(
+        Stream stream =
+                new Stream(
                         () -> {
                             stores.successor();
                             generation.discard();
                             throw new IllegalStateException("The store is closed.");
                         });
-        assertThatThrownBy(() -> stores.verify(generation, () -> true, parts))
+        assertThatThrownBy(() -> stores.verify(generation, () -> true, stream))
                 .isInstanceOf(IOException.class)
                 .hasMessageContaining("was truncated, dropped or altered");
-        Parts failing =
-                new Parts(
+        Stream failing =
+                new Stream(
                         () -> {
                             throw new IllegalStateException("for another reason");
                         });

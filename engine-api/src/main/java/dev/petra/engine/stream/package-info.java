@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * How a store's data travels between nodes, without either store knowing of sessions or sockets.
+ * How a store's data travels between nodes, without either store knowing of sessions or sockets: in
+ * slices of the ring, each by one connection.
  *
  * <pre>
  *   sender                                   receiver
- *   store.streamOut(ranges)                  store.streamIn(manifest, owned)
- *     -> OutgoingParts.manifest()  ------->    refused before a byte is sent, or
- *     -> transferTo(part, channel) ------->    IncomingParts.receive(part, channel)   staged
+ *   store.send(slices)                       store.receive(head, owned)
+ *     -> StreamSource.head()       ------->    refused before a block is sent, or
+ *     -> open(slice)               ------->    StreamSink.begin(slice)
+ *        -> SliceReader.next()     ------->      SliceWriter.take(block)             staged
+ *        -> null                   ------->      SliceWriter.end()
  *     ...                                      ...
- *     -> close(): unpin                        verify(), ingest() until all are live
+ *     -> close(): let go of the store          verify(), ingest() until all is live
  *                                              or close(): as if nothing had come
  * </pre>
  */

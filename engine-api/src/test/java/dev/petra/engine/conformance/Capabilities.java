@@ -4,7 +4,7 @@ package dev.petra.engine.conformance;
 /**
  * What an engine may leave out. The kit asserts that what is left out is refused by name.
  *
- * @param streams sends and receives parts
+ * @param streams sends and receives slices
  * @param retainRanges removes what lies outside some ranges
  * @param findsDamage notices a changed byte in its data files
  */

@@ -2,6 +2,7 @@
 package dev.petra.engine.conformance;
 
 import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.SliceRanges;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -78,7 +79,10 @@ public final class ComparedStore {
             next.write(update);
             reference.write(update);
         }
-        StreamTests.send(store, next, StreamTests.everything(table.metadata().partitioner));
+        StreamTests.send(
+                store,
+                next,
+                List.of(new SliceRanges(RangeTests.everything(table.metadata().partitioner), 0)));
         store.drop();
         store = next;
     }

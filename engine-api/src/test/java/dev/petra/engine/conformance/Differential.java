@@ -243,11 +243,16 @@ public final class Differential implements AutoCloseable {
             if (kind == 0 && !columns.isEmpty()) {
                 ColumnMetadata column = pick(random, columns);
                 // A dropped user type is remembered as a tuple, and cannot be added again.
-                if (!column.type.isUDT() || !column.type.isMultiCell())
+                if (!column.type.isUDT() || !column.type.isMultiCell()) {
+                    // A drop never goes back in time: cells between the two times come back or
+                    // not, in Cassandra too, depending on what was compacted or streamed between.
+                    DroppedColumn before = table.droppedColumns.get(column.name.bytes);
+                    long earliest = before == null ? 0 : before.droppedTime;
                     return table.unbuild()
                             .removeRegularOrStaticColumn(column.name)
-                            .recordColumnDrop(column, random.nextInt(12))
+                            .recordColumnDrop(column, Math.max(earliest, random.nextInt(12)))
                             .build();
+                }
             }
             if (kind == 1 && !dropped.isEmpty()) {
                 ColumnMetadata column = pick(random, dropped).column;

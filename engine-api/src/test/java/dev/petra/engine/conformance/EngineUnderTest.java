@@ -13,7 +13,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.function.Supplier;
-import java.util.stream.Stream;
+import org.apache.cassandra.io.util.PathUtils;
 
 /**
  * The engine that a test is about, opened, with a directory of its own; and the reference beside
@@ -100,10 +100,6 @@ public final class EngineUnderTest implements AutoCloseable {
     public void close() {
         engine.close();
         reference.close();
-        try (Stream<Path> files = Files.walk(root)) {
-            for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) Files.delete(file);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        PathUtils.deleteRecursive(root);
     }
 }

@@ -9,6 +9,7 @@ import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.stream.SliceRanges;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -250,8 +251,11 @@ public interface LifecycleTests {
         calls.put("statistics", store::statistics);
         if (kit().capabilities().retainRanges())
             calls.put("retainRanges", () -> store.retainRanges(List.of()));
-        if (kit().capabilities().streams())
-            calls.put("streamOut", () -> store.streamOut(StreamTests.everything()));
+        if (kit().capabilities().streams()) {
+            calls.put("sizes", () -> store.sizes(RangeTests.everything()));
+            calls.put(
+                    "send", () -> store.send(List.of(new SliceRanges(RangeTests.everything(), 0))));
+        }
         calls.forEach(
                 (name, call) ->
                         assertThatThrownBy(call)
@@ -341,7 +345,7 @@ public interface LifecycleTests {
             engine.compactionThroughput(Long.MAX_VALUE);
             engine.walSync(WalSync.PERIODIC, Duration.ofSeconds(1));
             assertThat(engine.statistics()).isNotNull();
-            assertThat(engine.figures()).isNotNull();
+            assertThat(engine.metrics()).isNotNull();
             assertThat(engine.backgroundTasks()).isEmpty();
             assertThat(engine.settingsInForce()).isNotNull();
             engine.close();

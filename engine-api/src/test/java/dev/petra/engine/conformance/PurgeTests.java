@@ -32,7 +32,7 @@ public interface PurgeTests {
     EngineUnderTest kit();
 
     /** What is alive by now, row by row, as text. */
-    private static List<String> live(TableStore store, TestTable table) {
+    static List<String> live(TableStore store, TestTable table) {
         long now = System.currentTimeMillis() / 1000;
         List<String> live = new ArrayList<>();
         try (UnfilteredPartitionIterator scan =

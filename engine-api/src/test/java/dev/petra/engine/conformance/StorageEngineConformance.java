@@ -22,6 +22,7 @@ public abstract class StorageEngineConformance
                 AlterTests,
                 ScanTests,
                 LifecycleTests,
+                RangeTests,
                 StreamTests,
                 SettingsTests,
                 PurgeTests,
@@ -43,7 +44,7 @@ public abstract class StorageEngineConformance
         return Map.of();
     }
 
-    /** Whether it sends and receives parts. If not, it must refuse by name. */
+    /** Whether it sends and receives streams. If not, it must refuse by name. */
     protected boolean supportsStreams() {
         return true;
     }

@@ -6,11 +6,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.Capabilities;
 import dev.petra.engine.conformance.EngineUnderTest;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.StreamTests;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.util.Collection;
+import java.util.List;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.junit.jupiter.api.Test;
@@ -22,13 +25,18 @@ final class CapabilitiesTest {
     private static TableStore refuses(TableStore store) {
         return new ForwardingStore(store) {
             @Override
-            public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
-                throw new UnsupportedOperationException("The memory engine has no streamOut");
+            public StreamSource send(List<SliceRanges> slices) {
+                throw new UnsupportedOperationException("The memory engine has no send");
             }
 
             @Override
-            public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
-                throw new UnsupportedOperationException("The memory engine has no streamIn");
+            public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
+                throw new UnsupportedOperationException("The memory engine has no receive");
+            }
+
+            @Override
+            public long[] sizes(List<Range<Token>> ranges) {
+                throw new UnsupportedOperationException("The memory engine has no sizes");
             }
 
             @Override
@@ -42,19 +50,19 @@ final class CapabilitiesTest {
     void refusingByNameIsEnough() {
         try (EngineUnderTest kit =
                 new EngineUnderTest(() -> new MutantEngine(CapabilitiesTest::refuses), NONE)) {
-            StreamTests tests = () -> kit;
-            tests.whatIsStreamedArrivesAsItWas();
-            tests.keepingRangesExcludesTheirLeftTokensAndIncludesTheirRight();
+            ((StreamTests) () -> kit).slicesArriveAsTheyWere();
+            ((RangeTests) () -> kit).keepingRangesExcludesTheirLeftTokensAndIncludesTheirRight();
         }
     }
 
     @Test
     void doingItSilentlyIsNot() {
-        StreamTests tests;
         EngineUnderTest kit = new EngineUnderTest(() -> new MutantEngine(store -> store), NONE);
-        tests = () -> kit;
-        assertThatThrownBy(tests::keepingRangesExcludesTheirLeftTokensAndIncludesTheirRight)
+        RangeTests ranges = () -> kit;
+        assertThatThrownBy(ranges::keepingRangesExcludesTheirLeftTokensAndIncludesTheirRight)
                 .isInstanceOf(AssertionError.class);
+        StreamTests streams = () -> kit;
+        assertThatThrownBy(streams::slicesArriveAsTheyWere).isInstanceOf(AssertionError.class);
         kit.close();
     }
 }

@@ -4,11 +4,13 @@ package dev.petra.engine.mutants;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.nio.file.Path;
 import java.util.Collection;
+import java.util.List;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
@@ -80,13 +82,18 @@ class ForwardingStore implements TableStore {
     }
 
     @Override
-    public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
-        return store.streamOut(ranges);
+    public StreamSource send(List<SliceRanges> slices) {
+        return store.send(slices);
     }
 
     @Override
-    public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
-        return store.streamIn(manifest, owned);
+    public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
+        return store.receive(head, owned);
+    }
+
+    @Override
+    public long[] sizes(List<Range<Token>> ranges) {
+        return store.sizes(ranges);
     }
 
     @Override

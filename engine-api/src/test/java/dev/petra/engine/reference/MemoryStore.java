@@ -4,9 +4,10 @@ package dev.petra.engine.reference;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,6 +38,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
 
 /** A store of the reference engine: a memtable that is never flushed. */
 final class MemoryStore implements TableStore {
@@ -52,6 +54,9 @@ final class MemoryStore implements TableStore {
 
     /** Guarded by this. */
     private boolean closed;
+
+    /** Guarded by this: closed by a drop. */
+    private boolean dropped;
 
     MemoryStore(MemoryEngine engine, StoreSpec spec, Path directory, MemoryData data) {
         this.engine = engine;
@@ -259,22 +264,33 @@ final class MemoryStore implements TableStore {
     // Streams
 
     @Override
-    public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
-        acquire();
-        boolean complete = false;
-        try {
-            OutgoingParts parts = new MemoryOutgoingParts(this, ranges);
-            complete = true;
-            return parts;
-        } finally {
-            if (!complete) release();
-        }
+    public StreamSource send(List<SliceRanges> slices) {
+        checkOpen();
+        return new MemorySource(this, slices);
     }
 
     @Override
-    public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
+    public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
         checkOpen();
-        return new MemoryIncomingParts(this, manifest, owned);
+        return new MemorySink(this, head, owned);
+    }
+
+    @Override
+    public long[] sizes(List<Range<Token>> ranges) {
+        checkOpen();
+        return ranges.stream()
+                .mapToLong(range -> MemoryPartitions.serialise(copyOf(List.of(range))).length)
+                .toArray();
+    }
+
+    /** The partitions behind one, or all. Each changes until it is copied. */
+    Collection<MemoryPartition> behind(@Nullable DecoratedKey key) {
+        return (key == null ? data.partitions : data.partitions.tailMap(key, false)).values();
+    }
+
+    /** What is being sent may outlive a drop, as the heap has it; the next opening changes it. */
+    synchronized void checkReadable() {
+        if (closed && !dropped) checkOpen();
     }
 
     /** Makes received partitions live together: readers see the map before, or the map after. */
@@ -358,6 +374,9 @@ final class MemoryStore implements TableStore {
 
     @Override
     public void drop() {
+        synchronized (this) {
+            dropped |= !closed;
+        }
         close();
         MemoryEngine.delete(directory);
     }

@@ -5,9 +5,10 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
@@ -388,20 +389,26 @@ public final class LegacyStore implements TableStore {
     // Streams
 
     @Override
-    public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
+    public StreamSource send(List<SliceRanges> slices) {
         checkOpen();
-        throw noParts();
+        throw noStreams();
     }
 
     @Override
-    public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
+    public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
         checkOpen();
-        throw noParts();
+        throw noStreams();
     }
 
-    private static UnsupportedOperationException noParts() {
+    @Override
+    public long[] sizes(List<Range<Token>> ranges) {
+        checkOpen();
+        throw noStreams();
+    }
+
+    private static UnsupportedOperationException noStreams() {
         return new UnsupportedOperationException(
-                "The engine 'legacy' has no parts to stream: Cassandra's own stream manager sends"
+                "The engine 'legacy' has nothing to stream: Cassandra's own stream manager sends"
                         + " and receives its SSTables.");
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import org.apache.cassandra.io.util.PathUtils;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
@@ -9,7 +10,6 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.Locale;
 import java.util.Random;
 import org.apache.cassandra.db.Slices;
@@ -76,7 +76,7 @@ public final class MergeBench {
                     "| written 100000 times, flushed | %.2f | |%n",
                     read(store, "k100000"));
         }
-        delete(directory);
+        PathUtils.deleteRecursive(directory);
     }
 
     private static double read(TableStore store, String key) {
@@ -124,7 +124,7 @@ public final class MergeBench {
                         db.getLongProperty("rocksdb.estimate-live-data-size") / 1_000_000);
             }
         }
-        delete(directory);
+        PathUtils.deleteRecursive(directory);
     }
 
     private static long fill(RocksDB db, Random random) throws RocksDBException {
@@ -158,11 +158,5 @@ public final class MergeBench {
         fragment.put((byte) 0).put((byte) (8 + 3 + bytes.length));
         fragment.putLong(timestamp).put((byte) (timestamp % 2 * 2)).put((byte) 1);
         return fragment.put((byte) bytes.length).put(bytes).array();
-    }
-
-    private static void delete(Path directory) throws java.io.IOException {
-        try (var files = Files.walk(directory)) {
-            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) Files.delete(file);
-        }
     }
 }

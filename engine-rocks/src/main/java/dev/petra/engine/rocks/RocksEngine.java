@@ -41,6 +41,9 @@ import org.rocksdb.WriteBufferManager;
 
 /** What all stores of a process share. */
 final class RocksEngine implements StorageEngine {
+    /** Files of a receiver for a slice, about. */
+    private static final int SLICE_PARTS = 8;
+
     private static final Map<String, TickerType> COUNTED = new LinkedHashMap<>();
 
     static {
@@ -175,6 +178,11 @@ final class RocksEngine implements StorageEngine {
     }
 
     @Override
+    public long sliceBytes() {
+        return SLICE_PARTS * settings.streamPart();
+    }
+
+    @Override
     public String version() {
         return "RocksDB " + RocksDB.rocksdbVersion();
     }
@@ -193,21 +201,21 @@ final class RocksEngine implements StorageEngine {
     }
 
     @Override
-    public Map<String, Long> figures() {
-        Map<String, Long> figures = new LinkedHashMap<>();
+    public Map<String, Long> metrics() {
+        Map<String, Long> metrics = new LinkedHashMap<>();
         COUNTED.forEach(
                 (name, ticker) ->
-                        figures.put(
+                        metrics.put(
                                 name,
                                 whileThere(() -> resources.statistics().getTickerCount(ticker))));
-        return figures;
+        return metrics;
     }
 
-    /** A figure of a native object; 0 when it is gone. Metrics are read to the very end. */
-    private long whileThere(LongSupplier figure) {
+    /** A metric of a native object; 0 when it is gone. Metrics are read to the very end. */
+    private long whileThere(LongSupplier metric) {
         freeing.readLock().lock();
         try {
-            return freed ? 0 : figure.getAsLong();
+            return freed ? 0 : metric.getAsLong();
         } finally {
             freeing.readLock().unlock();
         }

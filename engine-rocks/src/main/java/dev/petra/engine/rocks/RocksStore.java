@@ -9,7 +9,6 @@ import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
-import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.SharedResources;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDescriptor;
@@ -23,14 +22,15 @@ import dev.petra.engine.rocks.read.RangeSample;
 import dev.petra.engine.rocks.read.RangeScan;
 import dev.petra.engine.rocks.read.ReadSamples;
 import dev.petra.engine.rocks.stream.Ingester;
-import dev.petra.engine.rocks.stream.SstExport;
-import dev.petra.engine.rocks.stream.SstIngest;
+import dev.petra.engine.rocks.stream.RangeSource;
+import dev.petra.engine.rocks.stream.StagedStream;
 import dev.petra.engine.rocks.wal.LogSyncer;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
 import dev.petra.engine.rocks.write.WritePath;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -63,7 +63,10 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     /** How long a drop waits for reads before whoever asked for it does otherwise. */
     private static final long DROP_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-    /** Of the process: parts of a store that was closed must not share a name with later ones. */
+    /**
+     * Of the process: what came for a store that was closed must not share a directory with later
+     * ones.
+     */
     private static final AtomicLong STREAMS = new AtomicLong();
 
     private final StoreDescriptor file;
@@ -187,20 +190,19 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     // Streams
 
     @Override
-    public OutgoingParts streamOut(Collection<Range<Token>> ranges) {
-        return reopenable.use(
-                database -> {
-                    Path parts = Files.createDirectories(newStreamDirectory());
-                    return new SstExport(context, database, parts, ranges);
-                },
-                e -> RocksErrors.onWrite(e, name(), directory()));
+    public StreamSource send(List<SliceRanges> slices) {
+        return new RangeSource(context, slices);
     }
 
     @Override
-    public IncomingParts streamIn(StreamManifest manifest, Collection<Range<Token>> owned) {
+    public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
         return reopenable.measure(
-                database ->
-                        new SstIngest(context, ingester, manifest, owned, newStreamDirectory()));
+                database -> new StagedStream(context, ingester, head, owned, newStreamDirectory()));
+    }
+
+    @Override
+    public long[] sizes(List<Range<Token>> ranges) {
+        return reopenable.measure(database -> RangeSource.sizes(context, database, ranges));
     }
 
     private Path newStreamDirectory() {
@@ -327,7 +329,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @Override
-    public Map<String, Long> figures() {
+    public Map<String, Long> metrics() {
         return reopenable.measure(
                 database -> StoreMetrics.all(database, context.reconciler(), samples));
     }
@@ -344,7 +346,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     /** Nothing when closed, or when nothing can be flushed. */
     StoreMetrics.Buffers buffers() {
-        return reopenable.measureIfWritable(StoreMetrics.Buffers.NONE, StoreMetrics::buffers);
+        return reopenable.ifWritable(StoreMetrics.Buffers.NONE, StoreMetrics::buffers);
     }
 
     /** Bytes of write buffers; 0 when closed. */

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.rocks.compaction.DataFiles;
 import dev.petra.engine.rocks.compaction.Purge;
 import dev.petra.engine.rocks.compaction.SupersededRanges;
 import dev.petra.engine.rocks.compaction.TimeWindows;
@@ -28,6 +29,7 @@ import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.WriteBatch;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -52,8 +54,9 @@ final class StoreMaintenance {
         this.store = store;
         this.reopenable = store.reopenable();
         this.writeBufferFilter = writeBufferFilter;
-        this.purge = new Purge(store);
-        this.windows = new TimeWindows(store, purge);
+        DataFiles held = new DataFiles(store);
+        this.purge = new Purge(store, held);
+        this.windows = new TimeWindows(purge, held);
         this.supersededRanges = new SupersededRanges(store);
     }
 
@@ -66,7 +69,7 @@ final class StoreMaintenance {
     boolean tick() {
         if (!reopenable.isWritable()) return false;
         reopenable.followTable();
-        return reopenable.measureIfWritable(
+        return reopenable.ifWritable(
                 false,
                 database -> {
                     flushPeriodically(database);
@@ -122,7 +125,7 @@ final class StoreMaintenance {
     boolean isWindowsDue() {
         if (!reopenable.isWritable() || !reopenable.hasWindows() || !reopenable.isCompacting())
             return false;
-        return reopenable.measureIfWritable(false, windows::isDue);
+        return reopenable.ifWritable(false, windows::isDue);
     }
 
     /** Merges the files of windows, and lets go those that have expired. */
@@ -218,29 +221,31 @@ final class StoreMaintenance {
         return reopenable.measure(database -> purge.progress());
     }
 
-    /** Removes what lies outside of some ranges. */
+    /**
+     * Removes what lies outside of some ranges now. Compaction takes hours, in which the node may
+     * get ranges that it did not have: what comes into them meanwhile stays.
+     */
     void retainRanges(Collection<Range<Token>> owned) {
         reopenable.maintain(
                 database -> {
-                    for (TokenRanges.KeyRange gap :
-                            TokenRanges.gaps(owned, store.partitionKeys())) {
-                        for (ColumnFamilyHandle family : List.of(database.data, database.large)) {
-                            store.room()
-                                    .write(
-                                            () ->
-                                                    database.db.deleteRange(
-                                                            family,
-                                                            database.writeOptions,
-                                                            gap.from(),
-                                                            gap.to()));
+                    List<TokenRanges.KeyRange> gaps =
+                            TokenRanges.gaps(owned, store.partitionKeys());
+                    List<ColumnFamilyHandle> families = List.of(database.data, database.large);
+                    try (WriteBatch deletions = new WriteBatch()) {
+                        for (TokenRanges.KeyRange gap : gaps)
+                            for (ColumnFamilyHandle family : families)
+                                deletions.deleteRange(family, gap.from(), gap.to());
+                        store.room()
+                                .write(() -> database.db.write(database.writeOptions, deletions));
+                    }
+                    database.db.syncWal();
+                    for (TokenRanges.KeyRange gap : gaps)
+                        for (ColumnFamilyHandle family : families)
                             database.compact(
                                     family,
                                     gap.from(),
                                     gap.to(),
                                     BottommostLevelCompaction.kForceOptimized);
-                        }
-                    }
-                    database.db.syncWal();
                 });
     }
 

@@ -2,13 +2,16 @@
 package dev.petra.engine.rocks;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.format.LargeCells;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -129,6 +132,21 @@ class LargeCellsTest {
         return cell == null ? null : cell.buffer();
     }
 
+    /** RocksDB's Java classes have no code of their own for a file that is not there. */
+    @Test
+    void aBlobFileThatIsGoneIsDamage() throws IOException {
+        store.write(update(1, live("a", 1, value(LARGE, 1))));
+        store.flush();
+        store.close();
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+        try (var blobs = Files.newDirectoryStream(directory.resolve("1"), "*.blob")) {
+            for (Path blob : blobs) Files.delete(blob);
+        }
+        assertThatThrownBy(() -> valueOf(1, "a"))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining(".blob");
+    }
+
     /** Issue 19, B10: without a tombstone nothing was ever due. */
     @Test
     void whatIsOverwrittenGoesByItselfOnceItIsMuch() throws Exception {
@@ -142,9 +160,7 @@ class LargeCellsTest {
             }
         store.flush();
         long most = 12 << 20;
-        long end = System.nanoTime() + java.util.concurrent.TimeUnit.MINUTES.toNanos(1);
-        while (blobBytes() > most && System.nanoTime() < end) Thread.sleep(50);
-        assertThat(blobBytes()).isLessThan(most);
+        Tables.await("a sweep", () -> blobBytes() < most);
         // Garbage of 8 MiB is none to be removed yet.
         assertThat((long) stored(true).size() * noise.length).isLessThan(most);
         for (int row = 0; row < rows; row++) assertThat(valueOf(row, "a")).isNotNull();
@@ -162,9 +178,7 @@ class LargeCellsTest {
     }
 
     private void awaitFewerLargeCellsThan(int most) throws InterruptedException {
-        long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
-        while (stored(true).size() >= most && System.nanoTime() < end) Thread.sleep(100);
-        assertThat(stored(true).size()).isLessThan(most);
+        Tables.await("a sweep", () -> stored(true).size() < most);
     }
 
     /** What was found to be no garbage said that nothing ever would be. */
@@ -172,8 +186,7 @@ class LargeCellsTest {
     void whatIsOverwrittenGoesByItselfThoughItWasOnlyAddedAtFirst() throws Exception {
         int rows = 600;
         overwrite(rows, 1, 2);
-        long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
-        while (Tables.tick(store) && System.nanoTime() < end) Thread.sleep(100);
+        Tables.await("the end of the sweep", () -> !Tables.tick(store));
         assertThat(stored(true).size()).isEqualTo(rows);
         overwrite(rows, 2, 7);
         // One of each stays, and less than 16 MiB, or 839, of what may be garbage waits for more.
@@ -188,10 +201,9 @@ class LargeCellsTest {
         // The sweep waits at its first cell.
         synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
             overwrite(rows, 1, 2);
-            long end = System.nanoTime() + java.util.concurrent.TimeUnit.SECONDS.toNanos(30);
-            while (store.purgeProgress().phase() != PurgeProgress.Phase.SWEEPING
-                    && System.nanoTime() < end) Thread.sleep(20);
-            assertThat(store.purgeProgress().phase()).isEqualTo(PurgeProgress.Phase.SWEEPING);
+            Tables.await(
+                    "the sweep",
+                    () -> store.purgeProgress().phase() == PurgeProgress.Phase.SWEEPING);
             overwrite(rows, 2, 7);
         }
         awaitFewerLargeCellsThan(3 * rows);
@@ -201,12 +213,12 @@ class LargeCellsTest {
     /** Every large cell would be looked at in vain, and all be taken for no garbage. */
     @Test
     void nothingIsSweptWhilePartsArriveAndThenItIs() throws Exception {
-        Tables.context(store).partsBegin();
+        Tables.context(store).filesBegin();
         overwrite(20, 1, 61);
         assertThat(Tables.tick(store)).isFalse();
         store.compact(List.of());
         assertThat(stored(true).size()).isEqualTo(20 * 60);
-        Tables.context(store).partsEnd();
+        Tables.context(store).filesEnd();
         awaitFewerLargeCellsThan(20 * 10);
     }
 

@@ -218,7 +218,7 @@ class RocksStoreTest {
                         .build();
         TableStore full = open(engine, store(), table);
         TableStore empty = open(engine, directory.resolve("empty"), table);
-        assertThat(full.figures())
+        assertThat(full.metrics())
                 .containsEntry("sampled_reads", 0L)
                 .doesNotContainKey("block_cache_hit_percent");
         for (int i = 0; i < 1_000; i++) {
@@ -236,31 +236,31 @@ class RocksStoreTest {
                 if (rows != null) rows.close();
             }
         }
-        Map<String, Long> figures = full.figures();
-        assertThat(figures.get("sampled_reads")).isBetween(100L, 400L);
-        assertThat(figures.get("sampled_filter_negatives"))
-                .isBetween(figures.get("sampled_reads") / 2, figures.get("sampled_reads"));
-        assertThat(figures.get("filter_negative_percent")).isBetween(50L, 95L);
-        assertThat(figures.get("sampled_block_cache_hits")).isPositive();
-        assertThat(figures.get("block_cache_hit_percent")).isGreaterThan(50L);
-        assertThat(empty.figures().get("sampled_reads")).isBetween(100L, 400L);
-        assertThat(empty.figures())
+        Map<String, Long> metrics = full.metrics();
+        assertThat(metrics.get("sampled_reads")).isBetween(100L, 400L);
+        assertThat(metrics.get("sampled_filter_negatives"))
+                .isBetween(metrics.get("sampled_reads") / 2, metrics.get("sampled_reads"));
+        assertThat(metrics.get("filter_negative_percent")).isBetween(50L, 95L);
+        assertThat(metrics.get("sampled_block_cache_hits")).isPositive();
+        assertThat(metrics.get("block_cache_hit_percent")).isGreaterThan(50L);
+        assertThat(empty.metrics().get("sampled_reads")).isBetween(100L, 400L);
+        assertThat(empty.metrics())
                 .containsEntry("sampled_block_cache_hits", 0L)
                 .containsEntry("sampled_filter_positives", 0L);
     }
 
     @Test
-    void figures() throws RocksDBException {
+    void metrics() throws RocksDBException {
         TableStore store = open(engine, store(), TABLE);
         fill(store, 100);
-        assertThat(store.figures()).containsEntry("unflushed_entries", 100L);
+        assertThat(store.metrics()).containsEntry("unflushed_entries", 100L);
         store.flush();
         store.compact(List.of());
-        Map<String, Long> figures = store.figures();
-        assertThat(figures).containsEntry("unflushed_entries", 0L).containsEntry("merges", 0L);
-        assertThat(figures.get("level_6_files")).isEqualTo(1);
-        assertThat(figures.get("level_6_bytes")).isPositive();
-        assertThat(figures.get("index_and_filter_bytes")).isNotNegative();
+        Map<String, Long> metrics = store.metrics();
+        assertThat(metrics).containsEntry("unflushed_entries", 0L).containsEntry("merges", 0L);
+        assertThat(metrics.get("level_6_files")).isEqualTo(1);
+        assertThat(metrics.get("level_6_bytes")).isPositive();
+        assertThat(metrics.get("index_and_filter_bytes")).isNotNegative();
         // Read from a text, where a name that is not there would look like none.
         assertThat(
                         Tables.context(store)
@@ -270,7 +270,7 @@ class RocksStoreTest {
                                         Tables.context(store).database().data, "rocksdb.cfstats"))
                 .containsKeys("total-delays", "total-stops");
         store.close();
-        assertThatThrownBy(store::figures).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(store::metrics).isInstanceOf(IllegalStateException.class);
     }
 
     private static Cursor cursor(TableStore store) {

@@ -8,15 +8,13 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.db.StoreDescriptor;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
+import dev.petra.engine.rocks.stream.SentStream;
+import dev.petra.engine.stream.StreamSink;
 import java.nio.ByteBuffer;
-import java.nio.channels.Channels;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -438,21 +436,13 @@ class RocksandraTest {
     void r18whatIsAbortedIsNotIngestedAndLeavesNoFiles() throws Exception {
         open();
         insert("k", 1, 1, "x");
-        List<Range<Token>> all =
-                List.of(
-                        new Range<>(
-                                TestTable.token(Long.MIN_VALUE), TestTable.token(Long.MIN_VALUE)));
         Path staged = store.spec().directory().resolve(StoreDescriptor.STREAMS);
-        try (OutgoingParts out = store.streamOut(all)) {
-            try (IncomingParts in = store.streamIn(out.manifest(), all)) {
-                ByteArrayOutputStream part = new ByteArrayOutputStream();
-                out.transferTo(0, Channels.newChannel(part));
-                part.write(0);
-                in.receive(0, Channels.newChannel(new ByteArrayInputStream(part.toByteArray())));
-                in.verify();
-                store.write(update("k").at(9).deletePartition().build());
-                assertThat(staged).isDirectoryContaining(Files::isDirectory);
-            }
+        SentStream sent = SentStream.of(store);
+        try (StreamSink in = store.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            in.verify();
+            store.write(update("k").at(9).deletePartition().build());
+            assertThat(staged).isDirectoryContaining(Files::isDirectory);
         }
         assertThat(staged).isEmptyDirectory();
         assertThat(live("k")).isEmpty();

@@ -5,7 +5,9 @@ import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.stream.Ingester;
@@ -17,6 +19,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.cassandra.config.DatabaseDescriptor;
@@ -35,6 +39,7 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.Status;
 
 /** Tables and stores for tests, without a node. */
 public final class Tables {
@@ -86,6 +91,52 @@ public final class Tables {
     /** Merges the files of time windows now. */
     public static void compactWindows(TableStore store) {
         ((RocksStore) store).maintenance().compactWindows();
+    }
+
+    /** What {@link #await} waits for. */
+    public interface Condition<E extends Exception> {
+        boolean holds() throws E;
+    }
+
+    /** Waits until something holds that comes by itself; fails if it does not come. */
+    public static <E extends Exception> void await(String what, Condition<E> condition) throws E {
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
+        while (!condition.holds()) {
+            if (System.nanoTime() - end > 0) throw new AssertionError(what + " did not come");
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
+        }
+    }
+
+    /** Waits until no write buffer is being flushed: the files on disk are of one moment then. */
+    public static void awaitFlushes(TableStore store) throws RocksDBException {
+        Database database = context(store).acquire();
+        try {
+            for (String busy :
+                    List.of("rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"))
+                await(
+                        "the end of flushes",
+                        () -> database.db.getLongProperty(database.data, busy) == 0);
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    /** What a write to a full disk fails with. */
+    public static RocksDBException noSpace() {
+        return new RocksDBException(
+                "No space", new Status(Status.Code.IOError, Status.SubCode.NoSpace, ""));
+    }
+
+    /** Opens a database anew that was told of one. */
+    public static void heal(ReopenableDatabase database) throws InterruptedException {
+        while (!database.isWritable()) {
+            try {
+                database.heal();
+            } catch (WriteStallException e) {
+                // Not yet: it is tried once a second.
+                Thread.sleep(20);
+            }
+        }
     }
 
     /**

@@ -293,27 +293,22 @@ class ChurnIT {
         TestNode node = newcomer.node();
         node.awaitLog("Starting to bootstrap", PATIENCE);
         befall(mishap(true), any());
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (true) {
-            try {
-                node.process().awaitCql(Duration.ofSeconds(5));
-                return;
-            } catch (NodeException e) {
-                assertThat(System.nanoTime()).as(e.getMessage()).isLessThan(end);
-                if (!node.process().isAlive()) {
-                    repeated++;
-                    node.process().start();
-                } else if (node.process()
-                        .logSinceStart()
-                        .contains("not yet bootstrapped completely")) {
-                    repeated++;
-                    say(
-                            "resume: "
-                                    + lastLine(
-                                            node.process()
-                                                    .nodetool("bootstrap", "resume", "--force")));
-                }
+        TestNode.await("the bootstrap", PATIENCE, () -> joined(node));
+    }
+
+    private boolean joined(TestNode node) {
+        try {
+            node.process().awaitCql(Duration.ofSeconds(5));
+            return true;
+        } catch (NodeException e) {
+            if (!node.process().isAlive()) {
+                repeated++;
+                node.process().start();
+            } else if (node.process().logSinceStart().contains("not yet bootstrapped completely")) {
+                repeated++;
+                say("resume: " + lastLine(node.tryNodetool("bootstrap", "resume", "--force")));
             }
+            return false;
         }
     }
 
@@ -330,17 +325,22 @@ class ChurnIT {
     /** A verb during which something happens, until it succeeds. */
     private void persist(Member by, Mishap mishap, String... verb) throws Exception {
         CompletableFuture<NodeTool.Result> first =
-                CompletableFuture.supplyAsync(() -> by.node().process().nodetool(verb));
+                CompletableFuture.supplyAsync(() -> by.node().tryNodetool(verb));
         befall(mishap, any());
-        NodeTool.Result result = first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (result.exitCode() != 0) {
-            assertThat(System.nanoTime()).as(result.output()).isLessThan(end);
-            repeated++;
-            say(verb[0] + ": " + lastLine(result));
-            TimeUnit.SECONDS.sleep(2);
-            result = by.node().process().nodetool(verb);
-        }
+        if (succeeds(verb, first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS))) return;
+        TestNode.await(
+                verb[0],
+                PATIENCE,
+                () -> {
+                    repeated++;
+                    return succeeds(verb, by.node().tryNodetool(verb));
+                });
+    }
+
+    private static boolean succeeds(String[] verb, NodeTool.Result result) {
+        if (result.exitCode() == 0) return true;
+        say(verb[0] + ": " + lastLine(result));
+        return false;
     }
 
     private static String lastLine(NodeTool.Result result) {
@@ -375,11 +375,7 @@ class ChurnIT {
     private void awaitCalm(CqlSession all) throws Exception {
         for (Member member : members) member.node().process().awaitCql(PATIENCE);
         seed().node().awaitRing(members.size());
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (!answers(all)) {
-            assertThat(System.nanoTime()).as("all nodes answer").isLessThan(end);
-            TimeUnit.SECONDS.sleep(1);
-        }
+        TestNode.await("all nodes answer", PATIENCE, () -> answers(all));
         if (MIXED) TestNode.awaitMigrations(all, PATIENCE);
     }
 
@@ -395,15 +391,17 @@ class ChurnIT {
     }
 
     /** Without a repair: what was written at ALL must have come whole with every stream. */
-    private void assertReplicasAreEqual() throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (true) {
-            NodeTool.Result preview =
-                    seed().node().process().nodetool("repair", "--preview", "-full", "ks", "t");
-            if (preview.output().contains("Previewed data was in sync")) return;
-            assertThat(preview.output()).doesNotContain("Total estimated streaming");
-            assertThat(System.nanoTime()).as(preview.output()).isLessThan(end);
-            TimeUnit.SECONDS.sleep(2);
-        }
+    private void assertReplicasAreEqual() throws Exception {
+        TestNode.await(
+                "a preview of a repair",
+                PATIENCE,
+                () -> {
+                    String preview =
+                            seed().node()
+                                    .tryNodetool("repair", "--preview", "-full", "ks", "t")
+                                    .output();
+                    assertThat(preview).doesNotContain("Total estimated streaming");
+                    return preview.contains("Previewed data was in sync");
+                });
     }
 }

@@ -44,7 +44,7 @@ class ClusterIT {
     private static final String STOCK = "SELECT p, v, writetime(v) FROM ks.stock";
 
     /** What is logged where both nodes have the table in the same engine. */
-    private static final String INGESTED = "parts into ks.t";
+    private static final String INGESTED = "slices into ks.t";
 
     private static final Map<String, Object> VIEWS = Map.of("materialized_views_enabled", true);
 
@@ -158,7 +158,7 @@ class ClusterIT {
                 seed.awaitRing(2);
                 assertThat(content(session)).isEqualTo(expected);
                 String[] verify = {"verify", "--force", "-e", "--check-tokens", "ks", "t"};
-                assertThat(seed.process().nodetool(verify).output()).contains("does not own");
+                assertThat(seed.tryNodetool(verify).output()).contains("does not own");
                 assertThat(newcomer.process().log().contains(INGESTED))
                         .isEqualTo(newcomerHasTheEngine);
                 // From here on what the newcomer owns is only there.
@@ -267,8 +267,7 @@ class ClusterIT {
                     .hasSize(SMALL_LEFT);
             Set<String> expected = Contents.alone(seed, CONTENT);
             assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
-            NodeTool.Result preview =
-                    seed.process().nodetool("repair", "--preview", "-full", "ks", "t");
+            NodeTool.Result preview = seed.tryNodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
             seed.nodetool("repair", "-full", "ks", "t");
             assertThat(seed.process().log().contains(INGESTED)).isEqualTo(otherHasTheEngine);
@@ -286,7 +285,7 @@ class ClusterIT {
                         {"repair", "-dcpar", "-full", "ks", "t"},
                         subrangeRepair(seed)
                     }) {
-                NodeTool.Result result = seed.process().nodetool(again);
+                NodeTool.Result result = seed.tryNodetool(again);
                 assertThat(result.exitCode()).describedAs(result.output()).isZero();
                 if (again[1].equals("--preview"))
                     assertThat(result.output()).contains("Previewed data was in sync");
@@ -341,14 +340,14 @@ class ClusterIT {
         assertThat(Contents.alone(other, STOCK)).isNotEqualTo(Contents.alone(seed, STOCK));
         Set<String> expected = Contents.alone(seed, CONTENT);
         assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
-        NodeTool.Result all = seed.process().nodetool("repair", "ks");
+        NodeTool.Result all = seed.tryNodetool("repair", "ks");
         if (!otherHasTheEngine) {
             assertThat(all.exitCode()).isNotZero();
             assertThat(seed.process().log())
                     .contains("Incremental repair cannot include table ks.")
                     .contains("Use nodetool repair --full");
             awaitSessions(seed, other, "FAILED");
-            assertThat(seed.process().nodetool("tablestats", "ks.stock").output())
+            assertThat(seed.tryNodetool("tablestats", "ks.stock").output())
                     .containsPattern("Bytes repaired: 0\\D");
             seed.nodetool("repair", "ks", "stock");
         } else {
@@ -363,7 +362,7 @@ class ClusterIT {
                                         .lines()
                                         .filter(line -> line.contains("compared in full")))
                         .hasSize(1);
-                assertThat(node.process().nodetool("tablestats", "ks.t").output())
+                assertThat(node.tryNodetool("tablestats", "ks.t").output())
                         .contains("Percent repaired: 0.0")
                         .containsPattern("Bytes repaired: 0\\D");
             }
@@ -371,8 +370,7 @@ class ClusterIT {
         assertThat(Contents.alone(other, STOCK)).isEqualTo(Contents.alone(seed, STOCK));
         long end = System.nanoTime() + HINTS.toNanos();
         for (TestNode node : List.of(seed, other))
-            while (!node.process()
-                    .nodetool("tablestats", "ks.stock")
+            while (!node.tryNodetool("tablestats", "ks.stock")
                     .output()
                     .contains("Percent repaired: 100.0")) {
                 assertThat(System.nanoTime()).as("the stock table is repaired").isLessThan(end);
@@ -387,7 +385,7 @@ class ClusterIT {
         for (TestNode node : List.of(seed, other)) {
             String listed;
             do {
-                listed = node.process().nodetool("repair_admin", "list", "--all").output();
+                listed = node.tryNodetool("repair_admin", "list", "--all").output();
                 assertThat(System.nanoTime()).as(listed).isLessThan(end);
             } while (!listed.contains(state));
             assertThat(listed.lines().filter(line -> line.contains("127.0.0.1:")))

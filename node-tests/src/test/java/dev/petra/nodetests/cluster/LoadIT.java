@@ -225,7 +225,7 @@ class LoadIT {
     private static void eachHasWhatItOwns(String table) {
         for (TestNode node : List.of(first, second)) {
             node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", table);
-            assertThat(node.process().log()).contains("parts into ks." + table);
+            assertThat(node.process().log()).contains("slices into ks." + table);
         }
     }
 
@@ -406,7 +406,7 @@ class LoadIT {
             long end = System.nanoTime() + PATIENCE.toNanos();
             while (!hasParts(table)) {
                 if (loads.isDone()) throw new AssertionError(loads.join().toString());
-                assertThat(System.nanoTime()).as("parts come to " + table).isLessThan(end);
+                assertThat(System.nanoTime()).as("slices come to " + table).isLessThan(end);
                 TimeUnit.MILLISECONDS.sleep(10);
             }
             // At once, then later, when parts are looked through, or live already.

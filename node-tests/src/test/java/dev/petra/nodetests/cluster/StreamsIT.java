@@ -23,9 +23,15 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
+import javax.management.Attribute;
+import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
@@ -33,8 +39,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Files of an engine on their way to a node that joins: kill -9 of one side or the other, a table
- * that changes meanwhile, and files that are too many.
+ * Slices of an engine's store on their way to a node that joins: kill -9 of one side or the other,
+ * a table that changes meanwhile, and disks that are too small.
  */
 class StreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
@@ -91,8 +97,13 @@ class StreamsIT {
     }
 
     private TestNode newcomer() {
+        return newcomer(UnaryOperator.identity());
+    }
+
+    private TestNode newcomer(UnaryOperator<NodeConfig.Builder> more) {
         return TestNode.begin(
-                second, options -> slow(options).seeds(List.of("127.0.0.1:" + seedPort)));
+                second,
+                options -> more.apply(slow(options).seeds(List.of("127.0.0.1:" + seedPort))));
     }
 
     /** Incompressible, so that it takes its time; with deletions that must arrive as well. */
@@ -101,6 +112,10 @@ class StreamsIT {
         session.execute(
                 "CREATE TABLE ks.t (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
+        insert(session);
+    }
+
+    private static void insert(CqlSession session) {
         Random random = new Random(1);
         var insert = session.prepare("INSERT INTO ks.t (p, c, v) VALUES (?, ?, ?)");
         for (int p = 0; p < PARTITIONS; p++)
@@ -130,31 +145,25 @@ class StreamsIT {
         }
     }
 
-    private void awaitStaged() throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (staged().size() < 2) {
-            assertThat(System.nanoTime()).as("parts come").isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+    private void awaitStaged() throws Exception {
+        TestNode.await("slices come", PATIENCE, () -> staged().size() >= 2);
     }
 
     /** Cassandra aborts what a failed session received after it has said that it failed. */
-    private void awaitNothingStaged() throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (!staged().isEmpty()) {
-            assertThat(System.nanoTime()).as("parts go").isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+    private void awaitNothingStaged() throws Exception {
+        TestNode.await("slices go", PATIENCE, () -> staged().isEmpty());
     }
 
-    private void checkBoth(Seed seed, TestNode newcomer) {
-        assertThat(newcomer.process().log()).contains("parts into ks.t");
+    private void checkBoth(Seed seed, TestNode newcomer) throws InterruptedException {
+        assertThat(newcomer.process().log()).contains("slices into ks.t");
         checkContent(seed, newcomer);
     }
 
     /** What the newcomer owns is only there afterwards. */
-    private void checkContent(Seed seed, TestNode newcomer) {
+    private void checkContent(Seed seed, TestNode newcomer) throws InterruptedException {
         assertThat(staged()).isEmpty();
+        // Before the seed knows that the newcomer has joined, it owns all.
+        for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
         seed.node().nodetool("cleanup", "ks");
         try (CqlSession session = seed.node().session()) {
             assertThat(content(session)).isEqualTo(seed.content());
@@ -183,22 +192,67 @@ class StreamsIT {
             seed.node().process().kill();
             newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
             awaitNothingStaged();
-            assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+            assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
             seed.node().restart();
+            newcomer.awaitPeerRestarted(PATIENCE);
             newcomer.nodetool("bootstrap", "resume", "--force");
             newcomer.process().awaitCql(PATIENCE);
             checkBoth(seed, newcomer);
         }
     }
 
+    /**
+     * The newcomer asks for what it has no room for, and the seed is sent it when the newcomer
+     * leaves. Neither may use more than a hundred-thousandth of what is free.
+     */
     @Test
-    void whatHasTooManyPartsForOneStreamIsSentAsSSTables() throws Exception {
-        try (Seed seed = seed(options -> options.jvmOptions("-Dpetra.stream.max_parts=1"));
-                TestNode newcomer = newcomer()) {
+    void whatHasNoRoomIsRefusedBeforeAnythingMoves() throws Exception {
+        UnaryOperator<NodeConfig.Builder> full =
+                options ->
+                        options.yaml(
+                                Map.of(
+                                        "max_space_usable_for_compactions_in_percentage",
+                                        0.00001,
+                                        "entire_sstable_stream_throughput_outbound",
+                                        "0MiB/s"));
+        try (Seed seed = seed(full);
+                TestNode newcomer = newcomer(full)) {
+            newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
+            assertThat(newcomer.process().log())
+                    .contains("There is no room for a stream from")
+                    .contains("of which table ks.t needs")
+                    .doesNotContain("Prepare completed");
+            assertThat(new TableFiles(second.resolve("data"), "ks", "t").stores()).doesNotExist();
+            ignoreRoom(newcomer);
+            newcomer.nodetool("bootstrap", "resume", "--force");
             newcomer.process().awaitCql(PATIENCE);
-            assertThat(seed.node().process().log()).contains("ks.t is streamed as SSTables");
-            assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
-            checkContent(seed, newcomer);
+            checkBoth(seed, newcomer);
+
+            assertThat(newcomer.process().nodetool("decommission", "--force").exitCode())
+                    .isNotZero();
+            assertThat(seed.node().process().log())
+                    .contains("There is no room for a stream from")
+                    .contains("of which table ks.t needs")
+                    .doesNotContain("slices into ks.t");
+            ignoreRoom(seed.node());
+            newcomer.nodetool("decommission", "--force");
+            assertThat(seed.node().process().log()).contains("slices into ks.t");
+            assertThat(Contents.alone(seed.node(), SELECT)).isEqualTo(seed.content());
+        }
+    }
+
+    @SuppressWarnings("BanJNDI") // a node of this test, on loopback
+    private static void ignoreRoom(TestNode node) throws Exception {
+        try (JMXConnector jmx =
+                JMXConnectorFactory.connect(
+                        new JMXServiceURL(
+                                "service:jmx:rmi:///jndi/rmi://127.0.0.1:"
+                                        + node.process().jmxPort()
+                                        + "/jmxrmi"))) {
+            jmx.getMBeanServerConnection()
+                    .setAttribute(
+                            new ObjectName("org.apache.cassandra.db:type=StorageService"),
+                            new Attribute("SkipStreamDiskSpaceCheck", true));
         }
     }
 
@@ -230,7 +284,7 @@ class StreamsIT {
             seed.node().nodetool("setstreamthroughput", "-e", "0");
             if (!bootstraps(newcomer)) {
                 awaitNothingStaged();
-                assertThat(newcomer.process().log()).doesNotContain("parts into ks.t");
+                assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
                 newcomer.nodetool("bootstrap", "resume", "--force");
             }
             newcomer.process().awaitCql(PATIENCE);
@@ -240,6 +294,86 @@ class StreamsIT {
             newcomer.restart();
             for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
             checkChanged(statement, seed, newcomer);
+        }
+    }
+
+    /** To a node that takes no slices. What is gone by then is not written. */
+    @Test
+    void anSSTableIsWrittenWhenItsTurnHasCome() throws Exception {
+        UnaryOperator<NodeConfig.Builder> withoutSlices =
+                options ->
+                        options.jvmOptions("-Dpetra.stream.parts=false")
+                                .yaml(Map.of("stream_throughput_outbound", "1MiB/s"));
+        try (Seed seed = seed(withoutSlices)) {
+            // Write buffers have no size in estimates.
+            seed.node().nodetool("flush", "ks");
+            try (TestNode newcomer = newcomer(withoutSlices)) {
+                sendWhileTruncated(seed, newcomer);
+                sendWhileDropped(seed.node(), newcomer);
+            }
+        }
+    }
+
+    private void sendWhileTruncated(Seed seed, TestNode newcomer) throws Exception {
+        TestNode.await("an SSTable is sent", PATIENCE, () -> exports() > 0);
+        // One for each connection, of which there are as many as processors.
+        for (int i = 0; i < 20; i++) {
+            assertThat(exports()).isLessThanOrEqualTo(Runtime.getRuntime().availableProcessors());
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+        try (CqlSession session = seed.node().session()) {
+            session.execute("TRUNCATE ks.t");
+        }
+        seed.node().nodetool("setstreamthroughput", "0");
+        assertThat(bootstraps(newcomer)).isTrue();
+        newcomer.process().awaitCql(PATIENCE);
+        for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
+        assertThat(exports()).isZero();
+        assertThat(seed.node().process().log()).contains("is sent as an empty one");
+        assertThat(Contents.alone(seed.node(), SELECT)).isEmpty();
+        try (CqlSession session = newcomer.session()) {
+            TestNode.awaitMigrations(session, PATIENCE);
+            Set<String> owned = owned(session, newcomer, seed.content());
+            Set<String> sent = Contents.alone(newcomer, SELECT);
+            assertThat(owned.containsAll(sent)).isTrue();
+            assertThat(sent.size()).isLessThan(owned.size());
+        }
+    }
+
+    /** A disk that fails stops a node; a folder that goes while it is written to must not. */
+    private void sendWhileDropped(TestNode sender, TestNode receiver) throws Exception {
+        try (CqlSession session = sender.session()) {
+            insert(session);
+            session.execute(
+                    "ALTER KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 2}");
+            sender.nodetool("flush", "ks");
+            sender.nodetool("setstreamthroughput", "4");
+            CompletableFuture<?> repair =
+                    CompletableFuture.supplyAsync(
+                            () -> receiver.tryNodetool("repair", "--full", "ks", "t"));
+            TestNode.await("an SSTable is sent", PATIENCE, () -> exports() > 0);
+            session.execute("DROP TABLE ks.t");
+            sender.nodetool("setstreamthroughput", "0");
+            // Whether it succeeds depends on when the receiver hears of it.
+            repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+            Path stores = new TableFiles(first.resolve("data"), "ks", "t").stores();
+            TestNode.await("the folder goes", PATIENCE, () -> !Files.exists(stores));
+            assertThat(session.execute("SELECT key FROM system.local").all()).hasSize(1);
+        }
+        receiver.awaitRing(2);
+        assertThat(sender.process().log()).doesNotContain("Stopping gossiper", "FSWriteError");
+    }
+
+    /** How many SSTables the seed has written to send, or writes. */
+    private int exports() {
+        Path streams = new TableFiles(first.resolve("data"), "ks", "t").stores().resolve("streams");
+        if (!Files.isDirectory(streams)) return 0;
+        try (var all = Files.list(streams)) {
+            return (int) all.count();
+        } catch (IOException | UncheckedIOException e) {
+            // It changes while one looks.
+            return 0;
         }
     }
 
@@ -284,13 +418,9 @@ class StreamsIT {
     }
 
     /** Neither live rows of the table nor parts lie on the newcomer in an engine. */
-    private void awaitNoStores() throws InterruptedException {
+    private void awaitNoStores() throws Exception {
         Path stores = new TableFiles(second.resolve("data"), "ks", "t").stores();
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (Files.exists(stores)) {
-            assertThat(System.nanoTime()).as("%s goes", stores).isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+        TestNode.await(stores + " goes", PATIENCE, () -> !Files.exists(stores));
     }
 
     /** The rows whose partitions a node has by the ring. */

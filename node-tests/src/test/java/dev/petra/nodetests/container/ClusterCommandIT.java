@@ -24,7 +24,10 @@ class ClusterCommandIT {
         List<String> command = new ArrayList<>(List.of(Commands.PETRA.toString(), "cluster"));
         command.addAll(List.of(arguments));
         if (arguments.length > 0) command.addAll(List.of("--dir", directory.toString()));
-        return Commands.run(command.toArray(String[]::new));
+        ProcessBuilder builder = new ProcessBuilder(command);
+        // The nodes inherit it. Those that live for seconds need no better compiler.
+        builder.environment().put("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1");
+        return Commands.run(builder);
     }
 
     private String done(String... arguments) throws IOException, InterruptedException {

@@ -8,6 +8,7 @@ import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -44,6 +45,7 @@ class KillIT {
                     "write_buffer", "64KiB",
                     "purge_interval", "1s");
 
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final int WRITERS = 8;
     private static final int CYCLES = Integer.getInteger("petra.kill.cycles", 20);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
@@ -81,6 +83,12 @@ class KillIT {
                 writers.forEach(Thread::start);
                 for (Writer writer : writers)
                     assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
+                // Each tenth step deletes: on a busy machine there may be nothing to purge before.
+                if (purging)
+                    TestNode.await(
+                            "deletions",
+                            PATIENCE,
+                            () -> writers.stream().allMatch(w -> w.acknowledged() > 10));
                 Thread.sleep(100 + random.nextInt(1_500));
                 writers.forEach(Writer::assertIsWriting);
                 node.process().kill();
@@ -111,7 +119,12 @@ class KillIT {
                                 + " acknowledged steps");
                 assertThat(acknowledged).isGreaterThan((long) cycles * WRITERS);
                 if (purging)
-                    assertThat(Files.readString(node.process().logFile())).contains("Purged ks.t");
+                    TestNode.await(
+                            "a purge",
+                            PATIENCE,
+                            () ->
+                                    Files.readString(node.process().logFile())
+                                            .contains("Purged ks.t"));
             }
         }
     }

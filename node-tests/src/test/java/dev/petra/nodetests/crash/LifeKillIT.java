@@ -80,11 +80,8 @@ class LifeKillIT {
                 }
                 Thread.sleep(500 + random.nextInt(6_000));
                 // On a busy machine that may be too early for anything to be lost.
-                long end = System.nanoTime() + PATIENCE.toNanos();
-                while (done(owners) < before + LEAST) {
-                    assertThat(System.nanoTime()).as("statements are done").isLessThan(end);
-                    Thread.sleep(50);
-                }
+                TestNode.await(
+                        "statements are done", PATIENCE, () -> done(owners) >= before + LEAST);
                 // One that has ended has nothing to lose by the kill.
                 synchronized (failures) {
                     for (Throwable failure : failures) throw new AssertionError(failure);

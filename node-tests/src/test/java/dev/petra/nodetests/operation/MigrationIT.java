@@ -47,7 +47,7 @@ class MigrationIT {
                     CFS + "$Flush#flushMemtable",
                     "org.apache.cassandra.index.SecondaryIndexManager#flushIndexesBlocking",
                     "org.apache.cassandra.db.view.ViewBuilderTask#buildKey",
-                    OURS + "table.TableGenerations#beginMove",
+                    OURS + "table.TableGenerations#beginMigration",
                     OURS + "table.TableGenerations#lockContent",
                     OURS + "table.TableGenerations#unlockContent",
                     OURS + "table.TableGenerations#arrived",
@@ -64,7 +64,7 @@ class MigrationIT {
     private static final List<String> CRASHES =
             List.of(
                     "in enter #reload",
-                    "in leave #beginMove",
+                    "in leave #beginMigration",
                     "in leave #reload",
                     "in enter #flushMemtable",
                     "in leave #flushMemtable",
@@ -75,7 +75,7 @@ class MigrationIT {
                     "in enter #arrived",
                     "in leave #arrived",
                     "out enter #reload",
-                    "out leave #beginMove",
+                    "out leave #beginMigration",
                     "out leave #reload",
                     "out enter #flushMemtable",
                     "out leave #flushMemtable",
@@ -134,7 +134,7 @@ class MigrationIT {
     }
 
     private static NodeTool.Result nodetool(String... arguments) {
-        return node.process().nodetool(arguments);
+        return node.tryNodetool(arguments);
     }
 
     private static void flush(String table) {
@@ -153,9 +153,7 @@ class MigrationIT {
 
     /** Cassandra deletes them in the background. */
     private static void assertNoSSTables(String table) throws Exception {
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
-        while (sstables(table) > 0 && System.nanoTime() < deadline) TimeUnit.MILLISECONDS.sleep(50);
-        assertThat(sstables(table)).isZero();
+        TestNode.await("no SSTables", Duration.ofSeconds(20), () -> sstables(table) == 0);
     }
 
     private static boolean hasStore(String table) throws IOException {
@@ -224,8 +222,25 @@ class MigrationIT {
         return content.replaceAll("\"ttl\\(v\\)\":\\d+", "ttl");
     }
 
+    /** Three tables on one way: whatever is stored, counters, and what is deleted meanwhile. */
     @Test
-    void allDataGoesInAndOutAgain() throws Exception {
+    void allDataGoesInAndOutAgainAndWhatIsDeletedOnTheWayStaysDeleted() throws Exception {
+        String before = moveEverythingIn();
+        String counted = moveCountersIn();
+        moveInAndDelete();
+        killAndRestart();
+        String inEngine = moveEverythingOut(before);
+        moveCountersOut(counted);
+        moveOutAndDelete();
+        killAndRestart();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        assertThat(nodetool("compact", "ks", "every").exitCode()).isZero();
+        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        assertThat(content("SELECT * FROM ks.counters")).isEqualTo(counted);
+        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+    }
+
+    private static String moveEverythingIn() throws Exception {
         fillWithEverything("every");
         String before = withoutTtl(everything("every"));
         assertThat(before).isNotEmpty();
@@ -236,7 +251,10 @@ class MigrationIT {
         assertNoSSTables("every");
         assertThat(hasStore("every")).isTrue();
         assertThat(withoutTtl(everything("every"))).isEqualTo(before);
-        killAndRestart();
+        return before;
+    }
+
+    private static String moveEverythingOut(String before) throws Exception {
         assertThat(withoutTtl(everything("every"))).isEqualTo(before);
         session.execute("INSERT INTO ks.every (p, c, v) VALUES (100, 1, 'in the engine')");
         String inEngine = withoutTtl(everything("every"));
@@ -249,14 +267,10 @@ class MigrationIT {
         assertThat(hasStore("every")).isFalse();
         assertThat(sstables("every")).isPositive();
         assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
-        killAndRestart();
-        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
-        assertThat(nodetool("compact", "ks", "every").exitCode()).isZero();
-        assertThat(withoutTtl(everything("every"))).isEqualTo(inEngine);
+        return inEngine;
     }
 
-    @Test
-    void countersGoInAndOutAgain() throws Exception {
+    private static String moveCountersIn() throws Exception {
         session.execute("CREATE TABLE ks.counters (p int, c int, n counter, PRIMARY KEY (p, c))");
         for (int round = 0; round < 3; round++) {
             for (int c = 0; c < 10; c++)
@@ -269,18 +283,18 @@ class MigrationIT {
         TestNode.awaitMigrations(session, MOVES);
         assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
         session.execute("UPDATE ks.counters SET n = n - 1 WHERE p = 1 AND c = 0");
-        killAndRestart();
+        return before;
+    }
+
+    private static void moveCountersOut(String before) throws Exception {
         String after = content("SELECT * FROM ks.counters");
         assertThat(after).contains("n:14").isNotEqualTo(before);
         alter("counters", "default");
         TestNode.awaitMigrations(session, MOVES);
         session.execute("UPDATE ks.counters SET n = n + 1 WHERE p = 1 AND c = 0");
-        killAndRestart();
-        assertThat(content("SELECT * FROM ks.counters")).isEqualTo(before);
     }
 
-    @Test
-    void whatIsDeletedOnTheWayStaysDeleted() throws Exception {
+    private static void moveInAndDelete() throws Exception {
         session.execute(
                 "CREATE TABLE ks.deleted (p int, c int, v text, PRIMARY KEY (p, c))"
                         + " WITH gc_grace_seconds = 0");
@@ -297,7 +311,9 @@ class MigrationIT {
         TestNode.awaitMigrations(session, MOVES);
         node.nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
-        killAndRestart();
+    }
+
+    private static void moveOutAndDelete() throws Exception {
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(500);
         crashes.hold("enter", "#newProgress");
         alter("deleted", "default");
@@ -308,8 +324,6 @@ class MigrationIT {
         crashes.release();
         TestNode.awaitMigrations(session, MOVES);
         node.nodetool("compact", "ks", "deleted");
-        assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
-        killAndRestart();
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
     }
 
@@ -339,7 +353,7 @@ class MigrationIT {
      * removes it, whatever else is done to the table before the node is killed.
      */
     @Test
-    void whatIsTruncatedAfterAMoveStaysGone() throws Exception {
+    void whatIsTruncatedAfterAMoveOrBetweenMovesStaysGone() throws Exception {
         TestNode.createKeyspace(session, "lossy", 1);
         session.execute("ALTER KEYSPACE lossy WITH durable_writes = false");
         for (String table : List.of("ks.gone", "ks.gone_twice", "lossy.gone")) {
@@ -350,14 +364,7 @@ class MigrationIT {
         session.execute("INSERT INTO ks.gone_twice (cycle, writer, step) VALUES (1, 2, 3)");
         session.execute("TRUNCATE ks.gone_twice");
         session.execute("INSERT INTO ks.gone_twice (cycle, writer, step) VALUES (1, 2, 4)");
-        killAndRestart();
-        assertThat(rows("ks.gone")).isEmpty();
-        assertThat(rows("ks.gone_twice")).hasSize(1);
-        assertThat(rows("lossy.gone")).isEmpty();
-    }
 
-    @Test
-    void whatIsTruncatedBetweenMovesStaysGone() throws Exception {
         for (String table : List.of("gone_out", "gone_again")) {
             moveInUnderWrites("ks." + table);
             session.execute("TRUNCATE ks." + table);
@@ -368,15 +375,17 @@ class MigrationIT {
         alter("gone_again", "rocks");
         TestNode.awaitMigrations(session, MOVES);
         session.execute("TRUNCATE ks.gone_again");
-        killAndRestart();
-        assertThat(rows("ks.gone_out")).isEmpty();
-        assertThat(rows("ks.gone_again")).isEmpty();
 
         moveInUnderWrites("ks.former");
         UUID id = TestNode.tableId(session, "ks", "former");
         session.execute("DROP TABLE ks.former");
         session.execute(Writer.table("ks.former") + " WITH memtable = 'rocks' AND id = " + id);
         killAndRestart();
+        assertThat(rows("ks.gone")).isEmpty();
+        assertThat(rows("ks.gone_twice")).hasSize(1);
+        assertThat(rows("lossy.gone")).isEmpty();
+        assertThat(rows("ks.gone_out")).isEmpty();
+        assertThat(rows("ks.gone_again")).isEmpty();
         assertThat(rows("ks.former")).isEmpty();
     }
 
@@ -424,17 +433,22 @@ class MigrationIT {
             node.nodetool("snapshot", "-t", "way", "-cf", table, "ks");
             crashes.release();
             TestNode.awaitMigrations(session, MOVES);
-            Path files = TableFiles.of(node, "ks", table).directory();
             session.execute("DELETE FROM ks." + table + " WHERE p = 7");
-            session.close();
-            node.process().stop();
-            restore(files, files.resolve("snapshots/way"));
-            node.restart();
-            session = node.session();
-            assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
-            TestNode.awaitMigrations(session, MOVES);
-            assertThat(session.execute("SELECT p FROM ks." + table).all()).hasSize(300);
-            assertThat(hasStore(table)).isEqualTo(way.equals("in"));
+        }
+        List<Path> tables = new ArrayList<>();
+        for (String way : List.of("in", "out"))
+            tables.add(TableFiles.of(node, "ks", "snapshot" + way).directory());
+        session.close();
+        node.process().stop();
+        for (Path files : tables) restore(files, files.resolve("snapshots/way"));
+        node.restart();
+        session = node.session();
+        for (String way : List.of("in", "out"))
+            assertThat(session.execute("SELECT p FROM ks.snapshot" + way).all()).hasSize(300);
+        TestNode.awaitMigrations(session, MOVES);
+        for (String way : List.of("in", "out")) {
+            assertThat(session.execute("SELECT p FROM ks.snapshot" + way).all()).hasSize(300);
+            assertThat(hasStore("snapshot" + way)).isEqualTo(way.equals("in"));
         }
     }
 

@@ -40,7 +40,7 @@ class VirtualTablesIT {
         if (node != null) node.close();
     }
 
-    private static long figure(String name) {
+    private static long metric(String name) {
         return session.execute(
                         "SELECT value FROM petra.metrics WHERE keyspace_name = 'ks' AND table_name"
                                 + " = 't' AND metric = '"
@@ -81,9 +81,9 @@ class VirtualTablesIT {
         assertThat(t.getString("purge_phase")).isEqualTo("IDLE");
         assertThat(node.process().nodetool("flush", "ks", "t").exitCode()).isZero();
         assertThat(node.process().nodetool("compact", "ks", "t").exitCode()).isZero();
-        assertThat(figure("unflushed_entries")).isZero();
-        assertThat(figure("level_6_files")).isEqualTo(1);
-        assertThat(figure("stalls_stopped")).isZero();
+        assertThat(metric("unflushed_entries")).isZero();
+        assertThat(metric("level_6_files")).isEqualTo(1);
+        assertThat(metric("stalls_stopped")).isZero();
 
         assertThat(session.execute("SELECT table_name, disk_bytes FROM petra.tables").all())
                 .extracting(row -> row.getString("table_name") + " " + row.isNull("disk_bytes"))

@@ -1,56 +1,165 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.wire;
 
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
 import java.io.DataInput;
 import java.io.DataOutput;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
+import net.jpountz.lz4.LZ4Compressor;
+import net.jpountz.lz4.LZ4Exception;
+import net.jpountz.lz4.LZ4Factory;
 import net.jpountz.xxhash.XXHashFactory;
 
 /**
- * What comes before the bytes of a part, or of a piece of the manifest: {@value #BYTES} bytes.
+ * What comes before each piece of a slice: {@value #BYTES} bytes, then {@code packed} others.
  *
  * @param kind what follows
- * @param digest of the manifest, by which the frames of one stream know each other
- * @param number of the part or the piece, from 0
- * @param count how many of this kind the stream has; at least 1
- * @param bytes how many follow
+ * @param stream which stream it is of: a random number
+ * @param slice its place among the slices of the stream, from 0
+ * @param number of the frame in its slice: 0 is the head, and the end's says how many came
+ * @param plain bytes of the content
+ * @param packed bytes that follow: as many as the content's if they are the content, else an LZ4
+ *     block of it. What is larger than a block of several entries is not packed: to pack it, and to
+ *     unpack it, would take as much of the heap again
+ * @param checksum xxHash64 of the bytes that follow
  */
-public record Frame(Kind kind, long digest, int number, int count, long bytes) {
+public record Frame(
+        Kind kind, long stream, int slice, int number, int plain, int packed, long checksum) {
     /** Of this protocol. A node that speaks another is sent SSTables. */
-    public static final int VERSION = 2;
+    public static final int VERSION = 3;
 
     /** Of a frame. */
-    public static final int BYTES = 40;
+    public static final int BYTES = 48;
+
+    /** Of a head's content, at the most. */
+    static final int MOST_HEAD = 1 << 16;
+
+    /** No LZ4 block is packed better. */
+    static final int BEST_RATIO = 255;
 
     private static final int MAGIC = 0x50545241;
 
     /** What a frame announces. */
     public enum Kind {
-        /** A piece of the manifest. */
-        MANIFEST(0),
-        /** A part. */
-        PART(1);
+        /** What the stream is, first in each slice. */
+        HEAD(0, 1, MOST_HEAD),
+        /** A block, which the engine reads. */
+        BLOCK(1, 1, SliceWriter.MAX_BLOCK),
+        /** That this was all of the slice. */
+        END(2, 0, 0);
 
         private final int code;
+        private final int least;
+        private final int most;
 
-        Kind(int code) {
+        Kind(int code, int least, int most) {
             this.code = code;
+            this.least = least;
+            this.most = most;
         }
 
         private static Kind of(int code) throws IOException {
             for (Kind kind : values()) if (kind.code == code) return kind;
-            throw new IOException("A frame of a stream of parts is of unknown kind " + code + ".");
+            throw new IOException("A frame of a stream is of unknown kind " + code + ".");
         }
     }
 
     /** Checks the arguments. */
     public Frame {
-        if (count < 1 || number < 0 || number >= count || bytes < 0)
+        if (slice < 0
+                || slice >= StreamHead.MAX_SLICES
+                || number < 0
+                || kind == Kind.HEAD != (number == 0)
+                || plain < kind.least
+                || plain > kind.most
+                || packed < kind.least
+                || packed > plain
+                || plain > (long) BEST_RATIO * packed
+                || (plain > SliceWriter.BLOCK && packed != plain))
             throw new IllegalArgumentException(
-                    "%s %d of %d, %d bytes".formatted(kind, number, count, bytes));
+                    "%s %d of slice %d, %d bytes in %d"
+                            .formatted(kind, number, slice, plain, packed));
+    }
+
+    /**
+     * Packs a piece, if that makes it smaller; a large one goes {@link #asItIs}.
+     *
+     * @param content from position to limit, which stay
+     * @param scratch where it may be packed: at least {@link #scratch} bytes from its beginning
+     * @return the frame; what follows it is then in {@code scratch}, from 0 to the limit
+     */
+    public static Frame pack(
+            Kind kind, long stream, int slice, int number, ByteBuffer content, ByteBuffer scratch) {
+        int plain = content.remaining();
+        scratch.clear();
+        int packed =
+                plain == 0
+                        ? 0
+                        : compressor()
+                                .compress(
+                                        content,
+                                        content.position(),
+                                        plain,
+                                        scratch,
+                                        0,
+                                        scratch.capacity());
+        if (packed >= plain) {
+            packed = plain;
+            scratch.put(content.duplicate());
+        }
+        scratch.position(0).limit(packed);
+        return new Frame(kind, stream, slice, number, plain, packed, Frame.hash(scratch));
+    }
+
+    /** The frame of a piece that is sent as it is, from position to limit, which stay. */
+    public static Frame asItIs(Kind kind, long stream, int slice, int number, ByteBuffer content) {
+        int bytes = content.remaining();
+        return new Frame(kind, stream, slice, number, bytes, bytes, Frame.hash(content));
+    }
+
+    /** Bytes that {@link #pack} may need for a content. */
+    public static int scratch(int plain) {
+        return compressor().maxCompressedLength(plain);
+    }
+
+    private static LZ4Compressor compressor() {
+        return LZ4Factory.fastestInstance().fastCompressor();
+    }
+
+    /**
+     * Unpacks what followed this frame.
+     *
+     * @param bytes what followed, from position to limit, which stay
+     * @param content where it may be unpacked: of at least {@code plain} bytes
+     * @return the content, from position to limit: in {@code content}, or in {@code bytes}
+     * @throws IOException if the bytes are not what the frame says
+     */
+    public ByteBuffer unpack(ByteBuffer bytes, ByteBuffer content) throws IOException {
+        if (bytes.remaining() != packed || Frame.hash(bytes) != checksum)
+            throw new IOException(
+                    "%s %d of slice %d of a stream is damaged.".formatted(kind, number, slice));
+        if (packed == plain) return bytes.duplicate();
+        int length;
+        try {
+            length =
+                    LZ4Factory.fastestInstance()
+                            .safeDecompressor()
+                            .decompress(bytes, bytes.position(), packed, content, 0, plain);
+        } catch (LZ4Exception e) {
+            throw new IOException(
+                    "%s %d of slice %d of a stream cannot be unpacked."
+                            .formatted(kind, number, slice),
+                    e);
+        }
+        if (length != plain)
+            throw new IOException(
+                    "%s %d of slice %d of a stream has %d bytes, not %d."
+                            .formatted(kind, number, slice, length, plain));
+        return content.duplicate().clear().limit(plain);
     }
 
     /** Writes the frame, and not what it announces. */
@@ -60,11 +169,13 @@ public record Frame(Kind kind, long digest, int number, int count, long bytes) {
                         .putInt(MAGIC)
                         .putShort((short) VERSION)
                         .putShort((short) kind.code)
-                        .putLong(digest)
+                        .putLong(stream)
+                        .putInt(slice)
                         .putInt(number)
-                        .putInt(count)
-                        .putLong(bytes);
-        frame.putLong(hash(frame.duplicate().flip()));
+                        .putInt(plain)
+                        .putInt(packed)
+                        .putLong(checksum);
+        frame.putLong(Frame.hash(frame.duplicate().flip()));
         out.write(frame.array());
     }
 
@@ -78,7 +189,7 @@ public record Frame(Kind kind, long digest, int number, int count, long bytes) {
         try {
             in.readFully(bytes);
         } catch (EOFException | ClosedChannelException e) {
-            EOFException ended = new EOFException("A stream of parts ends within a frame.");
+            EOFException ended = new EOFException("A stream ends within a frame.");
             ended.initCause(e);
             throw ended;
         }
@@ -88,17 +199,23 @@ public record Frame(Kind kind, long digest, int number, int count, long bytes) {
         // Before the checksum, whose place another version may have changed.
         if (magic != MAGIC || version != VERSION)
             throw new IOException(
-                    "A stream of parts begins with %08x, version %d; this node reads %08x, version %d. Both nodes must run the same version of Petra, or stream as SSTables (-Dpetra.stream.parts=false)."
+                    "A stream begins with %08x, version %d; this node reads %08x, version %d. Both nodes must run the same version of Petra, or stream as SSTables (-Dpetra.stream.parts=false)."
                             .formatted(magic, version, MAGIC, VERSION));
-        long hash = hash(ByteBuffer.wrap(bytes, 0, BYTES - Long.BYTES));
+        long hash = Frame.hash(ByteBuffer.wrap(bytes, 0, BYTES - Long.BYTES));
         if (frame.getLong(BYTES - Long.BYTES) != hash)
-            throw new IOException("A frame of a stream of parts is damaged.");
+            throw new IOException("A frame of a stream is damaged.");
         Kind kind = Kind.of(frame.getShort());
         try {
             return new Frame(
-                    kind, frame.getLong(), frame.getInt(), frame.getInt(), frame.getLong());
+                    kind,
+                    frame.getLong(),
+                    frame.getInt(),
+                    frame.getInt(),
+                    frame.getInt(),
+                    frame.getInt(),
+                    frame.getLong());
         } catch (IllegalArgumentException e) {
-            throw new IOException("A frame of a stream of parts is malformed.", e);
+            throw new IOException("A frame of a stream is malformed: " + e.getMessage(), e);
         }
     }
 

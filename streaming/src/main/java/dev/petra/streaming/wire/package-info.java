@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What a stream of parts is on the wire; {@code docs/FORMAT.md} has its bytes.
+ * What a slice of a stream is on the wire; {@code docs/FORMAT.md} has its bytes.
  *
  * <pre>
- *   frame  manifest, piece 1 of n   its bytes
+ *   frame 0  HEAD    what the stream is
+ *   frame 1  BLOCK   what the engine sends
  *   …
- *   frame  part 1 of m              its bytes
- *   frame  part 2 of m              its bytes
+ *   frame n  END     that this was all
  * </pre>
  *
- * <p>The manifest is sent once, ahead of the part that is sent first and by its connection. Parts
- * may travel by several connections and arrive in any order, also before the manifest; each names
- * its manifest by that's digest.
+ * <p>Each slice is one message of Cassandra's streaming and stands alone: the slices of a stream
+ * may travel by several connections and arrive in any order.
  */
 @NullMarked
 package dev.petra.streaming.wire;

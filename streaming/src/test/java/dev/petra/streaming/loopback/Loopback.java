@@ -21,6 +21,18 @@ import org.apache.cassandra.streaming.StreamingDataOutputPlus;
 
 /** Both ends of one of Cassandra's streaming connections, in one JVM, over the loopback device. */
 public final class Loopback implements AutoCloseable {
+    /** No limit to the bytes a second. */
+    public static final StreamingDataOutputPlus.RateLimiter UNLIMITED =
+            new StreamingDataOutputPlus.RateLimiter() {
+                @Override
+                public void acquire(int bytes) {}
+
+                @Override
+                public boolean isRateLimited() {
+                    return false;
+                }
+            };
+
     private final NioEventLoopGroup threads = new NioEventLoopGroup(2);
     private final Channel server;
     private final Channel client;

@@ -7,12 +7,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.EngineUnderTest;
 import dev.petra.engine.conformance.PartitionContent;
-import dev.petra.engine.conformance.ScanTests;
-import dev.petra.engine.conformance.StreamTests;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.TestTable;
-import dev.petra.streaming.netty.FrameOutput;
-import dev.petra.streaming.staging.IncomingSession;
-import dev.petra.streaming.staging.OutgoingFrame;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.streaming.staging.IncomingSlices;
+import dev.petra.streaming.staging.OutgoingSlice;
+import dev.petra.streaming.staging.SlicePlan;
 import dev.petra.streaming.wire.Frame;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
@@ -27,23 +27,28 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
-import org.apache.cassandra.db.DecoratedKey;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * From store to store by Cassandra's own streaming connections, without a node. A connection ends
- * at any byte, or a peer does not keep to the protocol: the session fails with a reason, the
+ * Slices from store to store by Cassandra's own streaming connections, without a node. A connection
+ * ends at any byte, or a peer does not keep to the protocol: the session fails with a reason, the
  * receiver is as it was, and nothing stays behind.
  */
 public abstract class LoopbackTests {
+    private static final OutgoingSlice.Check WHOLE = () -> {};
+    private static final OutgoingSlice.Progress UNTOLD = bytes -> {};
+    private static final IncomingSlices.Listener UNHEARD = (slice, head) -> UNTOLD;
+
     private final EngineUnderTest kit;
+    private final TestTable table =
+            TestTable.of("CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))");
 
     /**
-     * @param kit of the engine that the tests are about; one that streams
+     * @param kit of the engine that the tests are about; one that streams slices
      */
     protected LoopbackTests(EngineUnderTest kit) {
         this.kit = kit;
@@ -54,30 +59,47 @@ public abstract class LoopbackTests {
         kit.close();
     }
 
-    private TableStore filled(TestTable table) {
+    /** Some hundred kilobytes, half of which can be packed. */
+    private TableStore filled() {
         TableStore store = kit.open(table);
-        int i = 0;
-        for (DecoratedKey key : ScanTests.keys(table))
-            store.write(table.update(key).at(2).row(i).liveness().set("v", i++).end().build());
+        Random random = new Random(1);
+        for (int i = 0; i < 40; i++) {
+            StringBuilder text = new StringBuilder();
+            while (text.length() < 6000)
+                text.append(i % 2 == 0 ? "a" : (char) (' ' + random.nextInt(90)));
+            store.write(table.update(i).row(i).set("v", text.toString()).build());
+        }
         store.flush();
         return store;
     }
 
-    private static List<PartitionContent> content(TableStore store, TestTable table) {
+    private List<PartitionContent> content(TableStore store) {
         return PartitionContent.listOf(
                 store.scan(DataRange.allData(table.metadata().partitioner), table.all()));
     }
 
-    private static IncomingSession session(TableStore to) {
-        return new IncomingSession(manifest -> to.streamIn(manifest, StreamTests.everything()));
+    private static IncomingSlices session(TableStore to) {
+        return new IncomingSlices(head -> to.receive(head, RangeTests.everything()));
     }
 
-    private static List<OutgoingFrame> frames(TableStore from) throws IOException {
-        return OutgoingFrame.of(from.streamOut(StreamTests.everything()));
+    /** At least three, whatever the engine's estimates are. */
+    private static List<OutgoingSlice> slices(TableStore from) {
+        List<SliceRanges> plan = new ArrayList<>();
+        long before = Long.MIN_VALUE;
+        for (long token : new long[] {0, 1L << 61, Long.MIN_VALUE}) {
+            plan.addAll(SlicePlan.of(from, RangeTests.range(before, token), 1 << 30, 1));
+            before = token;
+        }
+        assertThat(plan).hasSize(3);
+        return OutgoingSlice.of(from.send(plan), plan);
     }
 
-    private static Frame receive(IncomingSession session, Loopback connection) throws IOException {
-        return session.receivePart(connection.input(), (frame, bytes, delta) -> {});
+    private static void write(OutgoingSlice slice, Loopback connection) {
+        try {
+            slice.write(connection.output(), Loopback.UNLIMITED, WHOLE, UNTOLD);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /** The directories of a store that have something in them. */
@@ -96,53 +118,67 @@ public abstract class LoopbackTests {
     }
 
     @Test
-    void aStreamArrivesByOneConnection() throws IOException {
-        TestTable table = ScanTests.table();
-        TableStore from = filled(table);
+    void aStreamArrivesByOneConnection() throws Exception {
+        TableStore from = filled();
         TableStore to = kit.open(table.twin());
-        try (IncomingSession session = session(to);
+        try (IncomingSlices session = session(to);
                 Loopback connection = new Loopback()) {
-            for (OutgoingFrame frame : frames(from)) {
-                frame.write(connection.output(), FrameOutput.UNLIMITED);
-                receive(session, connection);
-                assertThat(content(to, table)).isEmpty();
-                frame.finish();
+            for (OutgoingSlice slice : slices(from)) {
+                long[] moved = new long[1];
+                CompletableFuture<Long> written =
+                        CompletableFuture.supplyAsync(
+                                () -> {
+                                    try {
+                                        return slice.write(
+                                                connection.output(),
+                                                Loopback.UNLIMITED,
+                                                WHOLE,
+                                                bytes -> moved[0] += bytes);
+                                    } catch (IOException e) {
+                                        throw new UncheckedIOException(e);
+                                    }
+                                },
+                                task -> new Thread(task).start());
+                long received = session.receive(connection.input(), UNHEARD);
+                assertThat(written.get(1, TimeUnit.MINUTES)).isEqualTo(received);
+                assertThat(moved[0]).isEqualTo(received);
+                assertThat(content(to)).isEmpty();
+                slice.finish();
             }
             session.ingest();
-            assertThat(content(to, table)).isEqualTo(content(from, table)).isNotEmpty();
+            assertThat(content(to)).isEqualTo(content(from)).hasSize(40);
         }
     }
 
-    /** Each part by a connection of its own, at once. */
+    /** Each slice by a connection of its own, at once. */
     @Test
-    void framesArriveInAnyOrder() throws IOException {
-        TestTable table = ScanTests.table();
-        TableStore from = filled(table);
+    void slicesArriveInAnyOrder() throws Exception {
+        TableStore from = filled();
         TableStore to = kit.open(table.twin());
-        List<OutgoingFrame> frames = new ArrayList<>(frames(from));
-        Collections.reverse(frames);
+        List<OutgoingSlice> slices = new ArrayList<>(slices(from));
+        Collections.reverse(slices);
         List<Loopback> connections = new ArrayList<>();
-        try (IncomingSession session = session(to)) {
+        try (IncomingSlices session = session(to)) {
             List<CompletableFuture<Void>> received = new ArrayList<>();
-            for (OutgoingFrame frame : frames) {
+            for (OutgoingSlice slice : slices) {
                 Loopback connection = new Loopback();
                 connections.add(connection);
                 received.add(
                         CompletableFuture.runAsync(
                                 () -> {
                                     try {
-                                        receive(session, connection);
+                                        session.receive(connection.input(), UNHEARD);
                                     } catch (IOException e) {
-                                        throw new CompletionException(e);
+                                        throw new UncheckedIOException(e);
                                     }
                                 },
                                 task -> new Thread(task).start()));
-                frame.write(connection.output(), FrameOutput.UNLIMITED);
-                frame.finish();
+                write(slice, connection);
+                slice.finish();
             }
-            received.forEach(CompletableFuture::join);
+            for (CompletableFuture<Void> each : received) each.get(1, TimeUnit.MINUTES);
             session.ingest();
-            assertThat(content(to, table)).isEqualTo(content(from, table)).isNotEmpty();
+            assertThat(content(to)).isEqualTo(content(from)).hasSize(40);
         } finally {
             connections.forEach(Loopback::close);
         }
@@ -150,15 +186,13 @@ public abstract class LoopbackTests {
 
     /** The connection ends, or the bytes are damaged, anywhere. */
     @Test
-    void aTornOrDamagedStreamLeavesNothing() throws IOException {
+    void aTornOrDamagedStreamLeavesNothing() throws Exception {
         long seed = System.nanoTime();
         Random random = new Random(seed);
-        TestTable table = ScanTests.table();
-        TableStore from = filled(table);
+        TableStore from = filled();
         TableStore to = kit.open(table.twin());
-        DecoratedKey mine = ScanTests.keys(table).get(0);
-        to.write(table.update(mine).at(1).row(9_999).liveness().set("v", 1).end().build());
-        List<PartitionContent> before = content(to, table);
+        to.write(table.update(99).at(1).row(9_999).set("v", "mine").build());
+        List<PartitionContent> before = content(to);
         List<Path> directories = directories(to);
         byte[] whole = bytes(from);
         for (int trial = 0; trial < 24; trial++) {
@@ -171,71 +205,132 @@ public abstract class LoopbackTests {
                 sent[place] ^= (byte) (1 << random.nextInt(8));
             }
             String what = "%s at %d of %d, seed %d".formatted(torn, place, whole.length, seed);
-            try (IncomingSession session = session(to);
+            try (IncomingSlices session = session(to);
                     Loopback connection = new Loopback()) {
                 ByteBuffer bytes = ByteBuffer.wrap(sent);
-                while (bytes.hasRemaining()) {
-                    int size = Math.min(1 << 15, bytes.remaining());
-                    connection
-                            .output()
-                            .writeToChannel(
-                                    buffers -> {
-                                        buffers.get(size)
-                                                .put(bytes.slice(bytes.position(), size))
-                                                .flip();
-                                        bytes.position(bytes.position() + size);
-                                    },
-                                    FrameOutput.UNLIMITED);
-                }
-                connection.output().flush();
-                connection.cut();
+                CompletableFuture<Void> written =
+                        CompletableFuture.runAsync(
+                                () -> {
+                                    try {
+                                        connection.output().write(bytes);
+                                        connection.output().flush();
+                                    } catch (IOException e) {
+                                        throw new UncheckedIOException(e);
+                                    } finally {
+                                        connection.cut();
+                                    }
+                                },
+                                task -> new Thread(task).start());
                 assertThatThrownBy(
                                 () -> {
-                                    while (true) receive(session, connection);
+                                    while (true) session.receive(connection.input(), UNHEARD);
                                 })
                         .as(what)
                         .isInstanceOf(IOException.class);
+                connection.cut();
+                // It may have failed, as the reader has.
+                written.handle((done, failure) -> failure).get(1, TimeUnit.MINUTES);
                 if (!session.isEmpty())
                     assertThatThrownBy(session::ingest).as(what).isInstanceOf(IOException.class);
             }
-            assertThat(content(to, table)).as(what).isEqualTo(before);
+            assertThat(content(to)).as(what).isEqualTo(before);
             assertThat(directories(to)).as(what).isEqualTo(directories);
         }
     }
 
-    private static byte[] bytes(TableStore from) throws IOException {
+    /** All slices, as they go over a connection. */
+    private static byte[] bytes(TableStore from) throws Exception {
         try (Loopback connection = new Loopback()) {
             ByteArrayOutputStream all = new ByteArrayOutputStream();
-            for (OutgoingFrame frame : frames(from)) {
-                frame.write(connection.output(), FrameOutput.UNLIMITED);
+            for (OutgoingSlice slice : slices(from)) {
+                CompletableFuture<Void> written =
+                        CompletableFuture.runAsync(
+                                () -> write(slice, connection), task -> new Thread(task).start());
                 Frame read;
                 do {
                     read = Frame.read(connection.input());
                     read.write(new DataOutputStream(all));
-                    byte[] bytes = new byte[Math.toIntExact(read.bytes())];
+                    byte[] bytes = new byte[read.packed()];
                     connection.input().readFully(bytes);
                     all.write(bytes);
-                } while (read.kind() == Frame.Kind.MANIFEST);
-                frame.finish();
+                } while (read.kind() != Frame.Kind.END);
+                written.get(1, TimeUnit.MINUTES);
+                slice.finish();
             }
             return all.toByteArray();
         }
     }
 
-    /** The parts pin the sender's store until the last frame is finished. */
+    /** What was read is not all that was asked for: the receiver does not take it for whole. */
     @Test
-    void theLastFrameReleasesTheParts() throws IOException {
-        TestTable table = ScanTests.table();
-        List<OutgoingFrame> frames = frames(filled(table));
-        try (Loopback connection = new Loopback()) {
-            for (OutgoingFrame frame : frames) {
-                frame.write(connection.output(), FrameOutput.UNLIMITED);
-                frame.finish();
-                frame.finish();
+    void aSliceThatIsNotWholeDoesNotEnd() throws Exception {
+        TableStore from = filled();
+        TableStore to = kit.open(table.twin());
+        int[] checks = new int[1];
+        int[] frames = new int[1];
+        for (boolean atEnd : new boolean[] {false, true})
+            try (IncomingSlices session = session(to);
+                    Loopback connection = new Loopback()) {
+                OutgoingSlice slice = slices(from).get(0);
+                int most = checks[0];
+                checks[0] = 0;
+                CompletableFuture<Void> written =
+                        CompletableFuture.runAsync(
+                                () -> {
+                                    try {
+                                        slice.write(
+                                                connection.output(),
+                                                Loopback.UNLIMITED,
+                                                () -> {
+                                                    if (++checks[0] == (atEnd ? most : -1))
+                                                        throw new IOException("taken away");
+                                                },
+                                                bytes -> frames[0]++);
+                                    } catch (IOException e) {
+                                        throw new UncheckedIOException(e);
+                                    } finally {
+                                        if (atEnd) connection.cut();
+                                    }
+                                },
+                                task -> new Thread(task).start());
+                if (atEnd) {
+                    assertThatThrownBy(() -> session.receive(connection.input(), UNHEARD))
+                            .isInstanceOf(IOException.class)
+                            .hasMessageContaining("ends");
+                    assertThatThrownBy(() -> written.get(1, TimeUnit.MINUTES))
+                            .hasMessageContaining("taken away");
+                    assertThatThrownBy(session::ingest).isInstanceOf(IOException.class);
+                } else {
+                    session.receive(connection.input(), UNHEARD);
+                    written.get(1, TimeUnit.MINUTES);
+                    // Before each block and the end; the other frame is the head.
+                    assertThat(checks[0]).isEqualTo(frames[0] - 1).isGreaterThan(1);
+                }
             }
-            OutgoingFrame last = frames.get(frames.size() - 1);
-            assertThatThrownBy(() -> last.write(connection.output(), FrameOutput.UNLIMITED))
-                    .isInstanceOfAny(IOException.class, IllegalStateException.class);
+        assertThat(content(to)).isEmpty();
+    }
+
+    /** The slices hold the sender's store until the last is finished. */
+    @Test
+    void theLastSliceReleasesTheStore() throws Exception {
+        TableStore from = filled();
+        TableStore to = kit.open(table.twin());
+        List<OutgoingSlice> slices = slices(from);
+        OutgoingSlice last = slices.get(0);
+        for (OutgoingSlice slice : slices.subList(1, 3)) {
+            slice.finish();
+            slice.finish();
+        }
+        try (IncomingSlices session = session(to);
+                Loopback connection = new Loopback()) {
+            CompletableFuture<Void> written =
+                    CompletableFuture.runAsync(
+                            () -> write(last, connection), task -> new Thread(task).start());
+            session.receive(connection.input(), UNHEARD);
+            written.get(1, TimeUnit.MINUTES);
+            last.finish();
+            assertThatThrownBy(() -> write(last, connection))
+                    .isInstanceOf(IllegalStateException.class);
         }
     }
 }

@@ -6,7 +6,7 @@ import dev.petra.engine.conformance.EngineUnderTest;
 import dev.petra.engine.reference.MemoryEngineProvider;
 import java.util.Map;
 
-/** The reference engine by connections. */
+/** With the reference engine. */
 class MemoryEngineLoopbackTest extends LoopbackTests {
     MemoryEngineLoopbackTest() {
         super(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.wire;
 
-import dev.petra.engine.stream.StreamManifest;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -10,18 +11,18 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
+import java.util.UUID;
 import net.jpountz.lz4.LZ4Factory;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.utils.ByteBufferUtil;
 
 /**
  * What Jazzer calls with bytes of its own, and watches which branches they take. Whatever they are,
  * a decoder answers by what they say, or by an {@link IOException} with a reason; anything else
- * that is thrown ends the process. The first byte says which decoder; checksums and digests are
- * made to fit, since no fuzzer finds those.
+ * that is thrown ends the process. The first byte says which decoder; checksums are made to fit,
+ * since no fuzzer finds those.
  */
 final class DecoderFuzz {
-    /** Of the heap, for a manifest of the greatest length: with each part's record. */
-    private static final long MOST_HEAP = 129L << 20;
-
     private DecoderFuzz() {}
 
     /** Called by Jazzer, which knows it by its name. */
@@ -29,11 +30,10 @@ final class DecoderFuzz {
         if (input.length == 0) return;
         byte[] bytes = Arrays.copyOfRange(input, 1, input.length);
         try {
-            switch (input[0] & 3) {
+            switch (input[0] % 3) {
                 case 0 -> frame(bytes);
-                case 1 -> manifest(bytes);
-                case 2 -> packed(bytes);
-                default -> pieces(ByteBuffer.wrap(bytes));
+                case 1 -> head(bytes);
+                default -> block(ByteBuffer.wrap(bytes));
             }
         } catch (IOException refused) {
             check(refused.getMessage() != null || refused.getCause() != null, "no reason");
@@ -50,6 +50,9 @@ final class DecoderFuzz {
             ByteBuffer.wrap(bytes).putLong(end, Frame.hash(ByteBuffer.wrap(bytes, 0, end)));
         }
         Frame frame = Frame.read(new DataInputStream(new ByteArrayInputStream(bytes)));
+        check(
+                frame.packed() == frame.plain() || frame.plain() <= SliceWriter.BLOCK,
+                "unpacks to more than a block");
         ByteArrayOutputStream written = new ByteArrayOutputStream();
         frame.write(new DataOutputStream(written));
         check(
@@ -57,68 +60,50 @@ final class DecoderFuzz {
                 "another frame is written than was read");
     }
 
-    private static void manifest(byte[] plain) throws IOException {
-        StreamManifest read = ManifestCodec.decode(plain);
-        check(read.parts().size() <= plain.length / ManifestCodec.LEAST_PART, "too many parts");
+    private static void head(byte[] bytes) throws IOException {
+        HeadCodec.SliceHead head = HeadCodec.decode(ByteBuffer.wrap(bytes));
         check(
-                ManifestCodec.decode(ManifestCodec.encode(read)).equals(read),
-                "another manifest is written than was read");
+                HeadCodec.decode(HeadCodec.encode(head)).equals(head),
+                "another head is written than was read");
     }
 
-    /** Length and LZ4 block, whatever they are. */
-    private static void packed(byte[] packed) throws IOException {
-        Frame frame = piece(Frame.hash(ByteBuffer.wrap(packed)), 0, 1, packed.length);
-        ManifestAssembly assembly = ManifestAssembly.begin(frame);
-        check(assembly.add(frame, packed), "the only piece is not all");
-        check(assembly.heapBytes() < MOST_HEAP, "takes more of the heap than is allowed");
-        assembly.manifest();
-    }
-
-    private static Frame piece(long digest, int number, int count, long bytes) {
-        return new Frame(Frame.Kind.MANIFEST, digest, number, count, bytes);
-    }
-
-    /** Frames of pieces in an order of the input's, each of 4 bytes: which one, and its length. */
-    private static void pieces(ByteBuffer in) throws IOException {
-        if (in.remaining() < 2) return;
-        byte[] whole = new byte[ManifestPieces.PIECE];
-        int count = 1 + (in.get() & 3);
-        int last = in.get() & 0xFF;
-        ManifestAssembly assembly = ManifestAssembly.begin(piece(7, 0, count, 1));
-        int taken = 0;
-        while (in.remaining() >= 2) {
-            int number = in.get() & 7;
-            int lie = in.get();
-            boolean isLast = number == count - 1;
-            int bytes = (isLast ? last : whole.length) + (lie & 3);
-            if (number >= count || bytes > whole.length + 1) continue;
-            Frame frame = piece(7 + (lie & 4), number, count + (lie >> 3 & 1), bytes);
-            boolean complete = assembly.add(frame, Arrays.copyOf(whole, bytes));
-            check((lie & 4) == 0 && frame.count() == count, "a piece of another manifest is taken");
-            check(++taken <= count, "a piece is taken twice");
-            // All pieces are zeros: their digest is none of these.
-            check(!complete, "damaged pieces are taken");
+    /** How long it is unpacked, 2 bytes, and an LZ4 block, whatever it is. */
+    private static void block(ByteBuffer in) throws IOException {
+        if (in.remaining() < 3) return;
+        int plain = in.getShort() & 0xFFFF;
+        Frame frame;
+        try {
+            frame = new Frame(Frame.Kind.BLOCK, 1, 0, 1, plain, in.remaining(), Frame.hash(in));
+        } catch (IllegalArgumentException e) {
+            // No such frame is read.
+            return;
         }
+        ByteBuffer room = ByteBuffer.allocate(plain + 1);
+        ByteBuffer content = frame.unpack(in, room);
+        check(content.remaining() == plain, "a block of another length");
+        check(room.get(plain) == 0, "bytes behind the block");
     }
 
     /** Where to begin. */
-    static List<byte[]> seeds(StreamManifest manifest) throws IOException {
+    static List<byte[]> seeds() throws IOException {
         ByteArrayOutputStream frame = new ByteArrayOutputStream();
-        new Frame(Frame.Kind.PART, 1, 4, 9, 300).write(new DataOutputStream(frame));
-        byte[] plain = ManifestCodec.encode(manifest);
-        byte[] block = LZ4Factory.fastestInstance().fastCompressor().compress(plain);
+        new Frame(Frame.Kind.BLOCK, 1, 4, 9, 300, 200, 7).write(new DataOutputStream(frame));
+        TableId table = TableId.fromUUID(new UUID(1, 2));
+        byte[] head =
+                ByteBufferUtil.getArray(
+                        HeadCodec.encode(
+                                new HeadCodec.SliceHead(
+                                        new StreamHead("e", 1, table, "t", 3, 300), 100)));
+        byte[] block = LZ4Factory.fastestInstance().fastCompressor().compress(head);
         return List.of(
                 seed(0, frame.toByteArray()),
-                seed(1, plain),
+                seed(1, head),
                 seed(
                         2,
-                        ByteBuffer.allocate(Integer.BYTES + block.length)
-                                .putInt(plain.length)
+                        ByteBuffer.allocate(Short.BYTES + block.length)
+                                .putShort((short) head.length)
                                 .put(block)
-                                .array()),
-                seed(3, new byte[] {1, 9, 1, 0, 0, 0}),
-                seed(3, new byte[] {1, 9, 0, 0, 0, 0}),
-                seed(3, new byte[] {0, 9, 0, 4}));
+                                .array()));
     }
 
     private static byte[] seed(int decoder, byte[] bytes) {

@@ -16,7 +16,10 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.repair.TableRepairManager;
+import org.apache.cassandra.streaming.StreamSession;
+import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
+import org.apache.cassandra.streaming.messages.PrepareSynAckMessage;
 import org.jspecify.annotations.Nullable;
 
 /** Code that is copied into the methods of a table's life cycle. Never called here. */
@@ -170,6 +173,27 @@ final class TableAdvice {
                 @Advice.This ColumnFamilyStore cfs,
                 @Advice.Return(readOnly = false) TableStreamManager manager) {
             manager = TableHooks.streamManager(cfs, manager);
+        }
+    }
+
+    static final class BeforeReceiving {
+        private BeforeReceiving() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.This StreamSession session,
+                @Advice.Argument(1) Collection<StreamSummary> summaries) {
+            TableHooks.beforeReceiving(session, summaries);
+        }
+    }
+
+    static final class BeforeReceivingAnswer {
+        private BeforeReceivingAnswer() {}
+
+        @Advice.OnMethodEnter
+        static void enter(
+                @Advice.This StreamSession session, @Advice.Argument(0) PrepareSynAckMessage msg) {
+            TableHooks.beforeReceiving(session, msg.summaries);
         }
     }
 

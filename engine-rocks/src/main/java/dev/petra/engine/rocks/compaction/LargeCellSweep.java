@@ -32,6 +32,9 @@ final class LargeCellSweep {
     /** Bytes of large cells when they were swept last; 0: not yet in this process. */
     private volatile long swept;
 
+    /** How many deletions and expired values had been purged by then. */
+    private volatile long purgedBefore;
+
     /** Of what had come by then since the time before, the part that no row referred to. */
     private volatile double garbageShare = 1;
 
@@ -40,12 +43,18 @@ final class LargeCellSweep {
     }
 
     /**
-     * Whether of the large cells about a quarter, and more than a little, is garbage: by what has
-     * come since the last sweep, of which as much may be garbage as of what had come before. So
-     * what is looked through stays in proportion to what goes.
+     * Whether of the large cells about a quarter is garbage. Either, and more than a little, by
+     * what has come since the last sweep, of which as much may be garbage as of what had come
+     * before; or by what was purged since, if each deletion had a large cell. So what is looked
+     * through stays in proportion to what goes.
      */
     boolean isDue(Database database) throws RocksDBException {
         if (!isPossible()) return false;
+        long purged = store.reconciler().purged() - purgedBefore;
+        if (purged > 0
+                && purged * 4
+                        >= database.db.getLongProperty(database.large, "rocksdb.estimate-num-keys"))
+            return true;
         long bytes = largeBytes(database);
         return (bytes - swept) * garbageShare >= Math.max(LEAST_GARBAGE, bytes / 4);
     }
@@ -54,7 +63,9 @@ final class LargeCellSweep {
         return database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size");
     }
 
-    /** Whether there are large cells at all, and any may go: none would while parts arrive. */
+    /**
+     * Whether there are large cells at all, and any may go: none would while a stream goes live.
+     */
     boolean isPossible() {
         return !store.isArriving() && store.catalog().has(Catalog.Flag.LARGE_CELLS);
     }
@@ -66,6 +77,7 @@ final class LargeCellSweep {
      */
     void run(Database database, boolean background) throws RocksDBException {
         Pacer pace = new Pacer(store, background);
+        long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
         long cells = 0;
         long garbage = 0;
@@ -86,6 +98,7 @@ final class LargeCellSweep {
             database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
         // How much is garbage is not known: none of it went since they arrive.
         if (store.isArriving()) return;
+        purgedBefore = purged;
         double part = (double) garbage / Math.max(1, cells);
         garbageShare =
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
@@ -113,7 +126,7 @@ final class LargeCellSweep {
             store.room()
                     .write(
                             () -> {
-                                // Or the row may be among the parts that are still to come.
+                                // Or the row may be in the files that are still to come.
                                 if (store.isArriving()
                                         || isReferred(database, rowKey, in.duplicate())) return;
                                 database.db.delete(database.large, database.writeOptions, largeKey);

@@ -58,17 +58,19 @@ public final class Purge {
     private final CoveringDeletions covering;
     private final LargeCellSweep sweep;
     private final ExpiredFiles expired;
+    private final PurgeRound round;
     private final ReentrantLock running = new ReentrantLock();
     private volatile Phase phase = Phase.IDLE;
     private volatile double done;
 
-    public Purge(StoreContext store) {
+    public Purge(StoreContext store, DataFiles held) {
         this.store = store;
         this.permission = new PurgePermission(store);
         this.schedule = new PurgeSchedule(store, permission);
         this.covering = new CoveringDeletions(store);
         this.sweep = new LargeCellSweep(store);
         this.expired = new ExpiredFiles(store, permission);
+        this.round = new PurgeRound(store, permission, schedule, held);
     }
 
     public PurgeProgress progress() {
@@ -117,10 +119,24 @@ public final class Purge {
                 return;
             }
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || permission.gcBefore() == 0) {
+                // Forbidden just now: nobody has asked for a compaction.
+                if (background) return;
                 database.compact(
                         database.data, null, null, BottommostLevelCompaction.kForceOptimized);
-                sweep(database, background);
+                sweep(database, false);
                 return;
+            }
+            // One of all that was cut short goes on.
+            if (background
+                    && !store.catalog().has(Catalog.Flag.PARTITION_RECORDS)
+                    && schedule.resumeAt() == null) {
+                phase = Phase.PURGING;
+                round.run(database, part -> done = part);
+                // It was stopped, or may not go on.
+                if (schedule.isResting()) return;
+                if (sweep.isDue(database)) sweep(database, true);
+                if (!round.wantsWhole() || !schedule.isWholeDue() || permission.gcBefore() == 0)
+                    return;
             }
             long started = System.nanoTime();
             long before = store.reconciler().purged();
@@ -168,14 +184,16 @@ public final class Purge {
     private void purge(Database database, boolean background) throws RocksDBException {
         long restrictions = permission.restrictions();
         Reconciler reconciler = store.reconciler();
-        int next = 1 - reconciler.activeMaxPurgeable();
-        reconciler.maxPurgeable(next, Long.MAX_VALUE);
-        // Asked behind the max purgeable timestamp: parts that begin to arrive later lower it.
-        if (store.isArriving()) return;
-        store.room().writers.awaitThoseBegun();
+        // Before writes are waited for: what is not waited for must not be forgotten.
         long oldestBefore = store.purgeable().reset();
         boolean complete = false;
         try {
+            int next = 1 - reconciler.activeMaxPurgeable();
+            reconciler.maxPurgeable(next, Long.MAX_VALUE);
+            // Asked behind the max purgeable timestamp: streams that begin to arrive later lower
+            // it.
+            if (store.isArriving()) return;
+            store.room().writers.awaitThoseBegun();
             long gcBefore = permission.gcBefore();
             if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
                 phase = Phase.COVERING;
@@ -214,6 +232,7 @@ public final class Purge {
             store.purgeable().written(resumed ? 0 : reconciler.kept());
             sweep(database, background);
             schedule.ended();
+            schedule.wholeEnded();
             complete = true;
         } finally {
             if (!complete) store.purgeable().written(oldestBefore);
@@ -221,7 +240,7 @@ public final class Purge {
     }
 
     /** Whether some collection's elements may have names of several byte forms. */
-    private static boolean hasLoosePaths(TableMetadata table) {
+    static boolean hasLoosePaths(TableMetadata table) {
         for (ColumnMetadata column : table.regularAndStaticColumns())
             if (isLoose(column)) return true;
         // One that is added again has its old cells, where they are newer than the drop.

@@ -4,12 +4,11 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import org.apache.cassandra.utils.FBUtilities;
-import org.rocksdb.LiveFileMetaData;
 
 /**
- * What may be purged by now: what is older than {@code gc_grace_seconds}, if the host allows it and
- * no stream is arriving. If that becomes less, as where the host forbids it, gc_grace is longer or
- * the clock was set back, what may be removing more begins anew.
+ * What may be purged by now: what is older than {@code gc_grace_seconds} as of the host's moment,
+ * if the host allows it and no stream is arriving. If that becomes less, as where the host forbids
+ * it, gc_grace is longer or the clock was set back, what may be removing more begins anew.
  */
 final class PurgePermission {
     private final StoreContext store;
@@ -30,7 +29,8 @@ final class PurgePermission {
     /** Before which local time something may go; 0 if nothing may. */
     long gcBefore() {
         if (store.isArriving() || !store.spec().mayPurge().getAsBoolean()) return 0;
-        return Math.max(0, FBUtilities.nowInSeconds() - store.table().params.gcGraceSeconds);
+        return Math.max(
+                0, store.spec().purgeAsOf().getAsLong() - store.table().params.gcGraceSeconds);
     }
 
     /**
@@ -66,11 +66,11 @@ final class PurgePermission {
         }
     }
 
-    /** Begins to purge a file, unless less may go by now than when it was found. */
-    boolean begin(Database database, LiveFileMetaData file, long restrictionsBefore) {
+    /** Begins to purge files, unless less may go by now than when they were found. */
+    boolean begin(Database database, Object files, long restrictionsBefore) {
         synchronized (asking) {
             if (restrictions != restrictionsBefore) return false;
-            database.purgeBegins(file);
+            database.purgeBegins(files);
             return true;
         }
     }

@@ -27,6 +27,9 @@ final class PurgeSchedule {
 
     private volatile byte @Nullable [] resumeAt;
 
+    /** In seconds: when the last purge of all of the table ended; 0: not yet. */
+    private volatile long wholeEnded;
+
     PurgeSchedule(StoreContext store, PurgePermission permission) {
         this.store = store;
         this.permission = permission;
@@ -37,6 +40,7 @@ final class PurgeSchedule {
         // What was written since the last purge ended is not known any more.
         store.purgeable().written(0);
         try {
+            wholeEnded = store.catalog().wholePurge();
             String state = store.catalog().purge();
             if (state == null) return;
             String[] words = state.split(" ", -1);
@@ -92,16 +96,30 @@ final class PurgeSchedule {
     }
 
     boolean isDue() {
-        if (resumeAt != null) return permission.gcBefore() > 0;
-        if (store.purgeable().get() >= permission.gcBefore()) return false;
+        long gcBefore = permission.gcBefore();
+        // Nothing may go; also not what a merge left empty, which is older than any time.
+        if (gcBefore == 0) return false;
+        if (resumeAt != null) return true;
+        if (store.purgeable().get() >= gcBefore) return false;
         if (intervalBegan == 0)
             // The first interval; remembered, for a node that is restarted every day.
             ended();
         return FBUtilities.nowInSeconds() - intervalBegan >= intervalSeconds();
     }
 
+    /** The last one was of all of the table. */
+    void wholeEnded() {
+        wholeEnded = FBUtilities.nowInSeconds();
+        store.catalog().setWholePurge(wholeEnded);
+    }
+
+    /** Whether all of the table may be purged: it costs what the rotation of thin files does. */
+    boolean isWholeDue() {
+        return FBUtilities.nowInSeconds() - wholeEnded >= PurgeChoice.PATIENCE * intervalSeconds();
+    }
+
     /** How long at least between two purges. */
-    private long intervalSeconds() {
+    long intervalSeconds() {
         return TimeUnit.MILLISECONDS.toSeconds(store.settings().purgeIntervalMillis());
     }
 }

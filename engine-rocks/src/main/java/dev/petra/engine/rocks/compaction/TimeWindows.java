@@ -5,14 +5,10 @@ import com.google.common.collect.Lists;
 import dev.petra.engine.rocks.db.CompactionSettings;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
-import dev.petra.engine.rocks.db.StoreContext;
-import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.db.TimeWindow;
-import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -21,12 +17,7 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.LiveFileMetaData;
-import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.SstFileReader;
-import org.rocksdb.SstFileReaderIterator;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What {@code TimeWindowCompactionStrategy} asks of one store, and RocksDB has not: files are
@@ -39,25 +30,24 @@ import org.slf4j.LoggerFactory;
  * <p>Runs on one thread at a time.
  */
 public final class TimeWindows {
-    private static final Logger logger = LoggerFactory.getLogger(TimeWindows.class);
-
     /** At most so many merges before it is looked again what has expired. */
     private static final int MERGES = 16;
 
-    private final StoreContext store;
     private final Purge purge;
-    private final Map<String, FileExtent> extents = new HashMap<>();
+    private final DataFiles held;
 
     /** What was left of files that were purged, which a second time would not change. */
     private final Set<String> remains = new HashSet<>();
 
-    private boolean recalled;
+    /** Of the files that there were last, by name. */
+    private Map<String, FileExtent> extents = Map.of();
+
     private volatile String seen = "";
     private volatile long lookAt = System.nanoTime();
 
-    public TimeWindows(StoreContext store, Purge purge) {
-        this.store = store;
+    public TimeWindows(Purge purge, DataFiles held) {
         this.purge = purge;
+        this.held = held;
     }
 
     /** Whether there may be something to do: another number of files, or time has passed. */
@@ -83,7 +73,7 @@ public final class TimeWindows {
             if (picked.isEmpty()) return;
             Reconciler.purgeNothingHere();
             try {
-                if (compact(database, picked, 0) == null) return;
+                if (held.compact(database, picked, 0, 0) == null) return;
             } finally {
                 Reconciler.purgeNowhere();
             }
@@ -163,37 +153,6 @@ public final class TimeWindows {
         return files.stream().map(Candidate::name).toList();
     }
 
-    /**
-     * Merges files into one.
-     *
-     * @return the names of what came of them; null if one is being merged already, or is gone
-     */
-    private @Nullable List<String> compact(Database database, List<String> files, int level)
-            throws RocksDBException {
-        try {
-            return database.compactFiles(files, level, bytes(database, files));
-        } catch (RocksDBException e) {
-            if (!database.isClosing() && areThere(database, files)) throw e;
-            logger.debug("{} of {} are merged another time", files, store.name(), e);
-            return null;
-        }
-    }
-
-    private static long bytes(Database database, Collection<String> names) {
-        long bytes = 0;
-        for (LiveFileMetaData file : database.dataFiles())
-            if (names.contains(file.fileName())) bytes += file.size();
-        return bytes;
-    }
-
-    /** Whether all files are, and nobody merges one of them. */
-    private static boolean areThere(Database database, Collection<String> names) {
-        Set<String> missing = new HashSet<>(names);
-        for (LiveFileMetaData file : database.dataFiles())
-            if (!file.beingCompacted()) missing.remove(file.fileName());
-        return missing.isEmpty();
-    }
-
     // What has expired
 
     /**
@@ -243,15 +202,14 @@ public final class TimeWindows {
      */
     boolean drop(Database database, LiveFileMetaData file, long gcBefore, long maxPurgeable)
             throws RocksDBException {
-        List<String> left = List.of(file.fileName());
+        @Nullable List<String> left = List.of(file.fileName());
         Reconciler.purgeHere(gcBefore, maxPurgeable);
         try {
             // The first time merges what is to be merged, to next to nothing; the second time
             // removes that.
             for (int time = 0; time < 2 && !left.isEmpty(); time++) {
-                List<String> made = compact(database, left, file.level());
-                if (made == null) return false;
-                left = made.stream().map(name -> name.substring(name.lastIndexOf('/'))).toList();
+                left = held.compact(database, left, file.level(), 0);
+                if (left == null) return false;
             }
         } finally {
             Reconciler.purgeNowhere();
@@ -262,61 +220,19 @@ public final class TimeWindows {
 
     // What files hold
 
-    /** Never asked of a file that {@link #learn} was not told of. */
     private FileExtent extent(LiveFileMetaData file) {
-        return Objects.requireNonNull(extents.get(file.fileName()), file.fileName());
+        return Objects.requireNonNull(extents.get(file.fileName()));
     }
 
     /**
-     * Reads what is not known yet, and forgets files that are gone.
+     * To be called before these are asked about.
      *
      * @return false if the store is being closed, or a file went meanwhile
      */
     boolean learn(Database database, Collection<LiveFileMetaData> files) throws RocksDBException {
-        if (!recalled) {
-            extents.putAll(store.catalog().extents());
-            recalled = true;
-        }
-        Set<String> names = new HashSet<>();
-        files.forEach(file -> names.add(file.fileName()));
-        for (String gone : extents.keySet().stream().filter(n -> !names.contains(n)).toList()) {
-            store.catalog().forgetExtent(gone);
-            extents.remove(gone);
-        }
-        remains.retainAll(names);
-        for (String name : names) {
-            if (extents.containsKey(name)) continue;
-            FileExtent extent = read(database, name);
-            if (extent == null) return false;
-            // What is unknown is looked at again after a start.
-            if (!extent.equals(FileExtent.UNKNOWN)) store.catalog().setExtent(name, extent);
-            extents.put(name, extent);
-        }
-        return true;
-    }
-
-    private @Nullable FileExtent read(Database database, String name) throws RocksDBException {
-        try (TableOptions.ForSst options = store.reopenable().sstOptions();
-                SstFileReader reader = new SstFileReader(options.data());
-                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
-            reader.open(store.directory().resolve(name.substring(1)).toString());
-            try (SstFileReaderIterator it = reader.newIterator(how)) {
-                it.seekToFirst();
-                return FileExtent.of(it, database::isClosing);
-            }
-        } catch (MalformedFragment e) {
-            logger.error(
-                    "File {} of {} in {} has a malformed entry. No file of the table is let go as"
-                        + " expired while that one is there: restore the table from a snapshot, or"
-                        + " rebuild the node from the others.",
-                    name,
-                    store.name(),
-                    store.directory(),
-                    e);
-            return FileExtent.UNKNOWN;
-        } catch (RocksDBException e) {
-            if (areThere(database, List.of(name))) throw e;
-            return null;
-        }
+        remains.retainAll(files.stream().map(LiveFileMetaData::fileName).toList());
+        Map<String, FileExtent> learned = held.learn(database, files, false, database::isClosing);
+        if (learned != null) extents = learned;
+        return learned != null;
     }
 }

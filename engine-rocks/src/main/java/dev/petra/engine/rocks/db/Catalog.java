@@ -45,6 +45,7 @@ public final class Catalog {
     private static final String COLUMN = "column/";
     private static final String EXTENT = "extent";
     private static final byte[] PURGE = bytes("purge");
+    private static final byte[] WHOLE_PURGE = bytes("whole_purge");
     private static final byte[] YES = {1};
     private static final int MOST_FORMS = 8;
 
@@ -62,16 +63,17 @@ public final class Catalog {
 
     private volatile int flags;
 
+    /** Another map when there is another column. */
+    private volatile Map<String, String> columns;
+
     /** Reads the catalog. */
     Catalog(Database database, TableMetadata table, WriteStallRetry room) throws RocksDBException {
         this.database = database;
         this.room = room;
-        columns()
-                .forEach(
-                        (name, value) ->
-                                ids.put(
-                                        name,
-                                        Integer.parseInt(value.substring(0, value.indexOf(' ')))));
+        columns = Map.copyOf(readColumns());
+        columns.forEach(
+                (name, value) ->
+                        ids.put(name, Integer.parseInt(value.substring(0, value.indexOf(' ')))));
         int found = 0;
         for (Flag flag : Flag.values())
             if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
@@ -131,13 +133,24 @@ public final class Catalog {
 
     private int assign(String name, String kindAndType) {
         int id = ids.size();
-        put(bytes(COLUMN + name), bytes(id + " " + kindAndType));
+        String value = id + " " + kindAndType;
+        put(bytes(COLUMN + name), bytes(value));
         ids.put(name, id);
+        Map<String, String> more = new HashMap<>(columns);
+        more.put(name, value);
+        columns = Map.copyOf(more);
         return id;
     }
 
-    /** The columns that have ids, as the catalog has them: id, kind and type by name. */
-    public Map<String, String> columns() throws RocksDBException {
+    /**
+     * The columns that have ids, as the catalog has them: id, kind and type by name. What an
+     * iterator shows refers to no others, if this is asked for behind its opening.
+     */
+    public Map<String, String> columns() {
+        return columns;
+    }
+
+    private Map<String, String> readColumns() throws RocksDBException {
         Map<String, String> columns = new HashMap<>();
         try (RocksIterator it = database.db.newIterator(database.catalog)) {
             for (it.seekToFirst(); it.isValid(); it.next()) {
@@ -198,6 +211,16 @@ public final class Catalog {
         put(PURGE, bytes(state));
     }
 
+    /** In seconds: when the last purge of all of the table ended; 0 if there was none. */
+    public long wholePurge() throws RocksDBException {
+        byte[] value = database.db.get(database.catalog, WHOLE_PURGE);
+        return value == null ? 0 : Long.parseLong(new String(value, StandardCharsets.UTF_8));
+    }
+
+    public void setWholePurge(long seconds) {
+        put(WHOLE_PURGE, bytes(Long.toString(seconds)));
+    }
+
     /** What data files hold, by their names as RocksDB gives them; also of some that are gone. */
     public Map<String, FileExtent> extents() throws RocksDBException {
         Map<String, FileExtent> extents = new HashMap<>();
@@ -212,9 +235,18 @@ public final class Catalog {
         return extents;
     }
 
-    /** Files are never changed, and no name comes twice. */
+    /**
+     * Files are never changed, and no name comes twice. Not synced: what a crash loses is read from
+     * the file again.
+     */
     public void setExtent(String file, FileExtent extent) {
-        put(bytes(EXTENT + file), extent.encode());
+        byte[] key = bytes(EXTENT + file);
+        byte[] value = extent.encode();
+        try {
+            room.write(() -> database.db.put(database.catalog, database.writeOptions, key, value));
+        } catch (RocksDBException e) {
+            throw new CatalogWriteFailure(e);
+        }
     }
 
     public void forgetExtent(String file) throws RocksDBException {

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.compaction.LeveledCompactionStrategy;
 import org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy;
 import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
@@ -47,6 +48,13 @@ public record CompactionSettings(
     private static final int FEWEST = CompactionParams.DEFAULT_MIN_THRESHOLD;
     private static final int MOST = CompactionParams.DEFAULT_MAX_THRESHOLD;
     private static final int TOLERANCE = 50;
+
+    /**
+     * Leveled: after how long, in seconds, a file moves down by itself, with what it overlaps.
+     * Files at the bottom are never merged for their age, nor does age merge all of a universal
+     * table: what may go is found by the purge. RocksDB would do both after 30 days.
+     */
+    static final long MOVES_DOWN_AFTER = TimeUnit.DAYS.toSeconds(30);
 
     /** The least that {@code UnifiedCompactionStrategy} takes, also for its "N". */
     private static final int LEAST_FANOUT = 2;
@@ -170,7 +178,9 @@ public record CompactionSettings(
     void applyTo(ColumnFamilyOptions family, CompactionOptionsUniversal universalOptions) {
         family.setMaxBytesForLevelMultiplier(fanout)
                 .setTargetFileSizeBase(fileBytes)
-                .setLevel0FileNumCompactionTrigger(fewest);
+                .setLevel0FileNumCompactionTrigger(fewest)
+                .setTtl(movesDownAfter())
+                .setPeriodicCompactionSeconds(0);
         if (window != null) family.setDisableAutoCompactions(true);
         if (universal)
             family.setCompactionStyle(CompactionStyle.UNIVERSAL)
@@ -181,12 +191,18 @@ public record CompactionSettings(
                                     .setSizeRatio(tolerance));
     }
 
+    private long movesDownAfter() {
+        return universal ? 0 : MOVES_DOWN_AFTER;
+    }
+
     /** The same for an open column family, as names and values; not whether it is universal. */
     Map<String, String> asMap() {
         Map<String, String> options = new LinkedHashMap<>();
         options.put("max_bytes_for_level_multiplier", Integer.toString(fanout));
         options.put("target_file_size_base", Long.toString(fileBytes));
         options.put("level0_file_num_compaction_trigger", Integer.toString(fewest));
+        options.put("ttl", Long.toString(movesDownAfter()));
+        options.put("periodic_compaction_seconds", "0");
         options.put(
                 "compaction_options_universal",
                 "{min_merge_width="

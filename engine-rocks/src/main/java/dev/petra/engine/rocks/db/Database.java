@@ -10,9 +10,11 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.CompactRangeOptions;
@@ -33,25 +35,22 @@ import org.slf4j.LoggerFactory;
  * process, so every use is counted: {@link #acquire} before, {@link #release} after, and {@link
  * #close} waits for the count to reach zero.
  *
- * <h2>The count</h2>
- *
- * It is spread over stripes, so that readers on many cores do not share a cache line. A user first
- * counts itself, then looks whether the database is closed; the closer first says closed, then
- * looks at the counts. One of the two sees the other, as in Dekker's algorithm: both accesses are
- * volatile.
+ * <p>A {@link Lease} is not counted: closing does not wait for it but closes its iterators.
  */
 public final class Database implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Database.class);
 
-    private static final int STRIPES = 16;
-    private static final int STRIDE = 16; // ints: one cache line
     private static final long LOG_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
     public static final long CLOSE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     private final String name;
-    private final AtomicIntegerArray users = new AtomicIntegerArray(STRIPES * STRIDE);
-    private volatile boolean closed;
+    private final UseCount uses = new UseCount();
+
+    /** Whether all is freed; guarded by this. */
     private boolean released;
+
+    /** Those that may have iterators. No other lock is taken under theirs. */
+    private final Set<Lease> leases = ConcurrentHashMap.newKeySet();
 
     /** Those that were asked for and run now; guarded by itself. */
     private final Set<CompactRangeOptions> compactions =
@@ -65,8 +64,11 @@ public final class Database implements AutoCloseable {
 
     private volatile boolean closing;
 
+    /** How often {@link #stopCompactions} was called; guarded by {@link #compactions}. */
+    private volatile int stops;
+
     /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
-    private volatile long compactingFiles;
+    private final AtomicLong compactingFiles = new AtomicLong();
 
     public final RocksDB db;
     public final ColumnFamilyHandle data;
@@ -119,9 +121,23 @@ public final class Database implements AutoCloseable {
         return new ReadOptions().setVerifyChecksums(true).setTotalOrderSeek(true);
     }
 
+    /**
+     * The same for whoever does not count as a use; until the database is freed, also where it is
+     * closed to others.
+     *
+     * @return null if the database is freed
+     */
+    synchronized @Nullable Lease lease(ReadOptions options) throws RocksDBException {
+        if (released) return null;
+        List<RocksIterator> both = newIterators(options);
+        Lease lease = new Lease(leases, both.get(0), both.get(1));
+        leases.add(lease);
+        return lease;
+    }
+
     /** Where the current thread's uses are counted: what to give to {@link #release}. */
     public static int stripe() {
-        return ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
+        return StripedCounter.stripe();
     }
 
     /**
@@ -130,11 +146,7 @@ public final class Database implements AutoCloseable {
      * @return false if the database is closed, and nothing was counted
      */
     boolean acquire() {
-        int stripe = stripe();
-        users.incrementAndGet(stripe);
-        if (!closed) return true;
-        users.decrementAndGet(stripe);
-        return false;
+        return uses.acquire();
     }
 
     /**
@@ -143,11 +155,11 @@ public final class Database implements AutoCloseable {
      * @param stripe of the thread that acquired it
      */
     public void release(int stripe) {
-        users.decrementAndGet(stripe);
+        uses.release(stripe);
     }
 
     boolean isClosed() {
-        return closed;
+        return uses.isClosed();
     }
 
     /**
@@ -213,11 +225,16 @@ public final class Database implements AutoCloseable {
         }
     }
 
-    /** Nothing that it removed shows from now on that does not show by now. */
-    public void purgeEnded(Object what) {
+    /**
+     * Nothing that it removed shows from now on that does not show by now.
+     *
+     * @return whether it was to end since it began
+     */
+    public boolean purgeEnded(Object what) {
         synchronized (compactions) {
-            purges.remove(what);
+            boolean ending = Boolean.TRUE.equals(purges.remove(what));
             compactions.notifyAll();
+            return ending;
         }
     }
 
@@ -249,25 +266,29 @@ public final class Database implements AutoCloseable {
     }
 
     /**
-     * Merges files into one. On one thread at a time.
+     * Merges files, on the thread that calls.
      *
+     * @param fileBytes of each file that comes of them, about; 0 for one file
      * @param bytes of the files
      * @return the names of what came of them; null if the database is being closed
      */
-    public @Nullable List<String> compactFiles(List<String> files, int level, long bytes)
-            throws RocksDBException {
-        compactingFiles = Math.max(1, bytes);
-        try (CompactionOptions options = new CompactionOptions()) {
+    public @Nullable List<String> compactFiles(
+            List<String> files, int level, long fileBytes, long bytes) throws RocksDBException {
+        long counted = Math.max(1, bytes);
+        compactingFiles.addAndGet(counted);
+        // What the thread may purge, no other thread would know of.
+        try (CompactionOptions options = new CompactionOptions().setMaxSubcompactions(1)) {
+            if (fileBytes > 0) options.setOutputFileSizeLimit(fileBytes);
             if (closing) return null;
             return db.compactFiles(options, data, files, level, -1, null);
         } finally {
-            compactingFiles = 0;
+            compactingFiles.addAndGet(-counted);
         }
     }
 
     /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
     long compactingFiles() {
-        return compactingFiles;
+        return compactingFiles.get();
     }
 
     /** Everything that is in write buffers becomes files; waits for it. */
@@ -306,8 +327,10 @@ public final class Database implements AutoCloseable {
     /** Ends compactions that were asked for. Those who asked get an exception. */
     public void stopCompactions() {
         synchronized (compactions) {
+            stops++;
             for (CompactRangeOptions options : compactions) options.setCanceled(true);
             compactions.clear();
+            purges.replaceAll((what, ending) -> true);
         }
     }
 
@@ -318,12 +341,24 @@ public final class Database implements AutoCloseable {
             stopCompactions();
         }
         // RocksDB can end such a compaction only together with all that it does.
-        if (compactingFiles > 0) db.cancelAllBackgroundWork(false);
+        if (compactingFiles() > 0) db.cancelAllBackgroundWork(false);
+    }
+
+    /** Whether what begins now should end: closed, or who stops compactions stops it too. */
+    public BooleanSupplier stopped() {
+        int before = stops;
+        return () -> closing || stops != before;
     }
 
     /** Whether what takes long should end. */
     public boolean isClosing() {
         return closing;
+    }
+
+    /** Refuses new uses from now on, and frees nothing: leases can be opened and read. */
+    synchronized void refuse() {
+        uses.close();
+        if (!released) endCompactions();
     }
 
     @Override
@@ -332,14 +367,17 @@ public final class Database implements AutoCloseable {
     }
 
     /**
-     * Refuses new uses, waits for those there are, and frees everything. Idempotent.
+     * Refuses new uses, revokes leases, waits for the uses there are, and frees everything.
+     * Idempotent.
      *
      * @throws IllegalStateException if some did not end, as where an iterator was never closed: the
      *     log is synced then, but the database stays open as long as the process lives
      */
     synchronized void close(long patienceNanos) {
-        closed = true;
+        uses.close();
         if (released) return;
+        // Whoever reads by them learns it at once, however long the others take.
+        revokeLeases();
         if (awaitUsers(patienceNanos)) {
             free();
             return;
@@ -349,7 +387,7 @@ public final class Database implements AutoCloseable {
                 "The store of "
                         + name
                         + " cannot be closed: "
-                        + count()
+                        + uses.count()
                         + " reads or writes have not ended for "
                         + TimeUnit.NANOSECONDS.toSeconds(patienceNanos)
                         + " s. Its log is synced; its memory and its files are freed when the"
@@ -357,15 +395,16 @@ public final class Database implements AutoCloseable {
     }
 
     /**
-     * Closes if the uses there are end within a time; new ones are refused meanwhile.
+     * Closes if the uses there are end within a time; new ones are refused meanwhile. Leases are
+     * revoked only then.
      *
      * @return false if they did not; the database is open as before then
      */
     public synchronized boolean closeIfIdle(long nanos) {
-        closed = true;
+        uses.close();
         if (released) return true;
         if (!awaitUsers(nanos)) {
-            closed = false;
+            uses.reopen();
             return false;
         }
         free();
@@ -374,6 +413,7 @@ public final class Database implements AutoCloseable {
 
     private void free() {
         released = true;
+        revokeLeases();
         syncLog();
         readOptions.close();
         writeOptions.close();
@@ -391,6 +431,10 @@ public final class Database implements AutoCloseable {
         }
     }
 
+    private void revokeLeases() {
+        for (Lease lease : leases) lease.revoke();
+    }
+
     /** What was written since the last sync. */
     private void syncLog() {
         try {
@@ -403,7 +447,7 @@ public final class Database implements AutoCloseable {
     private boolean awaitUsers(long nanos) {
         long started = System.nanoTime();
         long logAt = started + LOG_EVERY_NANOS;
-        while (count() != 0) {
+        while (uses.count() != 0) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
             long now = System.nanoTime();
             if (now - started > nanos) return false;
@@ -411,17 +455,11 @@ public final class Database implements AutoCloseable {
                 logger.warn(
                         "Closing the store of {} waits for {} reads or writes, {} s by now",
                         name,
-                        count(),
+                        uses.count(),
                         TimeUnit.NANOSECONDS.toSeconds(now - started));
                 logAt = now + LOG_EVERY_NANOS;
             }
         }
         return true;
-    }
-
-    private int count() {
-        int count = 0;
-        for (int i = 0; i < STRIPES; i++) count += users.get(i * STRIDE);
-        return count;
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import com.google.common.primitives.ImmutableLongArray;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.nio.ByteBuffer;
@@ -10,54 +11,125 @@ import org.rocksdb.AbstractRocksIterator;
 import org.rocksdb.RocksDBException;
 
 /**
- * When what is in a data file was written, and until when it matters.
+ * When what is in a data file was written, until when it matters, and how much of it may go when.
  *
  * @param lowest timestamp, microseconds; {@link Long#MAX_VALUE} if nothing is in it
  * @param highest timestamp, microseconds; {@link Long#MIN_VALUE} if nothing is in it
  * @param end the highest local time, in seconds: {@link Long#MAX_VALUE} if something neither
  *     expires nor is a deletion, {@link Long#MIN_VALUE} if nothing is in it
+ * @param bytes of keys and values; -1 if neither they nor the garbage are known
+ * @param entries of any kind
+ * @param deletions those of them that are a row's deletion and nothing else
+ * @param garbage what may go one day within its own key: local time, highest timestamp and bytes,
+ *     again and again, by local time. Where there was much, of neighbours one was made that is not
+ *     older than any
  */
-public record FileExtent(long lowest, long highest, long end) {
+public record FileExtent(
+        long lowest,
+        long highest,
+        long end,
+        long bytes,
+        long entries,
+        long deletions,
+        ImmutableLongArray garbage) {
     /** Of a file with something unreadable, which may be as old as anything and stays. */
     public static final FileExtent UNKNOWN =
-            new FileExtent(Long.MIN_VALUE, Long.MIN_VALUE, Long.MAX_VALUE);
+            new FileExtent(
+                    Long.MIN_VALUE,
+                    Long.MIN_VALUE,
+                    Long.MAX_VALUE,
+                    0,
+                    0,
+                    0,
+                    ImmutableLongArray.of());
 
     private static final int AT_ONCE = 1 << 14;
+
+    /** As native code has them: the numbers before the garbage, and what it needs for that. */
+    private static final int HEAD = 7;
+
+    private static final int BUCKETS = 16;
+
+    /** One of which the garbage is not known. */
+    public FileExtent(long lowest, long highest, long end) {
+        this(lowest, highest, end, -1, 0, 0, ImmutableLongArray.of());
+    }
 
     /** Whether all of it expired, or was deleted, before a time. */
     public boolean hasEnded(long seconds) {
         return end < seconds;
     }
 
+    /** Whether it was read by a version that counts garbage. */
+    public boolean knowsGarbage() {
+        return bytes >= 0;
+    }
+
+    /** How large a part may go with local times and timestamps below these; 0 to 1. */
+    public double share(long gcBefore, long maxPurgeable) {
+        double droppable = 0;
+        for (int i = 0; i < garbage.length(); i += 3)
+            if (garbage.get(i) < gcBefore && garbage.get(i + 1) < maxPurgeable)
+                droppable += garbage.get(i + 2);
+        return droppable == 0 ? 0 : Math.min(1, droppable / bytes);
+    }
+
+    /** The lowest local time of what may go; {@link Long#MAX_VALUE} if nothing may. */
+    public long firstTime() {
+        return garbage.isEmpty() ? Long.MAX_VALUE : garbage.get(0);
+    }
+
     /**
      * Of all that an iterator comes to.
      *
+     * @param loosePaths whether paths that differ in bytes may be one to Cassandra
      * @param stopped looked at now and then
      * @return null if it was stopped
      * @throws MalformedFragment if a value is malformed
      */
-    public static @Nullable FileExtent of(AbstractRocksIterator<?> entries, BooleanSupplier stopped)
+    public static @Nullable FileExtent of(
+            AbstractRocksIterator<?> entries, boolean loosePaths, BooleanSupplier stopped)
             throws RocksDBException {
-        long[] fields = {Long.MAX_VALUE, Long.MIN_VALUE, Long.MIN_VALUE};
+        long[] fields = new long[HEAD + 4 * BUCKETS];
+        fields[0] = Long.MAX_VALUE;
+        fields[1] = fields[2] = Long.MIN_VALUE;
         while (entries.isValid()) {
             if (stopped.getAsBoolean()) return null;
-            String error = Reconciler.extend(entries, AT_ONCE, fields);
+            String error = Reconciler.extend(entries, AT_ONCE, loosePaths, fields);
             if (error != null) throw new MalformedFragment(error);
         }
         entries.status();
-        return new FileExtent(fields[0], fields[1], fields[2]);
+        int garbage = 3 * (int) fields[6];
+        return new FileExtent(
+                fields[0],
+                fields[1],
+                fields[2],
+                fields[3],
+                fields[4],
+                fields[5],
+                ImmutableLongArray.copyOf(fields).subArray(HEAD, HEAD + garbage).trimmed());
     }
 
     byte[] encode() {
-        return ByteBuffer.allocate(3 * Long.BYTES)
-                .putLong(lowest)
-                .putLong(highest)
-                .putLong(end)
-                .array();
+        ByteBuffer out = ByteBuffer.allocate((6 + garbage.length()) * Long.BYTES);
+        out.putLong(lowest).putLong(highest).putLong(end);
+        out.putLong(bytes).putLong(entries).putLong(deletions);
+        garbage.forEach(out::putLong);
+        return out.array();
     }
 
     static FileExtent decode(byte[] bytes) {
         ByteBuffer in = ByteBuffer.wrap(bytes);
-        return new FileExtent(in.getLong(), in.getLong(), in.getLong());
+        long lowest = in.getLong();
+        long highest = in.getLong();
+        long end = in.getLong();
+        // As versions before wrote it.
+        if (!in.hasRemaining()) return new FileExtent(lowest, highest, end);
+        long all = in.getLong();
+        long entries = in.getLong();
+        long deletions = in.getLong();
+        ImmutableLongArray.Builder garbage = ImmutableLongArray.builder();
+        while (in.hasRemaining()) garbage.add(in.getLong());
+        return new FileExtent(lowest, highest, end, all, entries, deletions, garbage.build());
     }
 }

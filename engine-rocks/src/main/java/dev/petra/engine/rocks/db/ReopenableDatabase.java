@@ -8,11 +8,14 @@ import dev.petra.engine.rocks.wal.LogCheck;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.wal.SyncState;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.apache.cassandra.io.FSReadError;
@@ -21,6 +24,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
@@ -75,6 +79,9 @@ public final class ReopenableDatabase {
 
     /** For good; not while the database is opened anew. */
     private volatile boolean closed;
+
+    /** Those that count: neither ended nor broken. None is added once it is closed. */
+    private final Set<Hold> holds = ConcurrentHashMap.newKeySet();
 
     /**
      * The database while it is open, what was read from it, how its files are written, and whether
@@ -162,15 +169,22 @@ public final class ReopenableDatabase {
     }
 
     /**
-     * RocksDB starts so many threads for each column family, and 16 by itself: a third of the time
+     * RocksDB starts so many threads for each column family, and 16 by itself: half of the time
      * that a table with few files takes to open.
      */
     private int openingThreads() throws IOException {
-        int files = 0;
-        try (var all = Files.newDirectoryStream(spec.directory(), "*.sst")) {
-            for (Path ignored : all) files++;
-        }
+        int files = files("*.sst").size();
         return Math.min(MOST_OPENING_THREADS, 1 + files / FILES_OF_AN_OPENING_THREAD);
+    }
+
+    private List<Path> files(String glob) throws IOException {
+        List<Path> found = new ArrayList<>();
+        try (var files = Files.newDirectoryStream(spec.directory(), glob)) {
+            files.forEach(found::add);
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return found;
     }
 
     private TableOptions options(FileOptions files, boolean create) {
@@ -219,13 +233,6 @@ public final class ReopenableDatabase {
             Database database = database();
             if (database.acquire()) return database;
         }
-    }
-
-    /** The same without waiting; null where nothing can be written or the store is closed. */
-    private @Nullable Database tryAcquire() {
-        if (!isWritable()) return null;
-        Database database = opened.database;
-        return database.acquire() ? database : null;
     }
 
     Catalog catalog() {
@@ -284,17 +291,13 @@ public final class ReopenableDatabase {
         void run(Database database) throws RocksDBException, IOException;
     }
 
-    /**
-     * Does something with the database, as one use of it.
-     *
-     * @param failed makes of RocksDB's errors what is thrown
-     */
-    public <T> T use(Work<T> work, Function<RocksDBException, RuntimeException> failed) {
+    private <T> T use(Work<T> work, Function<RocksDBException, RuntimeException> failed) {
         return use(acquire(), work, failed);
     }
 
     /**
      * @param database of which a use was counted, which this ends
+     * @param failed makes of RocksDB's errors what is thrown
      */
     private <T> T use(
             Database database, Work<T> work, Function<RocksDBException, RuntimeException> failed) {
@@ -312,7 +315,7 @@ public final class ReopenableDatabase {
         }
     }
 
-    /** The same of what writes. */
+    /** Does something that writes with the database, as one use of it. */
     public <T> T write(Work<T> work) {
         return use(work, this::failed);
     }
@@ -332,13 +335,14 @@ public final class ReopenableDatabase {
     }
 
     /**
-     * The same, which does not wait.
+     * The same of what may write; it does not wait for the database to be opened anew.
      *
      * @param otherwise what it gives where nothing can be written or the store is closed
      */
-    public <T> T measureIfWritable(T otherwise, Work<T> work) {
-        Database database = tryAcquire();
-        return database == null ? otherwise : use(database, work, this::onRead);
+    public <T> T ifWritable(T otherwise, Work<T> work) {
+        if (!isWritable()) return otherwise;
+        Database database = opened.database;
+        return database.acquire() ? use(database, work, this::failed) : otherwise;
     }
 
     /** What a failed read throws. */
@@ -357,6 +361,52 @@ public final class ReopenableDatabase {
                     spec.directory());
         }
         return RocksErrors.onWrite(e, name(), spec.directory());
+    }
+
+    // Reading for long
+
+    /**
+     * Keeps the store readable until that is closed, also if the store is dropped.
+     *
+     * @throws IllegalStateException if the store is closed
+     */
+    public synchronized Hold hold() {
+        checkOpen();
+        Hold hold = new Hold(this);
+        holds.add(hold);
+        return hold;
+    }
+
+    /** {@link Hold#close}. */
+    void release(Hold hold) {
+        holds.remove(hold);
+    }
+
+    /** {@link Hold#lease}. */
+    Lease lease(Hold hold, ReadOptions options) {
+        // Closing has the lock for as long as it waits for reads.
+        checkHeld(hold);
+        synchronized (this) {
+            checkHeld(hold);
+            // A store that is dropped is there for those who hold it.
+            Database database = closed ? opened.database : database();
+            Lease lease;
+            try {
+                lease = database.lease(options);
+            } catch (RocksDBException e) {
+                throw onRead(e);
+            }
+            // Dropped while its disk was full and it could not be opened anew.
+            if (lease == null) throw closed();
+            return lease;
+        }
+    }
+
+    /** {@link Hold#check}. */
+    void checkHeld(Hold hold) {
+        if (holds.contains(hold)) return;
+        checkOpen();
+        throw new IllegalStateException("The store of " + name() + " is not held any more.");
     }
 
     // Opening it anew
@@ -417,9 +467,7 @@ public final class ReopenableDatabase {
     private boolean hasRoom() {
         try {
             long log = 0;
-            try (var files = Files.newDirectoryStream(spec.directory(), "*.log")) {
-                for (Path file : files) log += Files.size(file);
-            }
+            for (Path file : files("*.log")) log += Files.size(file);
             return Files.getFileStore(spec.directory()).getUsableSpace() > log + LEAST_ROOM;
         } catch (IOException e) {
             throw new FSWriteError(e, spec.directory());
@@ -501,16 +549,31 @@ public final class ReopenableDatabase {
 
     // The end
 
-    /** Closes it for good, unless it is closed; the log was synced before. */
+    /** Closes it for good, unless it is closed, and breaks holds; the log was synced before. */
     public synchronized void close(long patienceNanos) {
-        if (!closed) closeToDrop(patienceNanos);
+        if (closed) return;
+        // First: whoever finds its hold broken is told why.
+        closed = true;
+        holds.clear();
+        closeToDrop(patienceNanos);
     }
 
-    /** Closes it for good before its files are deleted. May be called again after it has failed. */
+    /**
+     * Closes it for good before its files are deleted. May be called again after it has failed.
+     *
+     * @throws IllegalStateException if it is held, without waiting, or read for longer than that;
+     *     it is closed to all others then
+     */
     public synchronized void closeToDrop(long patienceNanos) {
         closed = true;
         // Closing waits for writers, and these for a sync.
         unsynced.close();
+        int held = holds.size();
+        if (held > 0) {
+            opened.database.refuse();
+            throw new IllegalStateException(
+                    "The store of " + name() + " cannot be closed: " + held + " hold it.");
+        }
         free(patienceNanos);
     }
 

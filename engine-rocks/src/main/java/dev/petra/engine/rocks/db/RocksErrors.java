@@ -20,7 +20,7 @@ public final class RocksErrors {
         return error(new FSReadError(e, directory));
     }
 
-    public static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
+    static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
         if (isDamage(e)) return corrupt(e, table, directory);
         if (isFull(e)) return full(table, directory, e.getMessage());
         return error(new FSWriteError(e, directory));
@@ -48,16 +48,30 @@ public final class RocksErrors {
      * the database must be opened anew.
      */
     static boolean isFull(RocksDBException e) {
-        return (e.getStatus() != null && e.getStatus().getSubCode() == Status.SubCode.NoSpace)
-                || String.valueOf(e.getMessage()).contains("No space left on device");
+        Status status = e.getStatus();
+        if (status == null) return false;
+        return status.getSubCode() == Status.SubCode.NoSpace || isFullWhenOpened(status);
+    }
+
+    /**
+     * Of the OPTIONS file, which is written whenever a database is opened, RocksDB gives the error
+     * as a text within another error ("Unable to persist Options file" in
+     * db/db_impl/db_impl_open.cc), without its code.
+     */
+    private static boolean isFullWhenOpened(Status status) {
+        return status.getCode() == Status.Code.IOError
+                && String.valueOf(status.getState()).contains("No space left on device");
     }
 
     /** Bytes are wrong or a file is gone: nothing that trying again would mend. */
     private static boolean isDamage(RocksDBException e) {
-        if (e.getStatus() == null) return false;
-        return switch (e.getStatus().getCode()) {
+        Status status = e.getStatus();
+        if (status == null) return false;
+        return switch (status.getCode()) {
             case Corruption -> true;
-            case IOError -> String.valueOf(e.getMessage()).contains("No such file");
+            // Java has no name for kPathNotFound (toJavaStatusSubCode in java/rocksjni/portal.h).
+            // The others without a name (kSpaceLimit, kIOFenced) come of what is not used here.
+            case IOError -> status.getSubCode() == Status.SubCode.Undefined;
             default -> false;
         };
     }

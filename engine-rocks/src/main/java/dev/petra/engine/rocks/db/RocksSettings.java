@@ -21,7 +21,7 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  * @param backgroundThreads threads for flush and compaction, all tables together
  * @param writeStallTimeoutMillis how long a write waits for a store that is behind
  * @param largeCell from how many bytes on a cell's value lies apart from its row
- * @param streamPart of how many bytes about the files are that a stream sends
+ * @param streamPart of how many bytes about the files are that a stream is staged in
  * @param purgeIntervalMillis how long at least between two removals of old deletions of one table
  * @param universal whether a table with the node's default compaction is compacted by size, not
  *     leveled

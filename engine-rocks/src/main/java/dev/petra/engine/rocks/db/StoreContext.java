@@ -38,7 +38,7 @@ public final class StoreContext {
     private final AtomicLong recordWritesBegun = new AtomicLong();
     private final AtomicLong recordWritesEnded = new AtomicLong();
 
-    /** Streams of which parts become live now. */
+    /** Streams of which files become live now. */
     private final AtomicInteger arriving = new AtomicInteger();
 
     public StoreContext(
@@ -146,18 +146,18 @@ public final class StoreContext {
 
     // Streams
 
-    /** Parts are about to become live: nothing is purged until {@link #partsEnd}. */
-    public void partsBegin() {
+    /** Files of a stream are about to become live: nothing is purged until {@link #filesEnd}. */
+    public void filesBegin() {
         arriving.incrementAndGet();
     }
 
     /** All have, or no more will. */
-    public void partsEnd() {
+    public void filesEnd() {
         arriving.decrementAndGet();
     }
 
     /**
-     * Whether some parts of a stream may be live and others not yet: what deletes and what is
+     * Whether some files of a stream may be live and others not yet: what deletes and what is
      * deleted, or large cells and the rows that refer to them.
      */
     public boolean isArriving() {

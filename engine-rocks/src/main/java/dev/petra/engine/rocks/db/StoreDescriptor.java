@@ -34,7 +34,7 @@ public final class StoreDescriptor {
     /** The engine's name, which settings and streams know it by. */
     public static final String ENGINE = "rocks";
 
-    /** A directory for parts of streams, worthless once the process has ended. */
+    /** A directory for what streams bring, worthless once the process has ended. */
     public static final String STREAMS = "streams";
 
     /**

@@ -30,7 +30,7 @@ public final class StoreDirectory {
         deleteFile(directory);
     }
 
-    /** Deepest first; parts of streams may be deleted meanwhile by whoever received them. */
+    /** Deepest first; files of streams may be deleted meanwhile by whoever received them. */
     private static List<Path> filesIn(Path directory) throws IOException {
         while (true) {
             try (var walk = Files.walk(directory)) {

@@ -21,7 +21,7 @@ public final class StoreLog extends org.rocksdb.Logger {
 
     private final String name;
 
-    public StoreLog(String name) {
+    StoreLog(String name) {
         super(logger.isDebugEnabled() ? InfoLogLevel.INFO_LEVEL : InfoLogLevel.WARN_LEVEL);
         this.name = name;
     }

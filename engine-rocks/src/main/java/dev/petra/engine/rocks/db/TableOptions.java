@@ -157,6 +157,8 @@ public final class TableOptions {
      */
     private ColumnFamilyOptions large(SharedResources resources, FileOptions files) {
         return common(own(new ColumnFamilyOptions()), resources, files)
+                .setTtl(CompactionSettings.MOVES_DOWN_AFTER)
+                .setPeriodicCompactionSeconds(0)
                 .setEnableBlobFiles(true)
                 .setMinBlobSize(0)
                 .setBlobFileSize(BLOB_FILE_BYTES)
@@ -212,21 +214,6 @@ public final class TableOptions {
                     all,
                     database,
                     use);
-        }
-
-        /**
-         * For files that are sent: with a checksum that Java computes as fast, and without filters,
-         * since whoever takes them writes them anew.
-         */
-        public ForSst toSend() {
-            for (Options options : List.of(data, large)) {
-                BlockBasedTableConfig table =
-                        (BlockBasedTableConfig)
-                                all.columnFamilies.get(0).getOptions().tableFormatConfig();
-                options.setTableFormatConfig(
-                        table.setChecksumType(ChecksumType.kCRC32c).setFilterPolicy(null));
-            }
-            return this;
         }
 
         @Override

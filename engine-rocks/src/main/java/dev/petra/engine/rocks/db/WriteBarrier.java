@@ -2,7 +2,6 @@
 package dev.petra.engine.rocks.db;
 
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -13,11 +12,9 @@ import java.util.concurrent.locks.LockSupport;
  * promised.)
  */
 public final class WriteBarrier {
-    private static final int STRIPES = 16;
-    private static final int STRIDE = 16; // ints: one cache line
-    private static final int PHASE = STRIPES * STRIDE;
+    /** Of each phase. */
+    private final StripedCounter[] writers = {new StripedCounter(), new StripedCounter()};
 
-    private final AtomicIntegerArray writers = new AtomicIntegerArray(2 * PHASE);
     private volatile int phase;
     private volatile boolean held;
 
@@ -33,17 +30,27 @@ public final class WriteBarrier {
      */
     public int begin() {
         while (true) {
-            int slot =
-                    phase * PHASE + ((int) Thread.currentThread().getId() & (STRIPES - 1)) * STRIDE;
-            writers.incrementAndGet(slot);
-            if (!held) return slot;
-            writers.decrementAndGet(slot);
+            int slot = slot();
+            if (enter(slot)) return slot;
             awaitNotHeld();
         }
     }
 
+    /** Where a write that begins now is counted. */
+    int slot() {
+        return StripedCounter.stripe() << 1 | phase;
+    }
+
+    /** Counts a write, unless it has to wait. */
+    boolean enter(int slot) {
+        writers[slot & 1].increment(slot >> 1);
+        if (!held) return true;
+        end(slot);
+        return false;
+    }
+
     public void end(int slot) {
-        writers.decrementAndGet(slot);
+        writers[slot & 1].decrement(slot >> 1);
     }
 
     /** Whoever holds the writers up has this object's lock. */
@@ -69,13 +76,8 @@ public final class WriteBarrier {
         for (int i = 0; i < 2; i++) {
             int old = phase;
             phase = 1 - old;
-            while (count(old) != 0) LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(100));
+            while (writers[old].sum() != 0)
+                LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(100));
         }
-    }
-
-    private int count(int phase) {
-        int count = 0;
-        for (int i = 0; i < STRIPES; i++) count += writers.get(phase * PHASE + i * STRIDE);
-        return count;
     }
 }

@@ -77,8 +77,8 @@ public abstract class KeyComponent {
         int mask = type.isReversed() ? 0xFF : 0;
         if (base == UTF8Type.instance || base == AsciiType.instance || base == BytesType.instance)
             return new Escaped(type, mask);
-        if (base == Int32Type.instance) return new Signed32(type, mask);
-        if (base == TimestampType.instance) return new Signed64(type, mask);
+        if (base == Int32Type.instance) return new FixedSigned(type, mask, false);
+        if (base == TimestampType.instance) return new FixedSigned(type, mask, true);
         if (base == LongType.instance) return new VariableLong(type, mask);
         if (base == IntegerType.instance) return new Varint(type);
         if (base == FloatType.instance)
@@ -234,40 +234,16 @@ public abstract class KeyComponent {
         }
     }
 
-    /** int: four bytes with the sign flipped. */
-    private static final class Signed32 extends KeyComponent {
-        private final int flip;
-
-        Signed32(AbstractType<?> type, int mask) {
-            super(type);
-            this.flip = mask == 0 ? Integer.MIN_VALUE : Integer.MAX_VALUE;
-        }
-
-        @Override
-        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
-            if (accessor.isEmpty(value)) {
-                putEmpty(out);
-                return;
-            }
-            out.put(ByteSource.NEXT_COMPONENT);
-            out.putFixed32(accessor.getInt(value, 0) ^ flip);
-        }
-
-        @Override
-        byte[] get(ByteBuffer in) {
-            byte[] value = new byte[Integer.BYTES];
-            ByteArrayAccessor.instance.putInt(value, 0, in.getInt() ^ flip);
-            return value;
-        }
-    }
-
-    /** timestamp: eight bytes with the sign flipped. */
-    private static final class Signed64 extends KeyComponent {
+    /** int and timestamp: four or eight bytes with the sign flipped. */
+    private static final class FixedSigned extends KeyComponent {
+        private final boolean isLong;
         private final long flip;
 
-        Signed64(AbstractType<?> type, int mask) {
+        FixedSigned(AbstractType<?> type, int mask, boolean isLong) {
             super(type);
-            this.flip = mask == 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
+            this.isLong = isLong;
+            long sign = isLong ? Long.MIN_VALUE : Integer.MIN_VALUE;
+            this.flip = mask == 0 ? sign : ~sign;
         }
 
         @Override
@@ -277,13 +253,15 @@ public abstract class KeyComponent {
                 return;
             }
             out.put(ByteSource.NEXT_COMPONENT);
-            out.putFixed64(accessor.getLong(value, 0) ^ flip);
+            if (isLong) out.putFixed64(accessor.getLong(value, 0) ^ flip);
+            else out.putFixed32(accessor.getInt(value, 0) ^ (int) flip);
         }
 
         @Override
         byte[] get(ByteBuffer in) {
-            byte[] value = new byte[Long.BYTES];
-            ByteArrayAccessor.instance.putLong(value, 0, in.getLong() ^ flip);
+            byte[] value = new byte[isLong ? Long.BYTES : Integer.BYTES];
+            if (isLong) ByteArrayAccessor.instance.putLong(value, 0, in.getLong() ^ flip);
+            else ByteArrayAccessor.instance.putInt(value, 0, in.getInt() ^ (int) flip);
             return value;
         }
     }

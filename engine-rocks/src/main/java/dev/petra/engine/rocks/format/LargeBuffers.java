@@ -34,12 +34,12 @@ public final class LargeBuffers {
     private long allocated;
     private long lent;
 
-    public LargeBuffers(long mostIdle) {
+    LargeBuffers(long mostIdle) {
         this.mostIdle = mostIdle;
     }
 
     /** A buffer for so many bytes at least, empty, big-endian, which {@link #giveBack} takes. */
-    ByteBuffer lend(int bytes) {
+    public ByteBuffer lend(int bytes) {
         int capacity = capacityFor(bytes);
         synchronized (this) {
             lent++;
@@ -68,7 +68,7 @@ public final class LargeBuffers {
      *
      * @param buffer the caller, and whatever it made of it, uses it no more
      */
-    void giveBack(ByteBuffer buffer) {
+    public void giveBack(ByteBuffer buffer) {
         ArrayDeque<ByteBuffer> tooMuch = new ArrayDeque<>(0);
         synchronized (this) {
             idle.addFirst(buffer);

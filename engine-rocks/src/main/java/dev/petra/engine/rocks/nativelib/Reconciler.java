@@ -147,15 +147,17 @@ public final class Reconciler implements AutoCloseable {
     /**
      * Adds what an iterator comes to, and leaves it on the first entry that was not added.
      *
-     * @param fields those of a {@code FileExtent}, in its order
+     * @param loosePaths whether paths that differ in bytes may be one to Cassandra
+     * @param fields those of the native {@code Extent}, in its order
      * @return what is malformed, or null
      */
     public static @Nullable String extend(
-            AbstractRocksIterator<?> entries, int most, long[] fields) {
-        return extend(entries.getNativeHandle(), most, fields);
+            AbstractRocksIterator<?> entries, int most, boolean loosePaths, long[] fields) {
+        return extend(entries.getNativeHandle(), most, loosePaths, fields);
     }
 
-    private static native @Nullable String extend(long iterator, int most, long[] fields);
+    private static native @Nullable String extend(
+            long iterator, int most, boolean loosePaths, long[] fields);
 
     /**
      * While this thread compacts files, everything in them may go that has a local time before one
@@ -163,12 +165,21 @@ public final class Reconciler implements AutoCloseable {
      */
     public static native void purgeHere(long gcBefore, long maxPurgeable);
 
+    /**
+     * While this thread compacts files, what is in a range of keys, both ends included, may go
+     * within these limits and {@link #clock}'s; not what covers other keys.
+     *
+     * @param index of the max purgeable timestamp that holds too, active or not
+     */
+    public static native void purgeRangeHere(
+            long gcBefore, long maxPurgeable, int index, byte[] from, byte[] to);
+
     /** While this thread compacts files, nothing in them goes. */
     public static void purgeNothingHere() {
         purgeHere(0, Long.MAX_VALUE);
     }
 
-    /** Ends either. */
+    /** Ends any of these. */
     public static void purgeNowhere() {
         purgeHere(0, Long.MIN_VALUE);
     }

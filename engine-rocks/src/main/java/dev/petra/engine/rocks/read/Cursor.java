@@ -245,6 +245,19 @@ public final class Cursor implements AutoCloseable {
             ByteBuffer batch,
             int batchBytes);
 
+    /**
+     * Copies the entries from where an iterator is, as many as have room: the lengths of key and
+     * value, four bytes each in the machine's order, key, value. Leaves it on the first that had
+     * none, or at its end.
+     *
+     * @param batch direct; all of it is for them
+     * @return how many; the sign bit says that the iterator is on one that had no room
+     */
+    public static int fetch(RocksIterator iterator, ByteBuffer batch) {
+        return fetch(
+                iterator.getNativeHandle(), true, true, Integer.MAX_VALUE, batch, batch.capacity());
+    }
+
     /** Whether it is on a key; a failed read throws here instead of looking like the end. */
     public boolean isValid() {
         checkOpen();

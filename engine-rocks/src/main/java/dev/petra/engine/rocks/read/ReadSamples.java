@@ -20,8 +20,8 @@ import org.rocksdb.PerfContext;
 public final class ReadSamples {
     public static final int ONE_IN = 64;
 
-    /** A counter of RocksDB's, and the figure that it makes. */
-    private record Count(String figure, ToLongFunction<PerfContext> ofThread) {}
+    /** A counter of RocksDB's, and the metric that it makes. */
+    private record Count(String metric, ToLongFunction<PerfContext> ofThread) {}
 
     private static final String CACHE_HITS = "sampled_block_cache_hits";
     private static final String CACHE_MISSES = "sampled_block_cache_misses";
@@ -78,18 +78,18 @@ public final class ReadSamples {
     }
 
     /** What was counted since the store was opened; a rate is missing while there is none. */
-    public void putInto(Map<String, Long> figures) {
-        figures.put("sampled_reads", reads.sum());
+    public void putInto(Map<String, Long> metrics) {
+        metrics.put("sampled_reads", reads.sum());
         for (int i = 0; i < COUNTS.size(); i++)
-            figures.put(COUNTS.get(i).figure, sums.get(i).sum());
-        putPercent(figures, "block_cache_hit_percent", CACHE_HITS, CACHE_MISSES);
-        putPercent(figures, "filter_negative_percent", FILTER_NEGATIVES, FILTER_POSITIVES);
+            metrics.put(COUNTS.get(i).metric, sums.get(i).sum());
+        putPercent(metrics, "block_cache_hit_percent", CACHE_HITS, CACHE_MISSES);
+        putPercent(metrics, "filter_negative_percent", FILTER_NEGATIVES, FILTER_POSITIVES);
     }
 
     private static void putPercent(
-            Map<String, Long> figures, String name, String part, String rest) {
-        long counted = figures.getOrDefault(part, 0L);
-        long all = counted + figures.getOrDefault(rest, 0L);
-        if (all > 0) figures.put(name, 100 * counted / all);
+            Map<String, Long> metrics, String name, String part, String rest) {
+        long counted = metrics.getOrDefault(part, 0L);
+        long all = counted + metrics.getOrDefault(rest, 0L);
+        if (all > 0) metrics.put(name, 100 * counted / all);
     }
 }

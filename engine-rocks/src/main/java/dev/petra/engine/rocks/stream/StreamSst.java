@@ -2,13 +2,7 @@
 package dev.petra.engine.rocks.stream;
 
 import dev.petra.engine.rocks.format.MalformedFragment;
-import java.io.EOFException;
-import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.ReadableByteChannel;
-import java.nio.channels.WritableByteChannel;
-import net.jpountz.xxhash.StreamingXXHash64;
-import net.jpountz.xxhash.XXHashFactory;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.AbstractRocksIterator;
 import org.rocksdb.EnvOptions;
@@ -16,13 +10,14 @@ import org.rocksdb.Options;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.SstFileWriter;
 
-/** An sst file of a stream: how it is written, and how it is moved. */
+/** An sst file of a stream, as it is written. */
 final class StreamSst implements AutoCloseable {
-    private static final int CHUNK = 1 << 18;
-
-    // What the native methods give back, as store.h has it; the rest is of RocksDB's.
-    private static final int NO_ERROR = 0;
-    private static final int MALFORMED = 2;
+    /** What the native methods return, by its position; store.h has the same. */
+    enum ErrorCode {
+        NONE,
+        ROCKSDB,
+        MALFORMED
+    }
 
     private final EnvOptions environment;
     private final SstFileWriter writer;
@@ -73,55 +68,47 @@ final class StreamSst implements AutoCloseable {
             int @Nullable [] ids,
             @Nullable String[] text);
 
-    private static void throwIf(int error, @Nullable String[] text) throws RocksDBException {
-        switch (error) {
-            case NO_ERROR -> {}
+    /** The names of the native codes in their order, each with a space behind it. */
+    static native String errorCodes();
+
+    private void throwIf(int error, @Nullable String[] text) throws RocksDBException {
+        switch (ErrorCode.values()[error]) {
+            case NONE -> {}
             case MALFORMED -> throw new MalformedFragment(String.valueOf(text[0]));
-            default -> throw new RocksDBException(text[0]);
+            case ROCKSDB -> throw failure(String.valueOf(text[0]));
         }
     }
 
     /**
-     * Adds what an iterator comes to, and leaves it on the first entry that was not added.
-     *
-     * @param until key before which to end
-     * @param mostBytes of the file, at which to end
-     * @param ids what the ids of columns become; null to keep them, and values as they are
-     * @return the key of the last entry that was added; null if there was none
-     * @throws MalformedFragment if a value is malformed
+     * RocksDB's C API gives the text of an error without its code (SaveError in db/c.cc). A file
+     * that could not be written keeps its error, and gives it with the code when it is completed.
      */
-    byte @Nullable [] addAll(
-            AbstractRocksIterator<?> from,
-            byte @Nullable [] until,
-            long mostBytes,
-            int @Nullable [] ids)
-            throws RocksDBException {
-        byte[][] last = new byte[1][];
-        @Nullable String[] text = new String[1];
-        int error =
-                copy(
-                        from.getNativeHandle(),
-                        writer.getNativeHandle(),
-                        merges,
-                        until,
-                        mostBytes,
-                        ids,
-                        last,
-                        text);
-        from.status();
-        throwIf(error, text);
-        return last[0];
+    private RocksDBException failure(String text) {
+        RocksDBException failure = new RocksDBException(text);
+        try {
+            writer.finish();
+        } catch (RocksDBException e) {
+            e.addSuppressed(failure);
+            return e;
+        }
+        return failure;
     }
 
-    private static native int copy(
-            long iterator,
-            long writer,
-            boolean merges,
-            byte @Nullable [] until,
-            long mostBytes,
-            int @Nullable [] ids,
-            byte[][] last,
-            @Nullable String[] text);
+    /**
+     * Adds rows that an iterator comes to, up to its end.
+     *
+     * @param ids what the ids of columns become
+     * @throws MalformedFragment if a value is malformed
+     */
+    void addRows(AbstractRocksIterator<?> from, int[] ids) throws RocksDBException {
+        @Nullable String[] text = new String[1];
+        int error = copyRows(from.getNativeHandle(), writer.getNativeHandle(), ids, text);
+        from.status();
+        throwIf(error, text);
+    }
+
+    private static native int copyRows(
+            long iterator, long writer, int[] ids, @Nullable String[] text);
 
     /** How large it is by now, about. */
     long bytes() throws RocksDBException {
@@ -137,29 +124,5 @@ final class StreamSst implements AutoCloseable {
     public void close() {
         writer.close();
         environment.close();
-    }
-
-    /**
-     * Copies so many bytes from one channel to another.
-     *
-     * @return the checksum of a part
-     * @throws EOFException if there are fewer
-     */
-    static long transfer(ReadableByteChannel from, WritableByteChannel to, long bytes)
-            throws IOException {
-        ByteBuffer chunk = ByteBuffer.allocate((int) Math.min(CHUNK, Math.max(1, bytes)));
-        try (StreamingXXHash64 hash = XXHashFactory.fastestInstance().newStreamingHash64(0)) {
-            for (long left = bytes; left > 0; ) {
-                chunk.clear().limit((int) Math.min(left, chunk.capacity()));
-                if (from.read(chunk) < 0)
-                    throw new EOFException(
-                            "the data ends at byte " + (bytes - left) + " of " + bytes);
-                hash.update(chunk.array(), 0, chunk.position());
-                left -= chunk.position();
-                chunk.flip();
-                while (chunk.hasRemaining()) to.write(chunk);
-            }
-            return hash.getValue();
-        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Ranges of a store as sst files that go to other nodes, and files of others that are checked,
- * written anew and ingested. RocksDB never opens a file that a peer made.
+ * Slices of a live store that go to other nodes, and those of others, which are checked, staged in
+ * files of the store's own and ingested. RocksDB never opens a file that a peer made.
  */
 @NullMarked
 package dev.petra.engine.rocks.stream;

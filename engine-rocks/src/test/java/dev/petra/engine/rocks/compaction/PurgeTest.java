@@ -3,7 +3,6 @@ package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
@@ -28,8 +27,8 @@ import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.DataRange;
@@ -38,6 +37,7 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -137,6 +137,33 @@ class PurgeTest {
     private void compact() {
         store.flush();
         store.compact(List.of());
+    }
+
+    /** A stream that began then is still read: what was needed then must reach its receiver. */
+    @Test
+    void whatWasNotPurgeableAtTheHostsMomentStays() {
+        long now = FBUtilities.nowInSeconds();
+        AtomicLong asOf = new AtomicLong(now - 1000);
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"),
+                                "t",
+                                1,
+                                table.ref(),
+                                () -> true,
+                                asOf::get,
+                                () -> true));
+        store.write(update("before").at(1).now(now - 3600 - 1001).deleteRow(1).build());
+        store.write(update("since").at(1).now(now - 3600 - 999).deleteRow(1).build());
+        store.write(update("since").at(1).now(now - 3600 - 999).deletePartition().build());
+        compact();
+        assertThat(stored()).isNotEmpty();
+        assertThat(read("before")).isEmpty();
+        assertThat(read("since")).isNotEmpty();
+        asOf.set(now);
+        compact();
+        assertThat(stored()).isEmpty();
     }
 
     @Test
@@ -482,10 +509,12 @@ class PurgeTest {
         }
         assertThat(rangeTombstones("q")).isEqualTo(many);
         String before = read("q");
-        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-                rangeTombstones("q") > 1 && System.nanoTime() < end;
-                TimeUnit.MILLISECONDS.sleep(50)) assertThat(read("q")).isEqualTo(before);
-        assertThat(rangeTombstones("q")).isEqualTo(1);
+        Tables.await(
+                "one range tombstone",
+                () -> {
+                    assertThat(read("q")).isEqualTo(before);
+                    return rangeTombstones("q") == 1;
+                });
         assertThat(read("q")).isEqualTo(before);
         store.write(update("q").at(many - 1).row(7).set("v", "hidden").build());
         assertThat(read("q")).doesNotContain("hidden");
@@ -593,12 +622,15 @@ class PurgeTest {
             store.flush();
         }
         Database database = Tables.context(store).database();
-        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-                !database.db.getProperty(database.data, "rocksdb.num-files-at-level0").equals("0")
-                        && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(20);
+        Tables.await("a compaction", () -> level0Files(database) < 4);
         assertThat(Tables.context(store).reconciler().purged()).isZero();
         store.compact(List.of());
         assertThat(Tables.context(store).reconciler().purged()).isPositive();
+    }
+
+    private static int level0Files(Database database) throws RocksDBException {
+        String files = database.db.getProperty(database.data, "rocksdb.num-files-at-level0");
+        return Integer.parseInt(files);
     }
 
     @Test
@@ -669,6 +701,24 @@ class PurgeTest {
         assertThat(read("x")).isEmpty();
     }
 
+    /** And not after every purge. */
+    @Test
+    void largeCellsAreLookedThroughWhereMuchWasPurged() throws RocksDBException {
+        open();
+        rows("x", 0, 20, 1);
+        compact();
+        LargeCellSweep sweep = new LargeCellSweep(Tables.context(store));
+        Database database = Tables.context(store).database();
+        for (int row = 0; row < 6; row += 3) {
+            for (int i = row; i < row + 3; i++)
+                store.write(update("x").at(2).now(LONG_AGO).deleteRow(i).build());
+            compact();
+            assertThat(sweep.isDue(database)).isEqualTo(row > 0);
+        }
+        sweep.run(database, false);
+        assertThat(sweep.isDue(database)).isFalse();
+    }
+
     @Test
     void itHappensByItselfAlsoAfterARestart() throws InterruptedException {
         open();
@@ -677,15 +727,9 @@ class PurgeTest {
         mayPurge.set(false);
         reopen();
         mayPurge.set(true);
-        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-                !stored().isEmpty() && System.nanoTime() < end; ) TimeUnit.MILLISECONDS.sleep(50);
-        assertThat(stored()).isEmpty();
-        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-                store.purgeProgress().removed() == 0 && System.nanoTime() < end; )
-            TimeUnit.MILLISECONDS.sleep(50);
-        PurgeProgress progress = store.purgeProgress();
-        assertThat(progress.waitsSinceSeconds()).isPositive();
-        assertThat(progress.removed()).isPositive();
+        Tables.await("the purge", () -> stored().isEmpty());
+        Tables.await("its report", () -> store.purgeProgress().removed() > 0);
+        assertThat(store.purgeProgress().waitsSinceSeconds()).isPositive();
     }
 
     @Test

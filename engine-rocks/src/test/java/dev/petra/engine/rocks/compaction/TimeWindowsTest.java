@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.google.common.primitives.ImmutableLongArray;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
@@ -10,6 +11,7 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.compaction.TimeWindows.Candidate;
+import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.CompactionSettings;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
@@ -21,7 +23,6 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -30,6 +31,7 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.utils.FBUtilities;
+import org.assertj.core.api.Condition;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -117,6 +119,31 @@ class TimeWindowsTest {
     }
 
     // What is merged
+
+    /** Only a purge asks how much of a file may go. */
+    @Test
+    void whatAnEarlierVersionReadIsNotReadAgain() throws RocksDBException {
+        open();
+        for (int window = 0; window < 3; window++) {
+            live("k", window, window * MINUTE);
+            store.flush();
+        }
+        Tables.compactWindows(store);
+        Catalog catalog = Tables.context(store).catalog();
+        var extents = catalog.extents();
+        assertThat(extents).hasSize(3);
+        extents.forEach(
+                (file, extent) ->
+                        catalog.setExtent(
+                                file,
+                                new FileExtent(extent.lowest(), extent.highest(), extent.end())));
+        store.close();
+        open();
+        Tables.compactWindows(store);
+        assertThat(Tables.context(store).catalog().extents().values())
+                .hasSize(3)
+                .noneMatch(FileExtent::knowsGarbage);
+    }
 
     @Test
     void aWindowThatIsOverIsMergedAndOthersAreNot() {
@@ -456,16 +483,22 @@ class TimeWindowsTest {
         Tables.compactWindows(store);
         assertThat(Tables.context(store).catalog().extents())
                 .hasSize(1)
-                .containsValue(new FileExtent(5, 7, Long.MAX_VALUE));
+                .hasValueSatisfying(
+                        new Condition<>(
+                                extent ->
+                                        extent.lowest() == 5
+                                                && extent.highest() == 7
+                                                && extent.end() == Long.MAX_VALUE,
+                                "5 to 7"));
         // Wrong on purpose: it is believed.
+        FileExtent wrong = new FileExtent(1, 2, 3, 4, 2, 0, ImmutableLongArray.of(3, 2, 4));
         String file = files().get(0).fileName();
-        Tables.context(store).catalog().setExtent(file, new FileExtent(1, 2, 3));
+        Tables.context(store).catalog().setExtent(file, wrong);
         store.close();
         open();
         mayPurge.set(false);
         Tables.compactWindows(store);
-        assertThat(Tables.context(store).catalog().extents())
-                .containsEntry(file, new FileExtent(1, 2, 3));
+        assertThat(Tables.context(store).catalog().extents()).containsEntry(file, wrong);
         // And does no harm: what it does not cover is not removed.
         mayPurge.set(true);
         Tables.compactWindows(store);
@@ -485,7 +518,8 @@ class TimeWindowsTest {
         store.flush();
         Tables.compactWindows(store);
         assertThat(entries()).isZero();
-        await(
+        Tables.await(
+                "a compaction",
                 () -> {
                     try (RocksIterator it =
                             Tables.context(store)
@@ -510,20 +544,8 @@ class TimeWindowsTest {
         }
         live("k", 9, 2 * MINUTE);
         store.flush();
-        await(() -> files().size() == 2);
+        Tables.await("a compaction", () -> files().size() == 2);
         assertThat(read("k")).contains("live 0", "live 1", "live 9").doesNotContain("expired");
-    }
-
-    private interface Condition {
-        boolean holds();
-    }
-
-    private static void await(Condition condition) throws InterruptedException {
-        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
-        while (!condition.holds()) {
-            assertThat(System.nanoTime()).isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
     }
 
     @Test
@@ -555,7 +577,8 @@ class TimeWindowsTest {
         engine.compactionThroughput(100_000);
         Thread merging = new Thread(() -> Tables.compactWindows(store));
         merging.start();
-        await(() -> files().stream().anyMatch(LiveFileMetaData::beingCompacted));
+        Tables.await(
+                "a compaction", () -> files().stream().anyMatch(LiveFileMetaData::beingCompacted));
         assertThat(engine.backgroundTasks())
                 .singleElement()
                 .satisfies(task -> assertThat(task.totalBytes()).isGreaterThan(10 << 20));

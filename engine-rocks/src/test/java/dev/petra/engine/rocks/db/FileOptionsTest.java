@@ -14,7 +14,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.AfterEach;
@@ -275,6 +274,7 @@ class FileOptionsTest {
             store.close();
             store = engine.openStore(spec);
             assertThat(inForce()).contains(style);
+            assertNothingIsRewrittenForItsAge(round % 2 == 0);
             for (int key = 0; key < 10; key++) {
                 int rows = 0;
                 try (UnfilteredRowIterator read =
@@ -289,6 +289,7 @@ class FileOptionsTest {
     @Test
     void anAlterOfWhatCompactionMergesAppliesAtOnce() throws IOException {
         TestTable table = table("compaction = {'class': 'UnifiedCompactionStrategy'}");
+        assertNothingIsRewrittenForItsAge(true);
         alter(
                 table,
                 "compaction = {'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T6',"
@@ -300,19 +301,30 @@ class FileOptionsTest {
                 .contains("min_merge_width=6")
                 .contains("disable_auto_compactions=true");
         assertThat(inForce("large")).contains("disable_auto_compactions=true");
+        assertNothingIsRewrittenForItsAge(true);
+    }
+
+    /** RocksDB's own choice is 30 days for all of it, which is 4294967294 where nothing is set. */
+    private void assertNothingIsRewrittenForItsAge(boolean universal) throws IOException {
+        assertThat(inForce())
+                .contains("\n  ttl=" + (universal ? 0 : 2592000) + "\n")
+                .contains("\n  periodic_compaction_seconds=0\n");
+        assertThat(inForce("large"))
+                .contains("\n  ttl=2592000\n")
+                .contains("\n  periodic_compaction_seconds=0\n");
     }
 
     @Test
     void thePeriodicFlush() throws IOException, InterruptedException {
         TestTable table = table("memtable_flush_period_in_ms = 100");
         store.write(table.update("k").at(1).row(1).set("v", "x").build());
-        for (long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1); ; ) {
-            try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.sst")) {
-                if (files.iterator().hasNext()) return;
-            }
-            assertThat(System.nanoTime()).isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+        Tables.await(
+                "a file",
+                () -> {
+                    try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.sst")) {
+                        return files.iterator().hasNext();
+                    }
+                });
     }
 
     @Test

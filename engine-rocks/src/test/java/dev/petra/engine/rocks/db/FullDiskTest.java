@@ -11,28 +11,31 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.rocks.Tables;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import dev.petra.engine.stream.StreamManifest;
-import dev.petra.engine.stream.StreamPart;
+import dev.petra.engine.rocks.stream.SentStream;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
-import org.apache.cassandra.dht.Range;
-import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.PathUtils;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.ReadOptions;
 
 /**
  * A disk that fills: writes fail with a message that says so, nothing acknowledged is lost, reads
@@ -42,11 +45,6 @@ import org.junit.jupiter.api.io.TempDir;
 class FullDiskTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)");
-    private static final List<Range<Token>> ALL =
-            List.of(
-                    new Range<>(
-                            TABLE.partitioner.getMinimumToken(),
-                            TABLE.partitioner.getMinimumToken()));
     private static final int VALUE = 8 << 10;
 
     @TempDir Path directory;
@@ -104,13 +102,8 @@ class FullDiskTest {
                 check(store, 0);
                 readsGoOn(store, acknowledged);
             }
-            long deadline = System.nanoTime() + 120_000_000_000L;
-            Throwable last;
-            while ((last = write(store, acknowledged)) != null) {
-                if (System.nanoTime() - deadline > 0) throw new AssertionError("not healed", last);
-                Thread.sleep(100);
-            }
-            acknowledged++;
+            int healed = acknowledged++;
+            Tables.await("the healing", () -> write(store, healed) == null);
             for (int i = 0; i < 100; i++) assertThat(write(store, acknowledged++)).isNull();
             for (int i = 0; i < acknowledged; i++) check(store, i);
         }
@@ -120,8 +113,49 @@ class FullDiskTest {
         }
     }
 
-    /** Each attempt to heal, while a scan is open, once let all reads wait for a second. */
+    @Test
+    void aDiskHealsWhileAStoreIsHeldAndRead() throws Exception {
+        Path ballast = disk.resolve("ballast");
+        Files.write(ballast, new byte[20 << 20]);
+        try (StorageEngine engine =
+                        Tables.engine(
+                                Map.of(
+                                        "memory", "32MiB",
+                                        "write_buffer", "1MiB",
+                                        "write_stall_timeout", "300ms"));
+                ReadOptions options = Database.newReadOptions()) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            int acknowledged = 0;
+            while (Tables.context(store).reopenable().isWritable())
+                if (write(store, acknowledged) == null) acknowledged++;
+            try (Hold hold = Tables.context(store).reopenable().hold();
+                    Lease lease = hold.lease(options)) {
+                assertThat(HoldTest.counts(lease)).first().isEqualTo(acknowledged);
+                Files.delete(ballast);
+                long deadline = System.nanoTime() + 120_000_000_000L;
+                Throwable last;
+                while ((last = write(store, acknowledged)) != null) {
+                    if (System.nanoTime() - deadline > 0)
+                        throw new AssertionError("not healed", last);
+                    Thread.sleep(100);
+                }
+                acknowledged++;
+                assertThat(HoldTest.counts(lease)).isNull();
+                try (Lease next = hold.lease(options)) {
+                    assertThat(HoldTest.counts(next)).first().isEqualTo(acknowledged);
+                    for (int i = 0; i < 100; i++) assertThat(write(store, acknowledged++)).isNull();
+                }
+            }
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    /**
+     * Each attempt to heal, while a scan is open, once let all reads wait for a second, which is as
+     * long as attempts are apart. Now reads would wait at few of the moments that are looked at.
+     */
     private static void readsGoOn(TableStore store, int next) throws InterruptedException {
+        ReopenableDatabase database = Tables.context(store).reopenable();
         AtomicBoolean done = new AtomicBoolean();
         Thread healing =
                 new Thread(
@@ -129,16 +163,19 @@ class FullDiskTest {
                             while (!done.get()) write(store, next);
                         });
         healing.start();
+        int shut = 0;
         try {
-            long deadline = System.nanoTime() + 30_000_000_000L;
-            for (int i = 0; i < 20_000; i++) {
-                check(store, i % next);
-                assertThat(System.nanoTime()).describedAs("after %d reads", i).isLessThan(deadline);
+            Tables.await("an attempt", database::isShut);
+            for (int moment = 0; moment < 3_000; moment++) {
+                if (database.isShut()) shut++;
+                TimeUnit.MILLISECONDS.sleep(1);
             }
+            check(store, 0);
         } finally {
             done.set(true);
             healing.join();
         }
+        assertThat(shut).isLessThan(1_000);
     }
 
     /** At its beginning, in its middle, and at the sender. */
@@ -153,51 +190,86 @@ class FullDiskTest {
             TableStore to = Tables.open(engine, disk.resolve("store"), TABLE);
             assertThat(write(to, rows)).isNull();
             to.flush();
-            try (OutgoingParts out = from.streamOut(ALL)) {
-                StreamManifest manifest = out.manifest();
-                assertThat(manifest.totalBytes()).isGreaterThan((long) rows * VALUE);
-                fill(ballast);
-                assertThatThrownBy(() -> to.streamIn(manifest, ALL))
-                        .hasMessageContaining("has no room");
-                Files.delete(ballast);
-                try (IncomingParts in = to.streamIn(manifest, ALL)) {
-                    fill(ballast);
-                    assertThatThrownBy(() -> receive(out, in))
-                            .hasMessageContaining("No space left");
-                }
-                assertThat(streams()).isEmpty();
-                check(to, rows);
-                Files.delete(ballast);
-                try (IncomingParts in = to.streamIn(manifest, ALL)) {
-                    receive(out, in);
-                    while (in.ingest()) in.awaitRoom();
-                }
-                for (int i = 0; i <= rows; i++) check(to, i);
+            SentStream sent = SentStream.of(from);
+            assertThat(sent.bytes()).isGreaterThan((long) rows * VALUE);
+            // Not even for a directory.
+            fill(ballast, 0);
+            try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
+                assertThatThrownBy(() -> sent.stagedBy(in)).isInstanceOf(IOException.class);
             }
-            fill(ballast);
-            assertThatThrownBy(() -> to.streamOut(ALL)).hasMessageContaining("No space left");
+            assertThat(streams()).isEmpty();
+            // Enough for the file that is begun, and gone before it is written.
+            fill(ballast, 3);
+            Path more = disk.resolve("more");
+            try (StreamSink in = to.receive(sent.head(), RangeTests.everything());
+                    SliceWriter slice = in.begin(0)) {
+                for (int i = 0; i < 2; i++) slice.take(sent.blocks().get(i).duplicate());
+                // What the one may take still is not there for another.
+                try (StreamSink other = to.receive(sent.head(), RangeTests.everything())) {
+                    assertThatThrownBy(() -> sent.stagedBy(other))
+                            .isInstanceOf(IOException.class)
+                            .hasMessageContaining("has no room");
+                }
+                fill(more, 0);
+                assertThatThrownBy(
+                                () -> {
+                                    for (ByteBuffer block : sent.blocks().subList(2, 20))
+                                        slice.take(block.duplicate());
+                                })
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("has no room");
+            }
+            Files.delete(more);
+            assertThat(streams()).isEmpty();
+            check(to, rows);
+            Files.delete(ballast);
+            sent.ingestedBy(to);
+            for (int i = 0; i <= rows; i++) check(to, i);
+            // To send takes no room at all.
+            fill(ballast, 0);
+            assertThat(SentStream.of(to).bytes()).isGreaterThan((long) rows * VALUE);
             assertThat(streams()).isEmpty();
             Files.delete(ballast);
-            try (OutgoingParts out = to.streamOut(ALL)) {
-                assertThat(out.manifest().totalBytes()).isGreaterThan((long) rows * VALUE);
-            }
             assertThat(write(to, rows + 1)).isNull();
             for (int i = 0; i <= rows + 1; i++) check(to, i);
         }
     }
 
-    private static void receive(OutgoingParts out, IncomingParts in) throws IOException {
-        for (StreamPart part : out.manifest().parts())
-            try (FileChannel sent = FileChannel.open(out.file(part.index()))) {
-                in.receive(part.index(), sent);
+    /** RocksDB's errors differ by what it was about to write: log, manifest, options. */
+    @Test
+    void aStoreThatFindsNoRoomWhenItIsCreatedSaysSoWhateverIsWritten() throws Exception {
+        List<String> failures = new ArrayList<>();
+        try (StorageEngine engine = Tables.engine()) {
+            boolean opened = false;
+            for (int kib = 4; !opened; kib += 4) {
+                run("mount", "-o", "remount,size=" + kib + "k", disk.toString());
+                Path store = disk.resolve("store");
+                try (TableStore created = Tables.open(engine, store, TABLE)) {
+                    opened = write(created, 1) == null;
+                } catch (WriteStallException e) {
+                    failures.add(e.getMessage());
+                } catch (FSWriteError e) {
+                    // Of a file that is not RocksDB's.
+                    assertThat(e).hasStackTraceContaining("No space left");
+                }
+                if (Files.exists(store)) PathUtils.deleteRecursive(store);
             }
+        }
+        assertThat(failures)
+                .allMatch(failure -> failure.contains("is full"))
+                .anyMatch(failure -> failure.contains("Unable to persist"))
+                .anyMatch(failure -> !failure.contains("Unable to persist"));
     }
 
-    /** Leaves 2 MiB. */
-    private void fill(Path ballast) throws IOException {
+    private static void run(String... command) throws IOException, InterruptedException {
+        assertThat(new ProcessBuilder(command).inheritIO().start().waitFor()).isZero();
+    }
+
+    /** Leaves so many MiB. */
+    private void fill(Path ballast, int mebibytes) throws IOException {
         Files.deleteIfExists(ballast);
         long free = Files.getFileStore(disk).getUsableSpace();
-        Files.write(ballast, new byte[Math.toIntExact(free - (2 << 20))]);
+        Files.write(ballast, new byte[Math.toIntExact(free - ((long) mebibytes << 20))]);
     }
 
     private List<Path> streams() throws IOException {

@@ -16,6 +16,21 @@ class WriteBarrierTest {
 
     private final WriteBarrier phases = new WriteBarrier();
 
+    /** Its writer has read the phase before another wait changes it, and is counted behind that. */
+    @Test
+    void aWriteThatBeganInThePhaseOfBeforeIsAwaited() throws InterruptedException {
+        int slot = phases.slot();
+        phases.awaitThoseBegun();
+        assertThat(phases.enter(slot)).isTrue();
+        Thread waiter = new Thread(phases::awaitThoseBegun);
+        waiter.start();
+        while (waiter.isAlive() && waiter.getState() != Thread.State.TIMED_WAITING)
+            Thread.onSpinWait();
+        assertThat(waiter.isAlive()).isTrue();
+        phases.end(slot);
+        waiter.join();
+    }
+
     @Test
     void nobodyWritesWhileOneIsAlone() throws InterruptedException {
         AtomicInteger writing = new AtomicInteger();

@@ -9,21 +9,13 @@ import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.nio.channels.Channels;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.dht.Range;
-import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -33,12 +25,6 @@ import org.rocksdb.FlushOptions;
 class IngestLogsTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v text)");
-    private static final List<Range<Token>> ALL =
-            List.of(
-                    new Range<>(
-                            TABLE.partitioner.getMinimumToken(),
-                            TABLE.partitioner.getMinimumToken()));
-
     @TempDir Path directory;
 
     private static void write(TableStore store, int key) {
@@ -81,18 +67,7 @@ class IngestLogsTest {
                                     database.data, "rocksdb.min-log-number-to-keep");
                     if (logsFrom(asked) > 1) stale++;
                 }
-                try (OutgoingParts out = from.streamOut(ALL);
-                        IncomingParts in = to.streamIn(out.manifest(), ALL)) {
-                    for (int part = 0; part < out.manifest().parts().size(); part++) {
-                        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-                        out.transferTo(part, Channels.newChannel(bytes));
-                        in.receive(
-                                part,
-                                Channels.newChannel(new ByteArrayInputStream(bytes.toByteArray())));
-                    }
-                    in.verify();
-                    while (in.ingest()) in.awaitRoom();
-                }
+                SentStream.of(from).ingestedBy(to);
                 for (int key = 2_000; key < 2_010; key++) write(to, key);
                 to.syncLog();
                 Path crashed;

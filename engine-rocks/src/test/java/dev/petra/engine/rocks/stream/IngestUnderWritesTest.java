@@ -5,14 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.OutgoingParts;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
+import dev.petra.engine.stream.StreamSink;
 import java.nio.ByteBuffer;
-import java.nio.channels.Channels;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -26,8 +24,6 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.dht.Range;
-import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -39,11 +35,6 @@ class IngestUnderWritesTest {
             Tables.table(
                     "CREATE TABLE t (k int PRIMARY KEY, v blob) WITH compression = {'enabled':"
                             + " false}");
-    private static final List<Range<Token>> ALL =
-            List.of(
-                    new Range<>(
-                            TABLE.partitioner.getMinimumToken(),
-                            TABLE.partitioner.getMinimumToken()));
     private static final int ROWS = 14_000;
     private static final int WRITTEN_FROM = 1_000_000;
 
@@ -111,32 +102,35 @@ class IngestUnderWritesTest {
                 thread.setUncaughtExceptionHandler((t, e) -> failures.add(e));
                 thread.start();
             }
-            int parts;
-            try (OutgoingParts out = from.streamOut(ALL);
-                    IncomingParts in = to.streamIn(out.manifest(), ALL)) {
-                parts = out.manifest().parts().size();
-                for (int i = 0; i < parts; i++) {
-                    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-                    out.transferTo(i, Channels.newChannel(bytes));
-                    in.receive(
-                            i, Channels.newChannel(new ByteArrayInputStream(bytes.toByteArray())));
+            int files;
+            SentStream sent = SentStream.of(from);
+            try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
+                sent.stagedBy(in);
+                try (var staged = Files.walk(directory.resolve("to"))) {
+                    files =
+                            (int)
+                                    staged.filter(
+                                                    path ->
+                                                            path.toString()
+                                                                    .matches(".*/streams/.*sst"))
+                                            .count();
                 }
                 in.verify();
                 longest.set(0);
                 while (in.ingest()) in.awaitRoom();
             }
-            Map<String, Long> figures = to.figures();
+            Map<String, Long> metrics = to.metrics();
             done.set(true);
             for (Thread thread : threads) thread.join();
             assertThat(failures).isEmpty();
             System.out.printf(
-                    "IngestUnderWritesTest: %d parts, %d writes meanwhile, the longest %d us; level"
+                    "IngestUnderWritesTest: %d files, %d writes meanwhile, the longest %d us; level"
                             + " 0 had %d files at most, at the end %s%n",
-                    parts, written.get(), longest.get() / 1_000, level0.get(), figures);
-            assertThat(parts).isGreaterThan(400);
+                    files, written.get(), longest.get() / 1_000, level0.get(), metrics);
+            assertThat(files).isGreaterThan(400);
             // RocksDB slows writes down from 20 on.
             assertThat(level0.get()).isLessThanOrEqualTo(16);
-            assertThat(figures)
+            assertThat(metrics)
                     .containsEntry("stalls_delayed", 0L)
                     .containsEntry("stalls_stopped", 0L);
             for (int i = 0; i < ROWS; i++) assertThat(has(to, i)).isTrue();

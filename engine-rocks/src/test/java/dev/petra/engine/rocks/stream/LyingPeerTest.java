@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Catalog;
@@ -16,25 +17,18 @@ import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.LargeCells;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.format.PartitionKeys;
-import dev.petra.engine.rocks.stream.PeerParts.Entry;
-import dev.petra.engine.stream.IncomingParts;
-import dev.petra.engine.stream.StreamPart;
-import java.io.ByteArrayInputStream;
+import dev.petra.engine.rocks.stream.Peer.Entry;
 import java.nio.ByteBuffer;
-import java.nio.channels.Channels;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.BufferDecoratedKey;
 import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.dht.Murmur3Partitioner;
-import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.CounterId;
 import org.apache.cassandra.utils.Hex;
@@ -42,28 +36,24 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.Options;
 
 /**
- * Issue 19, D: a peer whose parts are well-formed files with checksums that fit, and whose entries
- * are none that a store writes. Each is refused by name before anything is live.
+ * Issue 19, D: a peer whose blocks are whole, and whose entries are none that a store writes. Each
+ * is refused by name before anything is live.
  */
 class LyingPeerTest {
-    private static final String LARGE = "l".repeat(2_000);
-
-    private final TestTable table = PeerParts.table("");
+    private final TestTable table = Peer.table("");
 
     @TempDir Path directory;
     private StorageEngine engine;
-    private PeerParts peer;
+    private Peer peer;
     private TableStore to;
 
     @BeforeEach
     void open() throws Exception {
         engine = Tables.engine(Map.of("memory", "32MiB", "large_cell", "1KiB"));
-        peer = new PeerParts(engine, table, directory.resolve("from"));
+        peer = new Peer(engine, table, directory.resolve("from"));
         peer.fill(20);
         to = engine.openStore(table.spec(directory.resolve("to")));
         to.write(table.update(7).at(1).row(7).set("w", "there").build());
@@ -92,22 +82,27 @@ class LyingPeerTest {
     }
 
     private void refuses(String why, List<Entry> rows, List<Entry> large) throws Exception {
-        List<String> before = PeerParts.content(to, table);
-        PeerParts.Parts parts = peer.parts(rows, large);
-        assertThatThrownBy(() -> parts.send(to)).hasMessageContaining(why);
-        assertThat(PeerParts.content(to, table)).isEqualTo(before);
+        List<String> before = Peer.content(to, table);
+        List<byte[]> slice = PeerBlocks.slice(peer.store(), rows, large);
+        assertThatThrownBy(
+                        () -> PeerBlocks.send(table, RangeTests.everything(), to, List.of(slice)))
+                .hasMessageContaining(why);
+        assertThat(Peer.content(to, table)).isEqualTo(before);
         assertThat(directory.resolve("to").resolve(StoreDescriptor.STREAMS)).isEmptyDirectory();
     }
 
     /** What follows changes one thing of what is taken here. */
     @Test
     void whatAStoreWroteIsTaken() throws Exception {
-        PeerParts.Parts parts = peer.parts(peer.rows(), peer.large());
         TableStore empty = engine.openStore(table.spec(directory.resolve("empty")));
-        parts.send(empty);
-        assertThat(PeerParts.content(empty, table))
+        PeerBlocks.send(
+                table,
+                RangeTests.everything(),
+                empty,
+                List.of(PeerBlocks.slice(peer.store(), peer.rows(), peer.large())));
+        assertThat(Peer.content(empty, table))
                 .hasSize(20)
-                .isEqualTo(PeerParts.content(peer.store(), table));
+                .isEqualTo(Peer.content(peer.store(), table));
     }
 
     @Test
@@ -271,137 +266,24 @@ class LyingPeerTest {
         refuses("a column that the dict", List.of(), List.of(new Entry(column, cell.value())));
     }
 
-    /** Of which the manifest says nothing that would let a reader look for them. */
+    /** The sender says of none that it is there. */
     @Test
     void deletionsThatAreNotAnnouncedHold() throws Exception {
-        PeerParts.Parts parts = peer.parts(peer.rows(), peer.large(), 0);
         TableStore empty = engine.openStore(table.spec(directory.resolve("empty")));
-        parts.send(empty);
+        PeerBlocks.send(
+                table,
+                RangeTests.everything(),
+                empty,
+                List.of(PeerBlocks.slice(peer.store(), peer.rows(), peer.large())));
         for (Catalog.Flag flag : Catalog.Flag.values())
             assertThat(Tables.context(empty).catalog().has(flag)).as("%s", flag).isTrue();
-        assertThat(PeerParts.content(empty, table))
-                .isEqualTo(PeerParts.content(peer.store(), table));
     }
 
-    @Test
-    void onlyEntriesOfTheOneKindAreTaken() throws Exception {
-        Entry row = peer.first(KeyKind.ROW);
-        for (int type : new int[] {0, 1, 7, 0x0f, 0x11, 0x16})
-            refusesFile("another kind", (content, at) -> content[at] = (byte) type, row);
-        // A sequence number.
-        refusesFile("another kind", (content, at) -> content[at + 1] = 1, row);
-    }
-
-    private interface Change {
-        void apply(byte[] content, int kindAt);
-    }
-
-    /** Its properties still say that all are merges. */
-    private void refusesFile(String why, Change change, Entry only) throws Exception {
-        PeerParts.Parts parts = peer.parts(List.of(only), List.of());
-        byte[] honest = parts.files().get(0);
-        byte[] file = honest.clone();
-        int key = PeerParts.indexOf(file, only.key());
-        change.apply(file, key + only.key().length);
-        PeerParts.fixChecksums(file, PeerParts.blocks(honest));
-        List<String> before = PeerParts.content(to, table);
-        assertThatThrownBy(() -> parts.with(0, file).send(to)).hasMessageContaining(why);
-        assertThat(PeerParts.content(to, table)).isEqualTo(before);
-    }
-
-    /** Each of what a table can be compressed by, in blocks of one entry and of many. */
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "LZ4Compressor",
-                "ZstdCompressor",
-                "SnappyCompressor",
-                "DeflateCompressor",
-                "NoopCompressor"
-            })
-    void filesOfEveryCompressionAreRead(String compressor) throws Exception {
-        TestTable compressed =
-                PeerParts.table(" WITH compression = {'class': '" + compressor + "'}");
-        PeerParts from = new PeerParts(engine, compressed, directory.resolve("compressed"));
-        from.fill(300);
-        from.store().write(compressed.update(1).at(5).row(9).set("w", LARGE.repeat(1_000)).build());
-        PeerParts.Parts parts = from.sent();
-        List<Entry> read = new ArrayList<>();
-        for (int i = 0; i < parts.files().size(); i++) read.addAll(parts.entries(i));
-        List<Entry> expected = new ArrayList<>(from.rows());
-        expected.addAll(from.large());
-        assertThat(read).hasSameSizeAs(expected);
-        for (int i = 0; i < read.size(); i++) {
-            assertThat(read.get(i).key()).isEqualTo(expected.get(i).key());
-            assertThat(read.get(i).value()).isEqualTo(expected.get(i).value());
-        }
-        TableStore empty = engine.openStore(compressed.spec(directory.resolve("taken")));
-        parts.send(empty);
-        assertThat(PeerParts.content(empty, compressed))
-                .isEqualTo(PeerParts.content(from.store(), compressed));
-    }
-
-    // Each check by itself: what it lets pass, another may stop for another reason
-
-    /** A part is looked at as it comes, before anything reads it. */
-    private void refusesAtOnce(String why, PeerParts.Parts parts, List<Range<Token>> owned)
-            throws Exception {
-        try (IncomingParts in = to.streamIn(parts.manifest(), owned)) {
-            ByteArrayInputStream file = new ByteArrayInputStream(parts.files().get(0));
-            assertThatThrownBy(() -> in.receive(0, Channels.newChannel(file)))
-                    .hasMessageContaining(why);
-        }
-    }
-
-    @Test
-    void aPartIsWhatItsManifestSays() throws Exception {
-        List<Entry> rows = peer.rows();
-        PeerParts.Parts parts = peer.parts(rows, List.of());
-        StreamPart part = parts.manifest().parts().get(0);
-        ByteBuffer second = ByteBuffer.wrap(rows.get(1).key());
-        for (StreamPart other :
-                List.of(
-                        new StreamPart(0, part.bytes(), part.checksum(), second, part.lastKey()),
-                        new StreamPart(0, part.bytes(), part.checksum(), part.firstKey(), second)))
-            refusesAtOnce("its first or last key", parts.with(List.of(other)), PeerParts.ALL);
-        // What lies between the two that the manifest names.
-        Token least = TestTable.token(Long.MIN_VALUE);
-        refusesAtOnce(
-                "does not own",
-                parts,
-                List.of(
-                        new Range<>(least, tokenOf(rows.get(0))),
-                        new Range<>(before(tokenOf(rows.get(rows.size() - 1))), least)));
-    }
-
-    private static Token tokenOf(Entry entry) {
-        return new PartitionKeys(Murmur3Partitioner.instance)
-                .get(ByteBuffer.wrap(entry.key()))
-                .getToken();
-    }
-
-    private static Token before(Token token) {
-        return TestTable.token((long) token.getTokenValue() - 1);
-    }
-
-    /** Blocks of one size, so that they can change places. */
-    @Test
-    void entriesComeInTheirOrder() throws Exception {
-        for (int c = 0; c < 400; c++)
-            peer.store().write(table.update(900).at(1).row(c).set("v", "v".repeat(900)).build());
-        List<Entry> rows = peer.rows();
-        rows.removeIf(row -> row.value().length < 900);
-        PeerParts.Parts parts = peer.parts(rows, List.of());
-        byte[] honest = parts.files().get(0);
-        List<PeerParts.Block> blocks = PeerParts.blocks(honest);
-        PeerParts.Block one = blocks.get(3);
-        PeerParts.Block other = blocks.get(4);
-        assertThat(one.size()).isEqualTo(other.size());
-        byte[] file = honest.clone();
-        System.arraycopy(honest, one.offset(), file, other.offset(), one.size());
-        System.arraycopy(honest, other.offset(), file, one.offset(), one.size());
-        PeerParts.fixChecksums(file, blocks);
-        refusesAtOnce("not behind the one before", parts.with(0, file), PeerParts.ALL);
+    /** An entry of another table than this test's. */
+    private void refusesEntry(String why, TestTable of, Peer from, Entry entry) throws Exception {
+        List<byte[]> slice = PeerBlocks.slice(from.store(), List.of(entry), List.of());
+        assertThatThrownBy(() -> PeerBlocks.send(of, RangeTests.everything(), to, List.of(slice)))
+                .hasMessageContaining(why);
     }
 
     /** With a text as clustering, zeros in which can be written in two ways. */
@@ -411,7 +293,7 @@ class LyingPeerTest {
                 TestTable.of(
                         "CREATE TABLE t (k int, c text, v text, PRIMARY KEY (k, c)) WITH"
                                 + " compression = {'enabled': 'false'}");
-        PeerParts from = new PeerParts(engine, texts, directory.resolve("texts"));
+        Peer from = new Peer(engine, texts, directory.resolve("texts"));
         from.store().write(texts.update(1).at(1).row("a\0\0b").set("v", "v").build());
         from.store()
                 .write(
@@ -424,21 +306,23 @@ class LyingPeerTest {
         byte[] read = {'a', 0, (byte) 0xFF, 0, (byte) 0xFF, 'b'};
         for (int kind : new int[] {KeyKind.ROW, KeyKind.RANGE}) {
             Entry entry = from.first(kind);
-            int at = PeerParts.indexOf(entry.key(), written);
+            int at = Peer.indexOf(entry.key(), written);
             ByteBuffer key = ByteBuffer.allocate(entry.key().length + 1);
             key.put(entry.key(), 0, at).put(read);
             key.put(entry.key(), at + written.length, entry.key().length - at - written.length);
-            refusesAtOnce(
+            refusesEntry(
                     kind == KeyKind.ROW ? "a clustering in a form" : "a bound in a form",
-                    from.parts(List.of(new Entry(key.array(), entry.value())), List.of()),
-                    PeerParts.ALL);
+                    texts,
+                    from,
+                    new Entry(key.array(), entry.value()));
         }
         // A deletion, and bounds of one value each, the second of which is another.
         byte[] other = {6, 21, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 5, 1, 5, 'a', 0, 0, 'b', 1, 2, 'd'};
-        refusesAtOnce(
+        refusesEntry(
                 "bounds that are not those of the key",
-                from.parts(List.of(new Entry(from.first(KeyKind.RANGE).key(), other)), List.of()),
-                PeerParts.ALL);
+                texts,
+                from,
+                new Entry(from.first(KeyKind.RANGE).key(), other));
     }
 
     /** Of a row and of a range, in the key and in what the value says of it. */
@@ -448,7 +332,7 @@ class LyingPeerTest {
                 TestTable.of(
                         "CREATE TABLE t (k int, c text, v text, PRIMARY KEY (k, c)) WITH"
                                 + " compression = {'enabled': 'false'}");
-        PeerParts from = new PeerParts(engine, texts, directory.resolve("texts"));
+        Peer from = new Peer(engine, texts, directory.resolve("texts"));
         to = engine.openStore(texts.spec(directory.resolve("to-texts")));
         String longer = "c".repeat(65_536);
         from.store().write(texts.update(1).at(1).row("c").set("v", "v").build());
@@ -458,15 +342,16 @@ class LyingPeerTest {
             Entry entry = from.first(kind);
             ByteBuffer rest = ByteBuffer.wrap(entry.key());
             new PartitionKeys(Murmur3Partitioner.instance).get(rest);
-            int at = PeerParts.indexOf(entry.key(), new byte[] {'c'});
+            int at = Peer.indexOf(entry.key(), new byte[] {'c'});
             assertThat(at).isGreaterThan(rest.position());
             ByteBuffer key = ByteBuffer.allocate(entry.key().length + longer.length() - 1);
             key.put(entry.key(), 0, at).put(longer.getBytes(UTF_8));
             key.put(entry.key(), at + 1, entry.key().length - at - 1);
-            refusesAtOnce(
+            refusesEntry(
                     "a clustering column of more than 65535 bytes",
-                    from.parts(List.of(new Entry(key.array(), entry.value())), List.of()),
-                    PeerParts.ALL);
+                    texts,
+                    from,
+                    new Entry(key.array(), entry.value()));
         }
     }
 
@@ -474,7 +359,7 @@ class LyingPeerTest {
     void aCounterIsWholeShards() throws Exception {
         TestTable counters =
                 TestTable.of("CREATE TABLE t (k int, c int, n counter, PRIMARY KEY (k, c))");
-        PeerParts from = new PeerParts(engine, counters, directory.resolve("counters"));
+        Peer from = new Peer(engine, counters, directory.resolve("counters"));
         from.store()
                 .write(
                         counters.update(1)
@@ -491,131 +376,6 @@ class LyingPeerTest {
         Entry row = from.first(KeyKind.ROW);
         int number = from.id("n") << 1;
         byte[] part = {0, 0x0e, 0, 0, 0, 0, 0, 0, 0, 9, (byte) number, 0x21, 3, 0, 0, 7};
-        refusesAtOnce(
-                "a counter",
-                from.parts(List.of(new Entry(row.key(), part)), List.of()),
-                PeerParts.ALL);
-    }
-
-    /** A file of which one thing was changed, and the checksums if they are not what it is. */
-    private void refusesShape(
-            String why, boolean fix, PeerParts.Parts parts, Consumer<byte[]> change)
-            throws Exception {
-        byte[] honest = parts.files().get(0);
-        byte[] file = honest.clone();
-        change.accept(file);
-        if (fix) PeerParts.fixChecksums(file, PeerParts.blocks(honest));
-        refusesAtOnce(why, parts.with(0, file), PeerParts.ALL);
-    }
-
-    @Test
-    void aFileIsOfTheShapeThatStoresWrite() throws Exception {
-        PeerParts.Parts parts = peer.parts(peer.rows(), List.of());
-        byte[] honest = parts.files().get(0);
-        List<PeerParts.Block> blocks = PeerParts.blocks(honest);
-        PeerParts.Block data = blocks.get(0);
-        int dataEnd = data.size();
-        int footer = honest.length - 53;
-        refusesShape("the checksum of the block", false, parts, file -> file[20] ^= 1);
-        refusesShape("the checksum of its footer", false, parts, file -> file[footer + 5] ^= 1);
-        refusesShape(
-                "a metaindex of -1 bytes",
-                true,
-                parts,
-                file -> Arrays.fill(file, footer + 13, footer + 17, (byte) 0xFF));
-        // An entry: what of the key is shared, its own, the value's length.
-        refusesShape("an entry's key", true, parts, file -> file[0] = 5);
-        refusesShape(
-                "a length of",
-                true,
-                parts,
-                file -> System.arraycopy(HUGE, 0, file, 0, HUGE.length));
-        refusesShape(
-                "restart points",
-                true,
-                parts,
-                file -> Arrays.fill(file, dataEnd - 4, dataEnd, (byte) 0));
-        int name = PeerParts.indexOf(honest, "rocksdb.properties".getBytes(UTF_8));
-        refusesShape("a block that no part has", true, parts, file -> file[name] = 'R');
-        // The index: where the first block begins, and its size.
-        assertThat(dataEnd).isBetween(128, 16_383);
-        byte[] handle = {0, (byte) ((dataEnd & 0x7F) | 0x80), (byte) (dataEnd >> 7)};
-        int index =
-                dataEnd
-                        + 5
-                        + PeerParts.indexOf(
-                                Arrays.copyOfRange(honest, dataEnd + 5, honest.length), handle);
-        refusesShape("a gap at byte 0", true, parts, file -> file[index] = 1);
-        refusesShape(
-                "a block of 16383 bytes",
-                true,
-                parts,
-                file -> {
-                    file[index + 1] = (byte) 0xFF;
-                    file[index + 2] = 0x7F;
-                });
-        // Of what no one reads, but for where it lies: behind the name, place and size.
-        int properties = name + "rocksdb.properties".length();
-        refusesShape(
-                "a gap at byte",
-                true,
-                parts,
-                file -> {
-                    assertThat(file[properties] & 0x7F).isLessThan(0x7F);
-                    file[properties]++;
-                    int size = properties;
-                    while (file[size++] < 0) {}
-                    assertThat(file[size] & 0x7F).isGreaterThan(0);
-                    file[size]--;
-                });
-        Entry row = peer.first(KeyKind.ROW);
-        PeerParts.Parts one = peer.parts(List.of(row), List.of());
-        assertThat(row.value().length).isLessThan(127);
-        refusesShape("an entry's value", true, one, file -> file[2]++);
-        byte[] more = new byte[honest.length + 3];
-        PeerParts.Block last = blocks.get(blocks.size() - 1);
-        System.arraycopy(honest, 0, more, 0, last.offset());
-        System.arraycopy(
-                honest, last.offset(), more, last.offset() + 3, honest.length - last.offset());
-        List<PeerParts.Block> moved = new ArrayList<>(blocks);
-        moved.set(blocks.size() - 1, new PeerParts.Block(last.offset() + 3, last.size()));
-        PeerParts.fixChecksums(more, moved);
-        refusesAtOnce("a gap at byte " + last.offset(), parts.with(0, more), PeerParts.ALL);
-    }
-
-    private static final byte[] HUGE = {-1, -1, -1, -1, 0x7F};
-
-    @Test
-    void whatIsCompressedIsAsLongAsItSays() throws Exception {
-        for (String compressor : List.of("LZ4Compressor", "SnappyCompressor")) {
-            TestTable compressed =
-                    PeerParts.table(" WITH compression = {'class': '" + compressor + "'}");
-            PeerParts from = new PeerParts(engine, compressed, directory.resolve(compressor));
-            from.fill(300);
-            to = engine.openStore(compressed.spec(directory.resolve("to" + compressor)));
-            PeerParts.Parts parts = from.sent();
-            boolean snappy = compressor.startsWith("Snappy");
-            if (snappy)
-                refusesShape(
-                        "a block of 2147483647 bytes",
-                        true,
-                        parts,
-                        file -> System.arraycopy(new byte[] {-1, -1, -1, -1, 7}, 0, file, 0, 5));
-            else refusesShape("a compressed block", true, parts, file -> file[0]++);
-        }
-    }
-
-    /** An error of the disk stops a node whose {@code disk_failure_policy} is {@code stop}. */
-    @Test
-    void aLengthThatLiesIsNoErrorOfTheDisk() throws Exception {
-        PeerParts.Parts parts = peer.parts(List.of(peer.first(KeyKind.ROW)), List.of());
-        StreamPart part = parts.manifest().parts().get(0);
-        for (long bytes : new long[] {1L << 60, Long.MAX_VALUE}) {
-            StreamPart huge =
-                    new StreamPart(0, bytes, part.checksum(), part.firstKey(), part.lastKey());
-            assertThatThrownBy(() -> parts.with(List.of(huge)).send(to))
-                    .isInstanceOf(IllegalArgumentException.class);
-        }
-        assertThat(directory.resolve("to").resolve(StoreDescriptor.STREAMS)).isEmptyDirectory();
+        refusesEntry("a counter", counters, from, new Entry(row.key(), part));
     }
 }

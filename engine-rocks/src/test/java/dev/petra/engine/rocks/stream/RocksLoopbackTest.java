@@ -7,13 +7,11 @@ import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.streaming.loopback.LoopbackTests;
 import java.util.Map;
 
-/** Parts by Cassandra's streaming connections, without a node. */
+/** Slices by Cassandra's streaming connections, without a node. */
 class RocksLoopbackTest extends LoopbackTests {
     RocksLoopbackTest() {
         super(
                 new EngineUnderTest(
-                        StoreDescriptor.ENGINE,
-                        Map.of("memory", "64MiB"),
-                        new Capabilities(true, true, true)));
+                        StoreDescriptor.ENGINE, Map.of("memory", "64MiB"), Capabilities.ALL));
     }
 }

@@ -21,8 +21,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.AfterEach;
@@ -71,21 +69,9 @@ class LogDamageTest {
         }
     }
 
-    private void awaitQuiet() throws RocksDBException {
-        Database database = Tables.context(store).acquire();
-        try {
-            for (String busy :
-                    List.of("rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"))
-                while (database.db.getLongProperty(database.data, busy) > 0)
-                    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
-        } finally {
-            database.release(Database.stripe());
-        }
-    }
-
     /** What a process leaves that ends now. */
     private Path crashed() throws RocksDBException, IOException {
-        awaitQuiet();
+        Tables.awaitFlushes(store);
         return Tables.crashed(store, directory.resolve("crashed" + ++copies));
     }
 

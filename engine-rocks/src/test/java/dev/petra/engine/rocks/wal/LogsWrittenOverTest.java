@@ -11,7 +11,6 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.Tables;
-import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreLog;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -22,8 +21,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -86,22 +83,9 @@ class LogsWrittenOverTest {
         }
     }
 
-    /** So that the files on disk are those of one moment. */
-    private void awaitQuiet() throws RocksDBException {
-        Database database = Tables.context(store).acquire();
-        try {
-            for (String busy :
-                    List.of("rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"))
-                while (database.db.getLongProperty(database.data, busy) > 0)
-                    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
-        } finally {
-            database.release(Database.stripe());
-        }
-    }
-
     /** What a process leaves that ends now. */
     private Path crashed(String name) throws RocksDBException, IOException {
-        awaitQuiet();
+        Tables.awaitFlushes(store);
         return Tables.crashed(store, directory.resolve(name));
     }
 
@@ -148,7 +132,7 @@ class LogsWrittenOverTest {
         Random random = new Random(2);
         write(1_000);
         for (int crash = 0; crash < 20; crash++) {
-            awaitQuiet();
+            Tables.awaitFlushes(store);
             store.flush();
             int flushed = written;
             write(60);

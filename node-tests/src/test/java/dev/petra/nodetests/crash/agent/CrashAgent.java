@@ -2,6 +2,7 @@
 package dev.petra.nodetests.crash.agent;
 
 import static net.bytebuddy.matcher.ElementMatchers.named;
+import static net.bytebuddy.matcher.ElementMatchers.none;
 
 import java.io.IOException;
 import java.lang.instrument.Instrumentation;
@@ -28,6 +29,9 @@ public final class CrashAgent {
         AgentBuilder agent =
                 new AgentBuilder.Default()
                         .disableClassFormatChanges()
+                        .with(AgentBuilder.TypeStrategy.Default.DECORATE)
+                        // What is ignored by default is found out by reading each class.
+                        .ignore(none())
                         .with(AgentBuilder.RedefinitionStrategy.RETRANSFORMATION);
         for (String point : arguments.split(" ", -1)) {
             String[] parts = point.split("#", -1);

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.streaming;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.petra.cassandra.streaming.StreamRoom.Incoming;
+import java.io.IOException;
+import java.nio.file.FileStore;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import java.util.function.ToLongFunction;
+import org.apache.cassandra.io.FSReadError;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class StreamRoomTest {
+    @TempDir Path directory;
+
+    private Incoming table(String name, long bytes) {
+        return new Incoming(name, directory, bytes);
+    }
+
+    private static ThrowingCallable checking(long ongoing, long free, Incoming... incoming) {
+        return () ->
+                StreamRoom.check(
+                        "/127.0.0.2:7000", List.of(incoming), disk -> ongoing, disk -> free);
+    }
+
+    @Test
+    void whatFitsIsTaken() {
+        assertThatCode(checking(10, 110, table("ks.t", 60), table("ks.u", 40)))
+                .doesNotThrowAnyException();
+        assertThatCode(checking(10, 0, table("ks.t", 0))).doesNotThrowAnyException();
+        assertThatCode(checking(10, 0, table("ks.t", -1))).doesNotThrowAnyException();
+        assertThatCode(checking(10, 0)).doesNotThrowAnyException();
+    }
+
+    @Test
+    void tablesTogetherAndWithOtherStreamsMustFit() {
+        assertThatThrownBy(checking(10, 109, table("ks.t", 40), table("ks.u", 60)))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("from /127.0.0.2:7000")
+                .hasMessageContaining("needs 100 bytes on the disk of " + directory)
+                .hasMessageContaining("table ks.u needs 60")
+                .hasMessageContaining("other streams need 10 more")
+                .hasMessageContaining("109 bytes are free");
+    }
+
+    @Test
+    void sizesThatOverflowDoNotFit() {
+        assertThatThrownBy(
+                        checking(
+                                Long.MAX_VALUE,
+                                Long.MAX_VALUE - 1,
+                                table("ks.t", Long.MAX_VALUE),
+                                table("ks.u", Long.MAX_VALUE)))
+                .hasMessageContaining("table ks.t");
+    }
+
+    /** A bootstrap of a node with several disks is not refused for what goes to the others. */
+    @Test
+    void otherSessionsFillAllDisksOfTheNode() throws IOException {
+        Path memory = Path.of("/dev/shm");
+        assumeTrue(Files.isDirectory(memory), "no second disk");
+        FileStore first = Files.getFileStore(directory);
+        FileStore second = Files.getFileStore(memory);
+        assumeTrue(!second.equals(first), "no second disk");
+        ToLongFunction<FileStore> both = StreamRoom.others(100, Set.of(first, second));
+        assertThat(both.applyAsLong(first)).isEqualTo(50);
+        ToLongFunction<FileStore> one = StreamRoom.others(100, Set.of(second));
+        assertThat(one.applyAsLong(first)).isZero();
+        assertThat(one.applyAsLong(second)).isEqualTo(100);
+        assertThat(StreamRoom.others(-1, Set.of(first)).applyAsLong(first)).isZero();
+    }
+
+    /** Then the stream itself finds out. */
+    @Test
+    void whatIsNotKnownRefusesNothing() {
+        Incoming none = new Incoming("ks.t", directory.resolve("none"), 1_000);
+        assertThatCode(checking(0, 0, none)).doesNotThrowAnyException();
+        assertThatThrownBy(checking(0, 1, none, table("ks.u", 2))).hasMessageContaining("ks.u");
+        assertThatCode(
+                        () ->
+                                StreamRoom.check(
+                                        "peer",
+                                        List.of(table("ks.t", 1)),
+                                        disk -> 0,
+                                        disk -> {
+                                            throw new FSReadError(
+                                                    new IOException("on purpose"), "disk");
+                                        }))
+                .doesNotThrowAnyException();
+    }
+
+    @Test
+    void eachDiskHasItsOwnRoom() throws IOException {
+        Path memory = Path.of("/dev/shm");
+        assumeTrue(Files.isDirectory(memory), "no second disk");
+        FileStore second = Files.getFileStore(memory);
+        assumeTrue(!second.equals(Files.getFileStore(directory)), "no second disk");
+        ToLongFunction<FileStore> free = disk -> disk.equals(second) ? 60 : 50;
+        List<Incoming> fits = List.of(table("ks.t", 45), new Incoming("ks.u", memory, 55));
+        StreamRoom.check("peer", fits, disk -> 5, free);
+        assertThatThrownBy(() -> StreamRoom.check("peer", fits, disk -> 6, free))
+                .hasMessageContaining("other streams need 6 more");
+        assertThatThrownBy(
+                        () ->
+                                StreamRoom.check(
+                                        "peer",
+                                        List.of(
+                                                table("ks.t", 45),
+                                                new Incoming("ks.u", memory, 61)),
+                                        disk -> 0,
+                                        free))
+                .hasMessageContaining("ks.u needs 61")
+                .hasMessageContaining("60 bytes are free");
+    }
+}

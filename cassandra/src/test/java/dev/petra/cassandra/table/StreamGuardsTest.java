@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.engine.StoreSpec;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the unfinished streams of a table forbid. */
+class StreamGuardsTest {
+    private long now = 1000;
+    private final StreamGuards guards = new StreamGuards(() -> now);
+
+    private static Range<Token> range(long left, long right) {
+        return new Range<>(new LongToken(left), new LongToken(right));
+    }
+
+    private StreamGuards.Guard begin() {
+        return guards.begin(List.of(range(0, 10)), () -> false);
+    }
+
+    private boolean mayPurge() {
+        return guards.mayPurge(() -> true);
+    }
+
+    @Test
+    void withoutStreamsAllMayBePurged() {
+        assertThat(mayPurge()).isTrue();
+        assertThat(guards.mayPurge(() -> false)).isFalse();
+        assertThat(guards.purgeAsOf()).isEqualTo(1000);
+    }
+
+    @Test
+    void nothingIsPurgedWhileSSTablesAreSentAsWell() {
+        StreamGuards.Guard mixed = begin();
+        StreamGuards.Guard alone = begin();
+        alone.withoutSSTables();
+        assertThat(mayPurge()).isFalse();
+        alone.close();
+        assertThat(mayPurge()).isFalse();
+        mixed.close();
+        mixed.close();
+        assertThat(mayPurge()).isTrue();
+    }
+
+    /**
+     * Their migration ends between the two questions: the answer was no, and may not be yes now.
+     */
+    @Test
+    void nothingIsPurgedIfSSTablesGoWhileOneAsks() {
+        assertThat(
+                        guards.mayPurge(
+                                () -> {
+                                    begin();
+                                    return true;
+                                }))
+                .isFalse();
+    }
+
+    @Test
+    void whatWasNotPurgeableWhenTheOldestBeganStays() {
+        StreamGuards.Guard oldest = begin();
+        oldest.withoutSSTables();
+        assertThat(mayPurge()).isTrue();
+        now = 2000;
+        StreamGuards.Guard next = begin();
+        now = 3000;
+        assertThat(guards.purgeAsOf()).isEqualTo(1000);
+        oldest.close();
+        assertThat(guards.purgeAsOf()).isEqualTo(2000);
+        now = 1500;
+        assertThat(guards.purgeAsOf()).as("a clock that was set back").isEqualTo(1500);
+        now = 3000;
+        next.close();
+        assertThat(guards.purgeAsOf()).isEqualTo(3000);
+    }
+
+    /** Else each repair would interrupt what purges. */
+    @Test
+    void aStreamThatBeginsMakesNothingUnpurgeable() {
+        long before = guards.purgeAsOf();
+        begin();
+        now++;
+        assertThat(guards.purgeAsOf()).isEqualTo(before);
+    }
+
+    /** Cassandra does not finish the streams of a session that ends while they are made. */
+    @Test
+    void aStreamEndsWithItsSession() {
+        AtomicBoolean ended = new AtomicBoolean();
+        guards.begin(List.of(), ended::get);
+        now = 2000;
+        assertThat(mayPurge()).isFalse();
+        ended.set(true);
+        assertThat(guards.purgeAsOf()).isEqualTo(2000);
+        assertThat(mayPurge()).isTrue();
+    }
+
+    private static void assertFails(StreamGuards.Guard guard) {
+        assertThatThrownBy(guard::check)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("cleanup");
+    }
+
+    private static void assertGoesOn(StreamGuards.Guard guard) {
+        assertThatCode(guard::check).doesNotThrowAnyException();
+    }
+
+    @Test
+    void aCleanupThatRemovesWhatIsSentFailsTheStream() {
+        Token least = Murmur3Partitioner.instance.getMinimumToken();
+        StreamGuards.Guard all = guards.begin(List.of(new Range<>(least, least)), () -> false);
+        StreamGuards.Guard two = guards.begin(List.of(range(0, 10), range(20, 30)), () -> false);
+        StreamGuards.Guard wrapping = guards.begin(List.of(range(90, -90)), () -> false);
+        guards.cleanup(List.of(new Range<>(least, least)), () -> {});
+        guards.cleanup(List.of(range(0, 5), range(5, 10), range(10, 0)), () -> {});
+        List.of(all, two, wrapping).forEach(StreamGuardsTest::assertGoesOn);
+        guards.cleanup(List.of(new Range<>(new LongToken(90), least), range(-5, 30)), () -> {});
+        assertFails(all);
+        assertGoesOn(two);
+        assertFails(wrapping);
+        guards.cleanup(List.of(range(0, 10), range(20, 29)), () -> assertFails(two));
+        assertFails(two);
+        assertGoesOn(begin());
+    }
+
+    @Test
+    void aStreamThatBeginsDuringACleanupFailsAsWell() {
+        StreamGuards.Guard[] begun = new StreamGuards.Guard[2];
+        guards.cleanup(
+                List.of(range(0, 10)),
+                () -> {
+                    begun[0] = begin();
+                    begun[1] = guards.begin(List.of(range(5, 15)), () -> false);
+                });
+        assertGoesOn(begun[0]);
+        assertFails(begun[1]);
+        assertThatThrownBy(
+                        () ->
+                                guards.cleanup(
+                                        List.of(),
+                                        () -> {
+                                            throw new IllegalStateException();
+                                        }))
+                .isInstanceOf(IllegalStateException.class);
+        assertGoesOn(begin());
+    }
+
+    /** The rest of the answer needs a node. */
+    @Test
+    void theStoresAsk(@TempDir Path directory) throws IOException {
+        FileEngine engine = new FileEngine();
+        // Of an id that no other test in this JVM has given to Cassandra's schema.
+        TableMetadata table = TestTables.reference().get().unbuild().id(TableId.generate()).build();
+        TableGenerations stores =
+                TableGenerations.open(
+                        "t",
+                        TableMetadataRef.forOfflineTools(table),
+                        () -> engine,
+                        List.of(Files.createDirectory(directory.resolve("t-1"))),
+                        Disk.REAL);
+        StoreSpec spec = stores.current().writable().spec();
+        AtomicInteger asked = new AtomicInteger();
+        stores.streams().begin(List.of(), () -> asked.incrementAndGet() > 2);
+        assertThat(spec.mayPurge().getAsBoolean()).isFalse();
+        assertThat(asked).hasValue(1);
+        assertThat(spec.purgeAsOf().getAsLong()).isPositive();
+        assertThat(asked).hasValue(2);
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.FileExtent;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.format.MalformedFragment;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
+import org.rocksdb.SstFileReaderIterator;
+import org.rocksdb.Status;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What the data files of one store hold. It is read from each file once, after it was written, by
+ * whoever needs it first, and remembered in the catalog. And single files are merged here.
+ */
+public final class DataFiles {
+    private static final Logger logger = LoggerFactory.getLogger(DataFiles.class);
+
+    private final StoreContext store;
+    private final Map<String, FileExtent> extents = new HashMap<>();
+    private boolean recalled;
+
+    public DataFiles(StoreContext store) {
+        this.store = store;
+    }
+
+    /**
+     * Reads what is not known yet, and forgets files that are gone.
+     *
+     * @param files all there are
+     * @param garbage whether it must be known how much of each may go
+     * @param stopped looked at now and then
+     * @return what each holds, by its name; null if it was stopped, or a file went meanwhile: then
+     *     all others are known, so the next time takes less
+     */
+    synchronized @Nullable Map<String, FileExtent> learn(
+            Database database,
+            Collection<LiveFileMetaData> files,
+            boolean garbage,
+            BooleanSupplier stopped)
+            throws RocksDBException {
+        if (!recalled) {
+            extents.putAll(store.catalog().extents());
+            recalled = true;
+        }
+        Set<String> names = new HashSet<>();
+        files.forEach(file -> names.add(file.fileName()));
+        for (String gone : extents.keySet().stream().filter(n -> !names.contains(n)).toList()) {
+            store.catalog().forgetExtent(gone);
+            extents.remove(gone);
+        }
+        // What a version read that did not count garbage is read anew.
+        if (garbage) extents.values().removeIf(extent -> !extent.knowsGarbage());
+        boolean complete = true;
+        for (String name : names) {
+            if (extents.containsKey(name)) continue;
+            FileExtent extent = read(database, name, stopped);
+            if (stopped.getAsBoolean()) return null;
+            if (extent == null) {
+                complete = false;
+                continue;
+            }
+            // What is unknown is looked at again after a start.
+            if (!extent.equals(FileExtent.UNKNOWN)) store.catalog().setExtent(name, extent);
+            extents.put(name, extent);
+        }
+        return complete ? Map.copyOf(extents) : null;
+    }
+
+    private @Nullable FileExtent read(Database database, String name, BooleanSupplier stopped)
+            throws RocksDBException {
+        try (TableOptions.ForSst options = store.reopenable().sstOptions();
+                SstFileReader reader = new SstFileReader(options.data());
+                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
+            reader.open(store.directory().resolve(name.substring(1)).toString());
+            try (SstFileReaderIterator it = reader.newIterator(how)) {
+                it.seekToFirst();
+                return FileExtent.of(it, Purge.hasLoosePaths(store.table()), pacing(stopped));
+            }
+        } catch (MalformedFragment e) {
+            logger.error(
+                    "File {} of {} in {} has a malformed entry. No file of the table is let go as"
+                        + " expired, and nothing is purged by itself that may have been deleted"
+                        + " before, while that one is there: restore the table from a snapshot, or"
+                        + " rebuild the node from the others.",
+                    name,
+                    store.name(),
+                    store.directory(),
+                    e);
+            return FileExtent.UNKNOWN;
+        } catch (RocksDBException e) {
+            if (areThere(database, List.of(name))) throw e;
+            return null;
+        }
+    }
+
+    /** Rests as long as it was read, each time that is asked whether to stop. */
+    private static BooleanSupplier pacing(BooleanSupplier stopped) {
+        long[] since = {System.nanoTime()};
+        return () -> {
+            LockSupport.parkNanos(System.nanoTime() - since[0]);
+            since[0] = System.nanoTime();
+            return stopped.getAsBoolean();
+        };
+    }
+
+    /**
+     * Merges files.
+     *
+     * @param fileBytes of each file that comes of them, about; 0 for one file
+     * @return the names of what came of them; null if one is gone, or is being merged already
+     */
+    @Nullable List<String> compact(Database database, List<String> files, int level, long fileBytes)
+            throws RocksDBException {
+        try {
+            List<String> made =
+                    database.compactFiles(files, level, fileBytes, bytes(database, files));
+            if (made == null) return null;
+            return made.stream().map(name -> name.substring(name.lastIndexOf('/'))).toList();
+        } catch (RocksDBException e) {
+            if (!database.isClosing() && !isBusy(e) && areThere(database, files)) throw e;
+            logger.debug("{} of {} are merged another time", files, store.name(), e);
+            return null;
+        }
+    }
+
+    /** Whether another compaction was writing where this one would. */
+    private static boolean isBusy(RocksDBException e) {
+        Status status = e.getStatus();
+        return status != null && status.getCode() == Status.Code.Aborted;
+    }
+
+    private static long bytes(Database database, Collection<String> names) {
+        long bytes = 0;
+        for (LiveFileMetaData file : database.dataFiles())
+            if (names.contains(file.fileName())) bytes += file.size();
+        return bytes;
+    }
+
+    /** Whether all files are, and nobody merges one of them. */
+    private static boolean areThere(Database database, Collection<String> names) {
+        Set<String> missing = new HashSet<>(names);
+        for (LiveFileMetaData file : database.dataFiles())
+            if (!file.beingCompacted()) missing.remove(file.fileName());
+        return missing.isEmpty();
+    }
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import static dev.petra.engine.rocks.format.Fragments.*;
+
+import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.FragmentReader;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.LargeCells;
+import dev.petra.engine.rocks.format.MalformedFragment;
+import dev.petra.engine.rocks.format.PartitionKeys;
+import dev.petra.engine.rocks.format.RowLayout;
+import dev.petra.engine.rocks.format.TokenRanges;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.ByteArrayAccessor;
+import org.apache.cassandra.db.marshal.ByteBufferAccessor;
+import org.apache.cassandra.db.marshal.CollectionType;
+import org.apache.cassandra.db.marshal.ShortType;
+import org.apache.cassandra.db.marshal.UserType;
+import org.apache.cassandra.db.marshal.ValueAccessor;
+import org.apache.cassandra.dht.IPartitioner;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.serializers.MarshalException;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.RocksDBException;
+
+/**
+ * Looks at every entry of one slice that another node has made: whether its key is one that this
+ * table writes, to the last byte, in its place, and whether the value belongs under such a key. A
+ * read of what passes does not fail. One slice, one thread.
+ *
+ * <p>What it does not ask is whether the data is true: a peer may leave out or invent rows, as any
+ * replica may.
+ */
+final class EntryCheck {
+    /** Of a counter's context: as {@code CounterContext} has it. */
+    private static final int COUNTER_HEADER = Short.BYTES;
+
+    private static final int COUNTER_SHARD = 32;
+
+    /** So many are passed on at a time, and one entry more. */
+    private static final int PACKED_BYTES = 64 << 10;
+
+    private final boolean isData;
+
+    // Of the dictionary
+    private int columns;
+    private TableMetadata table;
+    private RowLayout form;
+    private int @Nullable [] ids;
+
+    private final PartitionKeys partitions;
+    private final IPartitioner partitioner;
+    private final List<TokenRanges.KeyRange> notOwned;
+    private final ByteSink rebuilt = new ByteSink();
+    private final ByteSink wanted = new ByteSink();
+
+    /** What was looked at and is not in the file yet. */
+    private final ByteSink packed = new ByteSink();
+
+    private final RowCheck row = new RowCheck();
+
+    // Of the entry that is looked at
+    private ByteBuffer keyBuffer = ByteBuffer.allocate(0);
+    private ByteBuffer keyPart = ByteBuffer.allocate(0);
+    private ByteBuffer valueBuffer = ByteBuffer.allocate(0);
+
+    private int gap;
+
+    /** The last key; nothing before the first. */
+    private byte[] last = {};
+
+    private int lastLength;
+
+    /** Of the last key, its partition's. */
+    private int position;
+
+    private boolean beginsPartition;
+
+    private int flags;
+
+    /**
+     * To be told the {@link #columns} before the first entry.
+     *
+     * @param isData whether it is of the rows of the slice, not of its large cells
+     * @param notOwned in their order
+     */
+    EntryCheck(
+            TableMetadata table,
+            PartitionKeys partitions,
+            boolean isData,
+            List<TokenRanges.KeyRange> notOwned) {
+        this.isData = isData;
+        this.table = table;
+        this.form = new RowLayout(table, Map.of());
+        this.partitions = partitions;
+        this.partitioner = table.partitioner;
+        this.notOwned = notOwned;
+    }
+
+    /**
+     * What the entries that follow refer to.
+     *
+     * @param of the table as it is now
+     * @param names of columns, by their ids
+     */
+    void columns(TableMetadata of, List<String> names) {
+        table = of;
+        columns = names.size();
+        Map<String, Integer> idsByName = new HashMap<>();
+        for (int id = 0; id < columns; id++) idsByName.put(names.get(id), id);
+        form = new RowLayout(of, idsByName);
+        ids = isData ? IntStream.range(0, columns).toArray() : null;
+    }
+
+    /** Which of {@link Catalog.Flag} what was looked at needs. */
+    int flags() {
+        return flags;
+    }
+
+    /**
+     * Looks at the next entry.
+     *
+     * @param in where the value lies
+     * @throws MalformedFragment if it is not what this table has there
+     */
+    void look(byte[] key, int keyLength, byte[] in, int valueAt, int valueLength) {
+        if (keyBuffer.array() != key) {
+            keyBuffer = ByteBuffer.wrap(key);
+            keyPart = ByteBuffer.wrap(key);
+        }
+        if (valueBuffer.array() != in) valueBuffer = ByteBuffer.wrap(in);
+        look(
+                key,
+                keyBuffer.clear().limit(keyLength),
+                valueBuffer.clear().limit(valueAt + valueLength).position(valueAt));
+    }
+
+    /** Lets go of the array in which the last value lay. */
+    void forget() {
+        valueBuffer = ByteBuffer.allocate(0);
+        row.of(Clustering.STATIC_CLUSTERING, valueBuffer);
+    }
+
+    /** Whether the last entry is the first of its partition. */
+    boolean beginsPartition() {
+        return beginsPartition;
+    }
+
+    /** The last key. */
+    byte[] last() {
+        return Arrays.copyOf(last, lastLength);
+    }
+
+    /**
+     * Passes on what was looked at.
+     *
+     * @return whether it, and what was passed on before, is in the file by now
+     */
+    boolean pack(byte[] key, int keyLength, byte[] in, int valueAt, int valueLength, StreamSst to)
+            throws RocksDBException {
+        packed.putFixed32(keyLength);
+        packed.putFixed32(valueLength);
+        packed.put(key, 0, keyLength);
+        packed.put(in, valueAt, valueLength);
+        if (packed.position() < PACKED_BYTES) return false;
+        pass(to);
+        return true;
+    }
+
+    /** Each value is read once more, by the native parser that will merge it. */
+    void pass(StreamSst to) throws RocksDBException {
+        try {
+            to.addAll(packed.flipped(), ids);
+        } finally {
+            // What is large is given back.
+            packed.clear();
+        }
+    }
+
+    private void look(byte[] key, ByteBuffer rest, ByteBuffer value) {
+        int length = rest.limit();
+        try {
+            order(key, length);
+            partition(key, rest);
+            int kind = rest.get() & 0xFF;
+            if (isData) row(kind, rest, value);
+            else large(kind, rest, value);
+        } catch (MalformedFragment e) {
+            throw at(key, length, e);
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | NegativeArraySizeException
+                | BufferUnderflowException
+                | MarshalException
+                // As Cassandra's types may, of bytes that are none of theirs.
+                | IllegalStateException
+                | ArithmeticException
+                | ClassCastException
+                | NullPointerException
+                | AssertionError e) {
+            throw at(key, length, e);
+        }
+        if (last.length < length) last = new byte[2 * length];
+        System.arraycopy(key, 0, last, 0, length);
+        lastLength = length;
+    }
+
+    private static MalformedFragment at(byte[] key, int length, Throwable e) {
+        String shown = ByteBufferUtil.bytesToHex(ByteBuffer.wrap(key, 0, Math.min(length, 512)));
+        return new MalformedFragment(
+                "malformed entry under key " + shown + ": " + e.getMessage(), e);
+    }
+
+    private static void refuseUnless(boolean holds, String what) {
+        if (!holds) throw new MalformedFragment(what);
+    }
+
+    private void order(byte[] key, int length) {
+        if (lastLength > 0)
+            refuseUnless(
+                    Arrays.compareUnsigned(last, 0, lastLength, key, 0, length) < 0,
+                    "it is not behind the one before");
+        while (gap < notOwned.size() && compare(notOwned.get(gap).to(), key, length) <= 0) gap++;
+        refuseUnless(
+                gap == notOwned.size() || compare(notOwned.get(gap).from(), key, length) > 0,
+                "it has keys that this node does not own");
+    }
+
+    private static int compare(byte[] bound, byte[] key, int length) {
+        return Arrays.compareUnsigned(bound, 0, bound.length, key, 0, length);
+    }
+
+    /** Leaves the buffer behind the partition's position. */
+    private void partition(byte[] key, ByteBuffer rest) {
+        // No position is a prefix of another.
+        if (lastLength > 0
+                && rest.limit() > position
+                && Arrays.equals(last, 0, position, key, 0, position)) {
+            beginsPartition = false;
+            rest.position(position);
+            return;
+        }
+        ByteBuffer bytes = partitions.get(rest).getKey();
+        if (!bytes.hasRemaining() || bytes.remaining() > FBUtilities.MAX_UNSIGNED_SHORT)
+            throw new MalformedFragment("a partition key of " + bytes.remaining() + " bytes");
+        // With the token that such a key has, and in the one form that it is written in.
+        DecoratedKey decorated = partitioner.decorateKey(bytes);
+        rebuilt.clear();
+        partitions.put(rebuilt, decorated);
+        refuseUnless(isRebuilt(rest, 0), "the token is not that of the partition key");
+        position = rest.position();
+        beginsPartition = true;
+    }
+
+    /** Whether what lies between a place and the buffer's position was rebuilt to the byte. */
+    private boolean isRebuilt(ByteBuffer rest, int from) {
+        return rebuilt.flipped().equals(keyPart.clear().limit(rest.position()).position(from));
+    }
+
+    private void row(int kind, ByteBuffer rest, ByteBuffer value) {
+        refuseUnless(value.hasRemaining(), "no value");
+        switch (kind) {
+            case KeyKind.PARTITION -> {
+                FragmentReader.partition(value);
+                flags |= Catalog.Flag.PARTITION_RECORDS.bit | Catalog.Flag.TOMBSTONES.bit;
+            }
+            case KeyKind.STATIC ->
+                    FragmentReader.visit(value, row.of(Clustering.STATIC_CLUSTERING, value));
+            case KeyKind.RANGE -> {
+                int from = rest.position();
+                ClusteringBound<?> start = bounded(form.clusterings.getBound(rest, false));
+                ClusteringBound<?> end = bounded(form.clusterings.getBound(rest, true));
+                rebuilt.clear();
+                form.clusterings.put(rebuilt, start);
+                form.clusterings.put(rebuilt, end);
+                refuseUnless(isRebuilt(rest, from), "a bound in a form that is not written");
+                refuseUnless(
+                        table.comparator.compare(start, end) <= 0,
+                        "a range that ends before it begins");
+                ranges(rest, from, value, Slice.make(start, end));
+                flags |= Catalog.Flag.PARTITION_RECORDS.bit | Catalog.Flag.TOMBSTONES.bit;
+            }
+            case KeyKind.ROW -> FragmentReader.visit(value, row.of(clustering(rest), value));
+            default -> throw new MalformedFragment("kind " + kind);
+        }
+        refuseUnless(!rest.hasRemaining(), "bytes behind the key");
+    }
+
+    private Clustering<?> clustering(ByteBuffer rest) {
+        int from = rest.position();
+        Clustering<?> clustering = bounded(form.clusterings.getClustering(rest));
+        rebuilt.clear();
+        form.clusterings.put(rebuilt, clustering);
+        refuseUnless(isRebuilt(rest, from), "a clustering in a form that is not written");
+        return clustering;
+    }
+
+    private static <T extends ClusteringPrefix<?>> T bounded(T prefix) {
+        ClusteringPrefix<?> any = prefix;
+        check(any);
+        return prefix;
+    }
+
+    private static <V> void check(ClusteringPrefix<V> prefix) {
+        ValueAccessor<V> accessor = prefix.accessor();
+        for (int i = 0; i < prefix.size(); i++) {
+            V value = prefix.get(i);
+            refuseUnless(
+                    value == null || accessor.size(value) <= FBUtilities.MAX_UNSIGNED_SHORT,
+                    "a clustering column of more than 65535 bytes");
+        }
+    }
+
+    /** Each fragment by itself, since only the first one's bounds stand. */
+    private void ranges(ByteBuffer key, int from, ByteBuffer value, Slice slice) {
+        FragmentReader.RangeRecord record = FragmentReader.range(value, slice);
+        Slice written = record.slice();
+        rebuilt.clear();
+        form.clusterings.put(rebuilt, bounded(written.start()));
+        form.clusterings.put(rebuilt, bounded(written.end()));
+        refuseUnless(isRebuilt(key, from), "bounds that are not those of the key");
+    }
+
+    /** A row's fragments, against its key and the table's columns. */
+    private final class RowCheck implements FragmentReader.Visitor {
+        private Clustering<?> clustering = Clustering.STATIC_CLUSTERING;
+        private ByteBuffer value = valueBuffer;
+
+        RowCheck of(Clustering<?> keys, ByteBuffer of) {
+            this.clustering = keys;
+            this.value = of;
+            return this;
+        }
+
+        @Override
+        public void timestamp(long micros) {}
+
+        @Override
+        public void deletion(long micros) {
+            purgeable();
+        }
+
+        @Override
+        public void purgeable() {
+            flags |= Catalog.Flag.TOMBSTONES.bit;
+        }
+
+        @Override
+        public void clustering(byte[][] written) {
+            refuseUnless(
+                    clustering != Clustering.STATIC_CLUSTERING
+                            && written.length == table.comparator.size(),
+                    "a clustering of another size");
+            Clustering<byte[]> whole = bounded(ByteArrayAccessor.factory.clustering(written));
+            wanted.clear();
+            form.clusterings.put(wanted, clustering);
+            rebuilt.clear();
+            form.clusterings.put(rebuilt, whole);
+            refuseUnless(
+                    wanted.flipped().equals(rebuilt.flipped()),
+                    "a clustering that is not that of the key");
+        }
+
+        @Override
+        public void complex(int column) {
+            known(column);
+        }
+
+        @Override
+        public void large(int column, byte @Nullable [] path, long timestamp, long hash) {
+            flags |= Catalog.Flag.LARGE_CELLS.bit;
+        }
+
+        @Override
+        public void cell(int id, byte @Nullable [] path, int cell, int valueBytes) {
+            known(id);
+            if ((cell & (CELL_TOMBSTONE | CELL_EXPIRING)) != 0) purgeable();
+            ColumnMetadata column = form.column(id);
+            // As a read does: what the table does not have in this form is passed over.
+            if (column == null || column.isComplex() != (path != null)) return;
+            if (column.isStatic() != (clustering == Clustering.STATIC_CLUSTERING))
+                throw new MalformedFragment("a cell of " + column);
+            boolean counter = column.isCounterColumn() && (cell & CELL_TOMBSTONE) == 0;
+            if (counter != ((cell & CELL_COUNTER) != 0))
+                throw new MalformedFragment("a cell of " + column);
+            if (path != null) path(column, path);
+            if ((cell & (CELL_TOMBSTONE | CELL_LARGE)) != 0 || valueBytes == 0) return;
+            if (counter) {
+                counter(valueBytes);
+                return;
+            }
+            // A field's type is known by the path; Cassandra asserts that it is not asked for here.
+            if (path != null && column.type instanceof UserType) return;
+            int fixed = column.cellValueType().valueLengthIfFixed();
+            if (fixed >= 0 && fixed != valueBytes)
+                throw new MalformedFragment("a value of " + valueBytes + " bytes in " + column);
+        }
+
+        private void counter(int bytes) {
+            short elements = value.getShort(value.position() - bytes);
+            int shards = bytes - COUNTER_HEADER - COUNTER_HEADER * Math.abs(elements);
+            refuseUnless(shards >= 0 && shards % COUNTER_SHARD == 0, "a counter");
+        }
+    }
+
+    private void known(int column) {
+        if (column >= columns)
+            throw new MalformedFragment("a column that the dictionary does not have: " + column);
+    }
+
+    /** Paths of a column are compared when its cells are merged. */
+    private static void path(ColumnMetadata column, byte[] path) {
+        AbstractType<?> type =
+                column.type instanceof CollectionType<?> collection
+                        ? collection.nameComparator()
+                        // Of a user-defined type, the number of the field.
+                        : ShortType.instance;
+        type.validate(ByteBuffer.wrap(path));
+    }
+
+    private void large(int kind, ByteBuffer rest, ByteBuffer value) {
+        if (kind == KeyKind.ROW) clustering(rest);
+        else if (kind != KeyKind.STATIC) throw new MalformedFragment("kind " + kind);
+        int id = rest.getInt();
+        if (id < 0) throw new MalformedFragment("column " + id);
+        known(id);
+        rest.getLong();
+        // Put in the place of what is there: it must be the very same.
+        refuseUnless(
+                rest.getLong() == LargeCells.hash(value, ByteBufferAccessor.instance),
+                "a large cell's value is not that of its key");
+        ColumnMetadata column = form.column(id);
+        if (column != null && column.isComplex()) path(column, ByteBufferUtil.getArray(rest));
+        else if (column != null) refuseUnless(!rest.hasRemaining(), "bytes behind the key");
+        flags |= Catalog.Flag.LARGE_CELLS.bit;
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.stream.StagedSlice.Staged;
+import dev.petra.engine.rocks.stream.StagedSlice.Whole;
+import dev.petra.engine.stream.PledgedRoom;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The slices of a stream on their way into a store: staged in a directory of the store's as files
+ * of its own, and ingested. Where the sender has given other ids to the columns, the files are
+ * written anew with those of this store. Thread-safe.
+ */
+public final class StagedStream implements StreamSink {
+    private static final Logger logger = LoggerFactory.getLogger(StagedStream.class);
+
+    /** Set aside for a file that is being written. */
+    private static final long MOST_PLEDGED = 8 << 20;
+
+    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
+    /** Of a slice. */
+    private enum Stage {
+        AWAITED,
+        ARRIVING,
+        THERE
+    }
+
+    private final StoreContext store;
+    private final Ingester ingester;
+    private final StreamHead head;
+    private final Path directory;
+    private final List<TokenRanges.KeyRange> notOwned;
+    private final AtomicReferenceArray<Stage> stages;
+
+    /** Those that are there. */
+    private final AtomicReferenceArray<@Nullable Slice> slices;
+
+    /** A slice that is there. */
+    private record Slice(Whole rows, Whole large) {}
+
+    /** Of all slices. */
+    private final AtomicReference<SliceColumns> columns = new AtomicReference<>(SliceColumns.NONE);
+
+    /** In the order in which they become live; null until all was verified. */
+    private @Nullable List<Staged> files;
+
+    /** How many files have the ids of this store by now, which must not be changed again. */
+    private int renumbered;
+
+    private boolean arriving;
+    private boolean ingested;
+
+    /** How many files are live. */
+    private int live;
+
+    private volatile boolean closed;
+
+    /**
+     * @param directory of its own, not there yet
+     */
+    public StagedStream(
+            StoreContext store,
+            Ingester ingester,
+            StreamHead head,
+            Collection<Range<Token>> owned,
+            Path directory) {
+        this.store = store;
+        this.ingester = ingester;
+        this.head = head;
+        this.directory = directory;
+        refuseUnless(head.engine().equals(StoreDescriptor.ENGINE), "its engine");
+        refuseUnless(head.format() == StoreDescriptor.FORMAT, "its format");
+        refuseUnless(head.table().equals(store.table().id), "its table");
+        refuseUnless(head.columnFamily().equals(store.spec().columnFamily()), "its column family");
+        this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());
+        this.stages = new AtomicReferenceArray<>(head.slices());
+        for (int i = 0; i < head.slices(); i++) stages.set(i, Stage.AWAITED);
+        this.slices = new AtomicReferenceArray<>(head.slices());
+    }
+
+    private void refuseUnless(boolean fits, String what) {
+        if (!fits)
+            throw new IllegalArgumentException(
+                    "The store of %s (engine %s, format %d) refuses %s: %s does not fit."
+                            .formatted(
+                                    store.name(),
+                                    StoreDescriptor.ENGINE,
+                                    StoreDescriptor.FORMAT,
+                                    head,
+                                    what));
+    }
+
+    Path directory() {
+        return directory;
+    }
+
+    List<TokenRanges.KeyRange> notOwned() {
+        return notOwned;
+    }
+
+    /**
+     * Sets room aside for what a file takes next.
+     *
+     * @throws IOException if there is none: not an error of the disk, at which a node may stop
+     */
+    PledgedRoom pledge() throws IOException {
+        Files.createDirectories(directory);
+        return PledgedRoom.of(directory, Math.min(MOST_PLEDGED, 2 * store.settings().streamPart()));
+    }
+
+    /** What a slice refers to must be what the others do. */
+    void columns(SliceColumns more) {
+        columns.updateAndGet(known -> known.joined(more));
+    }
+
+    @Override
+    public SliceWriter begin(int slice) {
+        checkOpen();
+        Objects.checkIndex(slice, stages.length());
+        if (!stages.compareAndSet(slice, Stage.AWAITED, Stage.ARRIVING))
+            throw new IllegalStateException("Slice " + slice + " is here already, or coming.");
+        return new StagedSlice(this, store, slice);
+    }
+
+    void ended(int slice, Whole rows, Whole large) {
+        slices.set(slice, new Slice(rows, large));
+        stages.set(slice, Stage.THERE);
+    }
+
+    void torn(int slice) {
+        stages.set(slice, Stage.AWAITED);
+    }
+
+    void undeleted(IOException e) {
+        logger.warn("{} cannot be emptied now; it is at the end of the stream", directory, e);
+    }
+
+    private IOException wrong(int slice, String what) {
+        return new IOException("Slice %d for %s: %s".formatted(slice, store.name(), what));
+    }
+
+    private List<Slice> all() throws IOException {
+        List<Slice> all = new ArrayList<>();
+        for (int i = 0; i < slices.length(); i++) {
+            Slice slice = slices.get(i);
+            if (slice == null) throw wrong(i, "it has not come");
+            all.add(slice);
+        }
+        return all;
+    }
+
+    @Override
+    public synchronized void verify() throws IOException {
+        checkOpen();
+        List<Staged> staged = files;
+        if (staged == null) {
+            List<Slice> all = all();
+            staged = new ArrayList<>();
+            // Large cells come before the rows that refer to them, and rows in the order of their
+            // keys, where a deletion comes before what it hides.
+            add(all, Slice::large, staged);
+            add(all, Slice::rows, staged);
+            files = staged;
+        }
+        // Here, and not where they become live: whoever calls that holds the table meanwhile.
+        renumber(staged);
+    }
+
+    /** Adds the files of all slices, whose keys must ascend. */
+    private void add(List<Slice> all, Function<Slice, Whole> family, List<Staged> staged)
+            throws IOException {
+        byte[] last = {};
+        for (int i = 0; i < all.size(); i++) {
+            Whole of = family.apply(all.get(i));
+            byte[] first = of.first();
+            if (first == null) continue;
+            if (Arrays.compareUnsigned(last, first) >= 0)
+                throw wrong(i, "its keys are not behind those of the slices before");
+            List<Staged> more = of.files();
+            Staged begin = more.get(0);
+            staged.add(new Staged(begin.path(), begin.isData(), isWithin(last, first)));
+            staged.addAll(more.subList(1, more.size()));
+            last = of.last();
+        }
+    }
+
+    private boolean isWithin(byte[] last, byte[] first) {
+        if (last.length == 0) return false;
+        int length = store.positionBytes(last);
+        return first.length >= length && Arrays.equals(last, 0, length, first, 0, length);
+    }
+
+    /** Before the files become live: from here on the ids are for good. */
+    private void renumber(List<Staged> staged) throws IOException {
+        if (renumbered == staged.size()) return;
+        SliceColumns theirs = Objects.requireNonNull(columns.get());
+        int[] ids =
+                store.reopenable()
+                        .write(
+                                database ->
+                                        store.catalog()
+                                                .adopt(theirs.names(), theirs.kindsAndTypes()));
+        boolean same = true;
+        for (int id = 0; id < ids.length; id++) same &= ids[id] == id;
+        if (same) renumbered = staged.size();
+        Renumbering renumbering = new Renumbering(store, ids);
+        for (; renumbered < staged.size(); renumbered++) {
+            // Whoever closes them does not wait for all.
+            checkOpen();
+            Staged file = staged.get(renumbered);
+            try (PledgedRoom room = PledgedRoom.of(directory, Files.size(file.path()))) {
+                renumbering.rewrite(file.path(), file.isData());
+                room.renew();
+            }
+        }
+    }
+
+    @Override
+    public synchronized boolean ingest() throws IOException {
+        checkOpen();
+        if (ingested) throw new IllegalStateException("This stream was ingested.");
+        if (!arriving) {
+            verify();
+            store.filesBegin();
+            arriving = true;
+        }
+        List<Staged> all = Objects.requireNonNull(files);
+        int next = next(all);
+        List<String> data = new ArrayList<>();
+        List<String> large = new ArrayList<>();
+        for (Staged file : all.subList(live, next))
+            (file.isData() ? data : large).add(file.path().toString());
+        int flags = 0;
+        for (Slice slice : all()) flags |= slice.rows().flags() | slice.large().flags();
+        if (next == live || ingester.ingest(data, large, flags)) live = next;
+        ingested = live == all.size();
+        if (ingested) end();
+        return !ingested;
+    }
+
+    /**
+     * How many are live after the next step. One does not end within a partition, of which a reader
+     * would see a part, for good if the rest never comes; unless it is larger than all of a step.
+     */
+    private int next(List<Staged> all) {
+        int most = Math.min(all.size(), live + Ingester.AT_ONCE);
+        for (int next = most; next > live; next--)
+            // Large cells are not seen before their rows are.
+            if (next == all.size() || !all.get(next).isData() || !all.get(next).within())
+                return next;
+        return most;
+    }
+
+    private void end() {
+        if (!arriving) return;
+        arriving = false;
+        store.filesEnd();
+    }
+
+    @Override
+    public void awaitRoom() {
+        checkOpen();
+        while (!ingester.hasRoom()) {
+            LockSupport.parkNanos(PAUSE_NANOS);
+            checkOpen();
+        }
+    }
+
+    void checkOpen() {
+        if (closed) throw new IllegalStateException("This stream is closed.");
+        store.reopenable().checkOpen();
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        deleteStaged();
+    }
+
+    /** What is not live. */
+    synchronized void deleteStaged() {
+        end();
+        try (var staged = Files.newDirectoryStream(directory)) {
+            for (Path file : staged) Files.deleteIfExists(file);
+            Files.deleteIfExists(directory);
+        } catch (NoSuchFileException e) {
+            logger.debug("{} is deleted already", directory, e);
+        } catch (IOException | DirectoryIteratorException e) {
+            logger.warn("{} cannot be deleted now; it is at the next start", directory, e);
+        }
+    }
+}

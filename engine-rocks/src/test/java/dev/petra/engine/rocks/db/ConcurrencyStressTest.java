@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.streaming.Jcstress;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Runs jcstress on what readers and writers share without a lock. */
+class ConcurrencyStressTest {
+    @TempDir Path directory;
+
+    @Test
+    @Timeout(value = 1, unit = TimeUnit.DAYS)
+    void nobodyUsesWhatIsFreedOrWritesBesideOneThatIsAlone() throws Exception {
+        Jcstress.run(
+                directory,
+                UseCountStress.class,
+                WriteBarrierAloneStress.class,
+                WriteBarrierWaitStress.class);
+    }
+}

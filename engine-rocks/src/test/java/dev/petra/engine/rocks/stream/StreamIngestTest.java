@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import static java.util.stream.Collectors.toSet;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.RangeTests;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.db.StoreDirectory;
+import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.stream.StreamSink;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a stream does to the store that receives it, beyond what the kit asks of any engine. */
+class StreamIngestTest {
+    private final TestTable table =
+            TestTable.of(
+                    "CREATE TABLE t (k int, c int, v text, w text, PRIMARY KEY (k, c)) WITH"
+                            + " compression = {'enabled': 'false'}");
+
+    @TempDir Path directory;
+    private StorageEngine engine;
+    private TableStore from;
+    private TableStore to;
+
+    @BeforeEach
+    void open() {
+        engine =
+                Tables.engine(
+                        Map.of("memory", "32MiB", "large_cell", "1KiB", "stream_part", "64KiB"));
+        from = engine.openStore(table.spec(directory.resolve("from")));
+        to = engine.openStore(table.spec(directory.resolve("to")));
+        for (int k = 0; k < 300; k++) {
+            from.write(table.update(k).at(2).row(k).set("v", "from".repeat(100)).build());
+            if (k % 10 == 0)
+                from.write(table.update(k).at(2).row(k).set("w", "large".repeat(300)).build());
+        }
+        to.write(table.update(7).at(1).row(7).set("w", "there").set("v", "there").build());
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private List<String> content(TableStore store) {
+        return content(store, table);
+    }
+
+    private static List<String> content(TableStore store, TestTable table) {
+        List<String> partitions = new ArrayList<>();
+        try (UnfilteredPartitionIterator all =
+                store.scan(DataRange.allData(table.metadata().partitioner), table.all())) {
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    StringBuilder text = new StringBuilder(partition.partitionKey().toString());
+                    text.append(partition.staticRow().toString(table.metadata(), true));
+                    while (partition.hasNext())
+                        text.append(partition.next().toString(table.metadata(), true));
+                    partitions.add(text.toString());
+                }
+        }
+        return partitions;
+    }
+
+    @Test
+    void aVerificationThatIsTriedAgainWritesNoFileAnewTwice() throws IOException {
+        TableStore other = engine.openStore(table.spec(directory.resolve("other")));
+        // Its columns have the ids of one another.
+        other.write(table.update(0).at(1).row(0).set("w", "before").build());
+        other.write(table.update(0).at(1).row(0).set("v", "before").build());
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = other.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            Path staged;
+            try (var found =
+                    Files.list(
+                            Tables.context(other).directory().resolve(StoreDescriptor.STREAMS))) {
+                staged = found.findFirst().orElseThrow();
+            }
+            List<Path> files = files(staged);
+            assertThat(files).hasSizeGreaterThan(2);
+            Path inTheWay = renumbered(files.get(files.size() - 1));
+            Files.createDirectory(inTheWay);
+            assertThatThrownBy(in::verify).isInstanceOf(IOException.class);
+            Files.delete(inTheWay);
+            in.verify();
+            // The table is held while parts become live: nothing is written anew then.
+            for (Path file : files) Files.createDirectory(renumbered(file));
+            while (in.ingest()) in.awaitRoom();
+        }
+        assertThat(content(other)).isEqualTo(content(from));
+    }
+
+    private static Path renumbered(Path file) {
+        return file.resolveSibling(file.getFileName() + ".renumbered");
+    }
+
+    /**
+     * RocksDB gives an ingest a number that is in no log, and takes logs with a gap between them
+     * for damaged.
+     */
+    @Test
+    void whatWasWrittenBeforeAnIngestIsInNoLogAnyMore() throws Exception {
+        SentStream.of(from).ingestedBy(to);
+        List<String> expected = content(to);
+        assertThat(expected).hasSize(300).anyMatch(partition -> partition.contains("there"));
+        Path crashed = crashed(directory.resolve("to"));
+        try (TableStore opened = engine.openStore(table.spec(crashed))) {
+            assertThat(content(opened)).isEqualTo(expected);
+        }
+    }
+
+    /** What a crash would leave of a store but for its logs, which have nothing in them. */
+    private Path crashed(Path store) throws IOException {
+        Path crashed = directory.resolve("crashed");
+        // Again, if a file came or went meanwhile.
+        Set<String> before;
+        do {
+            if (Files.exists(crashed)) StoreDirectory.delete(crashed);
+            Files.createDirectory(crashed);
+            before = names(files(store));
+            for (Path file : files(store))
+                if (Files.exists(file)) Files.copy(file, crashed.resolve(file.getFileName()));
+        } while (!before.equals(names(files(store))) || !before.equals(names(files(crashed))));
+        return crashed;
+    }
+
+    /** All but the logs. */
+    private static List<Path> files(Path of) throws IOException {
+        try (var files = Files.list(of)) {
+            return files.filter(Files::isRegularFile)
+                    .filter(file -> !file.toString().endsWith(".log"))
+                    .toList();
+        }
+    }
+
+    private static Set<String> names(List<Path> files) {
+        return files.stream().map(file -> file.getFileName().toString()).collect(toSet());
+    }
+
+    @Test
+    void writesGoOnWhileFilesAreIngested() throws Exception {
+        int writers = 4;
+        List<Thread> threads = new ArrayList<>();
+        List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
+        TreeSet<Integer> written = new TreeSet<>();
+        for (int w = 0; w < writers; w++) {
+            int first = 1_000 + w * 10_000;
+            for (int i = 0; i < 2_000; i++) written.add(first + i);
+            Thread thread =
+                    new Thread(
+                            () -> {
+                                for (int i = 0; i < 2_000; i++)
+                                    to.write(
+                                            table.update(first + i)
+                                                    .at(1)
+                                                    .row(1)
+                                                    .set("v", "x")
+                                                    .build());
+                            });
+            thread.setUncaughtExceptionHandler((t, e) -> failures.add(e));
+            threads.add(thread);
+        }
+        threads.forEach(Thread::start);
+        SentStream sent = SentStream.of(from);
+        while (threads.stream().anyMatch(Thread::isAlive)) sent.ingestedBy(to);
+        for (Thread thread : threads) thread.join();
+        assertThat(failures).isEmpty();
+        assertThat(content(to)).hasSize(300 + written.size());
+        to.close();
+        to = engine.openStore(table.spec(directory.resolve("to")));
+        assertThat(content(to)).hasSize(300 + written.size());
+    }
+
+    @Test
+    void whatAProcessLeftThatEndedInAStreamIsRemoved() throws Exception {
+        Path staged = directory.resolve("to").resolve(StoreDescriptor.STREAMS).resolve("1");
+        to.close();
+        Files.createDirectories(staged);
+        Files.writeString(staged.resolve("0.sst"), "half of it");
+        to = engine.openStore(table.spec(directory.resolve("to")));
+        assertThat(staged.getParent()).doesNotExist();
+        assertThat(content(to)).hasSize(1);
+    }
+
+    /** As repair asks for them. */
+    @Test
+    void manySmallRangesGoInFewFiles() throws Exception {
+        List<Range<Token>> ranges = new ArrayList<>();
+        long step = Long.MAX_VALUE / 500;
+        for (long left = Long.MIN_VALUE + 1; left < Long.MAX_VALUE - 2 * step; left += 2 * step)
+            ranges.add(new Range<>(TestTable.token(left), TestTable.token(left + step)));
+        SentStream sent = SentStream.of(from, ranges);
+        TableStore half = engine.openStore(table.spec(directory.resolve("half")));
+        try (StreamSink in = half.receive(sent.head(), ranges)) {
+            sent.stagedBy(in);
+            try (var staged = Files.walk(Tables.context(half).directory())) {
+                assertThat(staged.filter(file -> file.toString().matches(".*/streams/.*sst")))
+                        .hasSizeBetween(2, 6);
+            }
+            while (in.ingest()) in.awaitRoom();
+            assertThat(content(half))
+                    .isNotEmpty()
+                    .isEqualTo(
+                            content(from).stream()
+                                    .filter(
+                                            partition ->
+                                                    ranges.stream()
+                                                            .anyMatch(
+                                                                    range ->
+                                                                            range.contains(
+                                                                                    token(
+                                                                                            partition))))
+                                    .toList());
+        }
+    }
+
+    private static Token token(String partition) {
+        Matcher token = Pattern.compile("DecoratedKey\\((-?\\d+),").matcher(partition);
+        assertThat(token.find()).isTrue();
+        return TestTable.token(Long.parseLong(token.group(1)));
+    }
+
+    @Test
+    void whatWasGivenUpCanComeBack() throws Exception {
+        List<String> expected = content(from);
+        SentStream sent = SentStream.of(from);
+        for (int round = 0; round < 2; round++) {
+            to.retainRanges(List.of());
+            assertThat(content(to)).isEmpty();
+            sent.ingestedBy(to);
+            assertThat(content(to)).isEqualTo(expected);
+        }
+        to.compact(List.of());
+        assertThat(content(to)).isEqualTo(expected);
+    }
+
+    /** Large cells come before the rows that refer to them: nothing may sweep them in between. */
+    @Test
+    void largeCellsThatComeAreNotSwept() throws Exception {
+        from.write(table.update(1).at(3).deleteRow(5).build());
+        SentStream sent = SentStream.of(from);
+        sent.ingestedBy(to);
+        List<String> expected = content(to);
+        AtomicBoolean done = new AtomicBoolean();
+        List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
+        Thread sweeper =
+                new Thread(
+                        () -> {
+                            while (!done.get()) to.compact(List.of());
+                        });
+        sweeper.setUncaughtExceptionHandler((t, e) -> failures.add(e));
+        sweeper.start();
+        for (int round = 0; round < 5; round++) {
+            to.retainRanges(List.of());
+            sent.ingestedBy(to);
+            to.write(table.update(7).at(1).row(7).set("w", "there").set("v", "there").build());
+            assertThat(content(to)).isEqualTo(expected);
+        }
+        done.set(true);
+        sweeper.join();
+        assertThat(failures).isEmpty();
+        assertThat(content(to)).isEqualTo(expected);
+    }
+
+    /** Steps let in what deletes before what it deletes, and large cells before their rows. */
+    @Test
+    void nothingIsPurgedOrSweptBetweenTheStepsOfAStream() throws Exception {
+        for (int c = 0; c < 2_500; c++)
+            from.write(
+                    table.update(1_000)
+                            .at(c % 2 == 0 ? 1 : 3)
+                            .row(c)
+                            .set("v", "v".repeat(900))
+                            .set("w", "large".repeat(500))
+                            .build());
+        // Past its grace.
+        from.write(table.update(1_000).at(2).now(1_000).deletePartition().build());
+        List<String> expected = content(from);
+        to.retainRanges(List.of());
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            int steps = 1;
+            while (in.ingest()) {
+                to.compact(List.of());
+                in.awaitRoom();
+                steps++;
+            }
+            assertThat(steps).isGreaterThan(4);
+        }
+        assertThat(content(to)).isEqualTo(expected);
+        to.compact(List.of());
+        assertThat(content(to)).isEqualTo(expected);
+    }
+
+    /**
+     * A stream of many files that fails, is killed, or is read meanwhile: what was written together
+     * to a partition (static row, deletion, rows) is seen together. A purge in between brings
+     * nothing back, neither then nor when the stream comes again.
+     */
+    @Test
+    void eachPartitionIsAsItWasOrAsItWillBeBetweenTheStepsAndAfterAFailure() throws Exception {
+        TestTable rows =
+                TestTable.of(
+                        "CREATE TABLE p (k int, c int, s text static, v text, PRIMARY KEY (k, c))"
+                                + " WITH compression = {'enabled': 'false'}");
+        TableStore source = engine.openStore(rows.spec(directory.resolve("source")));
+        TableStore target = engine.openStore(rows.spec(directory.resolve("target")));
+        for (int k = 0; k < 140; k++) {
+            // Some are as large as some files, some have nothing but rows.
+            int count = k % 7 == 3 ? 500 : 20;
+            for (int c = 0; c < count; c++) {
+                target.write(rows.update(k).at(1).row(c).set("v", "old".repeat(300)).build());
+                // Hidden by what comes with it.
+                if (k % 4 == 0)
+                    source.write(rows.update(k).at(1).row(c + 9).set("v", "hidden").build());
+            }
+            // Past its grace.
+            if (k % 2 == 0) source.write(rows.update(k).at(2).now(1_000).deletePartition().build());
+            for (int c = 0; c < count; c += 1 + k % 2)
+                source.write(rows.update(k).at(3).row(c).set("v", "new".repeat(300)).build());
+            if (k % 3 > 0) {
+                target.write(rows.update(k).at(1).staticRow().set("s", "old").build());
+                source.write(rows.update(k).at(3).staticRow().set("s", "new").build());
+            }
+        }
+        List<String> before = content(target, rows);
+        TableStore whole = engine.openStore(rows.spec(directory.resolve("whole")));
+        SentStream.of(target).ingestedBy(whole);
+        SentStream sent = SentStream.of(source);
+        sent.ingestedBy(whole);
+        List<String> after = content(whole, rows);
+        for (int steps = 1; steps <= 3; steps++) {
+            try (StreamSink in = target.receive(sent.head(), RangeTests.everything())) {
+                sent.stagedBy(in);
+                for (int i = 0; i < steps; i++) {
+                    assertThat(in.ingest()).isTrue();
+                    expectEachOf(content(target, rows), before, after);
+                    if (steps == 3) target.compact(List.of());
+                }
+                Path crashed = crashed(Tables.context(target).directory());
+                try (TableStore opened = engine.openStore(rows.spec(crashed))) {
+                    expectEachOf(content(opened, rows), before, after);
+                }
+            }
+            expectEachOf(content(target, rows), before, after);
+            target.compact(List.of());
+            expectEachOf(content(target, rows), before, after);
+        }
+        sent.ingestedBy(target);
+        assertThat(content(target, rows)).isEqualTo(after);
+    }
+
+    private static void expectEachOf(List<String> found, List<String> before, List<String> after) {
+        assertThat(found).hasSameSizeAs(before);
+        for (int i = 0; i < found.size(); i++)
+            assertThat(found.get(i)).isIn(before.get(i), after.get(i));
+    }
+
+    /** What files are written and read by belongs to the store. */
+    @Test
+    void aStoreDoesNotEndWhileAFileIsWrittenOrRead() {
+        Database database = Tables.context(to).database();
+        try (TableOptions.ForSst used = Tables.context(to).reopenable().sstOptions()) {
+            assertThat(used.data().isOwningHandle()).isTrue();
+            assertThat(database.closeIfIdle(1)).isFalse();
+        }
+        assertThat(content(to)).isNotEmpty();
+        to.drop();
+        assertThatThrownBy(() -> Tables.context(to).reopenable().sstOptions())
+                .isInstanceOf(IllegalStateException.class);
+    }
+}

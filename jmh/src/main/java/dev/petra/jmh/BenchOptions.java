@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** The options of the command line: what is compared, and how. */
+final class BenchOptions {
+    @Spec(Spec.Target.MIXEE)
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    @ArgGroup Size size = new Size();
+
+    /** How much is done. */
+    static final class Size {
+        @Option(
+                names = "--quick",
+                description = "Some 10 minutes on 2 cores: few workloads, one round (default).")
+        boolean quick;
+
+        @Option(
+                names = "--full",
+                description = "All workloads, levels and collectors, three rounds: hours.")
+        boolean full;
+    }
+
+    @Option(
+            names = "--workload",
+            split = ",",
+            description = "Which workloads: ${COMPLETION-CANDIDATES}",
+            completionCandidates = WorkloadNames.class)
+    List<String> workloads = List.of();
+
+    @Option(
+            names = "--engine",
+            split = ",",
+            description = "rocks, legacy, legacy-latest; at the level spi also bare (RocksDB).")
+    List<String> engines = List.of();
+
+    @Option(names = "--gc", split = ",", description = "G1, ZGC.")
+    List<String> collectors = List.of();
+
+    @Option(
+            names = "--level",
+            split = ",",
+            description = "spi, local, client; cluster with --docker.")
+    List<String> levels = List.of();
+
+    @Option(
+            names = "--docker",
+            description =
+                    "Adds the level cluster: nodes in containers, each row on three of them; needs"
+                            + " root, and an image by docker/build.")
+    boolean docker;
+
+    @Option(names = "--image", description = "Of containers (default: ${DEFAULT-VALUE}).")
+    String image = "petra";
+
+    @Option(names = "--nodes", description = "Of a cluster (default: ${DEFAULT-VALUE}).")
+    int nodes = 3;
+
+    @Option(
+            names = "--limit",
+            description =
+                    "Of a node's whole memory, in MiB: heap, beside the heap, 512 for the JVM and"
+                        + " Cassandra's caches, and what is left for the page cache; rows beyond"
+                        + " that come from disk. Needs root (default: no limit).")
+    int limit;
+
+    @Option(
+            names = "--node-memory",
+            description =
+                    "Of each container, in MiB: heap, beside the heap, and what is left for the"
+                            + " page cache (default: 3/2 of the heap, --memory and 384).")
+    int nodeMemory;
+
+    @Option(
+            names = "--operation",
+            split = ",",
+            description =
+                    "read, write, mixed, openLoop, scan; what suits the workload if not given."
+                            + " The workloads load, leveled, stream and tables have but one each.")
+    List<String> operations = List.of();
+
+    @Option(names = "--rounds", description = "How often the engines take turns.")
+    int rounds;
+
+    @Option(
+            names = "--seconds",
+            description = "How long each measurement lasts (default: 5, full: 20).")
+    int seconds;
+
+    @Option(names = "--scale", description = "How many times the quick size of the data.")
+    double scale = 1;
+
+    @Option(names = "--heap", description = "Of each node, in MiB (default: ${DEFAULT-VALUE}).")
+    int heap = 1024;
+
+    @Option(
+            names = "--memory",
+            description = "Beside the heap, in MiB (default: ${DEFAULT-VALUE}).")
+    int memory = 512;
+
+    @Option(names = "--out", description = "Where the results go (default: ${DEFAULT-VALUE}).")
+    Path out = Path.of("bench-results");
+
+    @Option(
+            names = "--compare",
+            arity = "2",
+            paramLabel = "FILE",
+            description = "Compares two results.json instead of measuring.")
+    List<Path> compared = List.of();
+
+    /** For the help. */
+    static final class WorkloadNames extends ArrayList<String> {
+        private static final long serialVersionUID = 1;
+
+        WorkloadNames() {
+            super(Workload.names());
+        }
+    }
+
+    int seconds() {
+        return seconds > 0 ? seconds : size.full ? 20 : 5;
+    }
+
+    /** How often the engines take turns. */
+    int turns() {
+        return rounds > 0 ? rounds : size.full ? 3 : 1;
+    }
+
+    int nodeMemory() {
+        return nodeMemory > 0 ? nodeMemory : heap * 3 / 2 + memory + 384;
+    }
+
+    /** What is wrong with the command line. */
+    ParameterException wrong(String message) {
+        return new ParameterException(spec.commandLine(), message);
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import picocli.CommandLine.ParameterException;
+
+/** What is measured, by the command line, or else by how much is asked for. */
+record BenchPlan(BenchOptions options) {
+    private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob");
+    private static final List<String> LEVELS = List.of("spi", "local", "client", "cluster");
+    private static final List<String> CLUSTER = List.of("cluster");
+    private static final List<String> NODE_ENGINES = List.of("rocks", "legacy", "legacy-latest");
+    private static final List<String> ALL_ENGINES =
+            List.of("rocks", "legacy", "legacy-latest", "bare");
+    private static final List<String> COLLECTORS = List.of("G1", "ZGC");
+
+    /** What a node needs beside heap and engine, in MiB: the JVM, and Cassandra's own caches. */
+    private static final int JVM = 512;
+
+    /**
+     * All of it, once.
+     *
+     * @throws ParameterException if the command line asks for what cannot be
+     */
+    List<Run> runs() {
+        if (options.operations.contains("openLoop") && !options.operations.contains("mixed"))
+            throw options.wrong(
+                    "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
+        List<String> chosen = chosen(options.workloads, Workload.names(), QUICK_WORKLOADS);
+        List<String> asked =
+                options.docker
+                        ? chosen(options.levels, CLUSTER, CLUSTER)
+                        : chosen(
+                                options.levels,
+                                List.of("spi", "local", "client"),
+                                List.of("local", "client"));
+        if (asked.contains("cluster") != options.docker)
+            throw options.wrong("the level 'cluster' and --docker belong together");
+        if (options.limit > 0 && options.limit < options.heap + options.memory + JVM)
+            throw options.wrong(
+                    "--limit=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
+                            .formatted(options.limit, options.heap, options.memory, JVM));
+        if (options.limit > 0
+                && (options.docker || chosen.contains("stream") || chosen.contains("tables")))
+            throw options.wrong(
+                    "--limit is of one node: containers have --node-memory, 'stream' has two, and"
+                            + " 'tables' starts it anew");
+        if (options.nodes < 1)
+            throw options.wrong("--nodes must be 1 at least, not " + options.nodes);
+        List<String> gcs = chosen(options.collectors, COLLECTORS, List.of("G1"));
+        List<Run> plan = new ArrayList<>();
+        for (String workload : chosen)
+            for (String level : asked)
+                for (String gc : gcs)
+                    for (String operation : operations(workload, level))
+                        for (String engine : engines(level))
+                            plan.add(
+                                    new Run(
+                                            checked(workload, Workload.names()),
+                                            level(level),
+                                            checked(gc, COLLECTORS),
+                                            operation,
+                                            engine(engine)));
+        if (plan.isEmpty())
+            throw options.wrong(
+                    "none of workloads %s is run at levels %s".formatted(chosen, asked));
+        return plan;
+    }
+
+    private List<String> engines(String level) {
+        boolean spi = level.equals("spi");
+        if (options.engines.isEmpty()) return spi ? ALL_ENGINES : NODE_ENGINES;
+        if (!spi && options.engines.contains("bare"))
+            throw options.wrong("bare RocksDB is no node: it is measured at the level spi only");
+        return options.engines;
+    }
+
+    private List<String> chosen(List<String> named, List<String> full, List<String> quick) {
+        if (!named.isEmpty()) return named;
+        return options.size.full ? full : quick;
+    }
+
+    private List<String> operations(String workload, String level) {
+        if (workload.equals("load")) return List.of("load");
+        if (workload.equals("leveled")) return List.of("backlog");
+        if (workload.equals("stream"))
+            return level.equals("client") ? List.of("bootstrap") : List.of();
+        if (workload.equals("tables"))
+            return level.equals("client") ? List.of("tables") : List.of();
+        if (!options.operations.isEmpty())
+            return options.operations.stream()
+                    .map(
+                            name ->
+                                    checked(
+                                            name,
+                                            List.of("read", "write", "mixed", "openLoop", "scan")))
+                    .toList();
+        if (workload.startsWith("wideblob"))
+            return options.size.full || level.equals("local") ? List.of("read") : List.of();
+        if (workload.equals("scan")) return List.of("read", "scan");
+        if (options.size.full) return List.of("read", "write", "mixed", "openLoop");
+        // On few processors the driver's share of a fixed rate hides the engines'.
+        return level.equals("client") ? List.of("mixed") : List.of("mixed", "openLoop");
+    }
+
+    private String checked(String name, Collection<String> known) {
+        if (known.contains(name)) return name;
+        throw options.wrong("'" + name + "' is none of " + String.join(", ", known));
+    }
+
+    private Access.Level level(String name) {
+        return Access.Level.valueOf(checked(name, LEVELS).toUpperCase(Locale.ROOT));
+    }
+
+    private Engine engine(String name) {
+        return Engine.of(checked(name, Arrays.stream(Engine.values()).map(Engine::label).toList()));
+    }
+
+    /** With another engine first in each round. */
+    static List<Run> turned(List<Run> plan, int round) {
+        Map<String, List<Run>> groups = new LinkedHashMap<>();
+        for (Run run : plan)
+            groups.computeIfAbsent(run.setting() + run.operation(), key -> new ArrayList<>())
+                    .add(run);
+        groups.values().forEach(group -> Collections.rotate(group, -round));
+        return groups.values().stream().flatMap(List::stream).toList();
+    }
+}

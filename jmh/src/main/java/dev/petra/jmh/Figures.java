@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.openjdk.jmh.results.BenchmarkResult;
+import org.openjdk.jmh.results.IterationResult;
+import org.openjdk.jmh.results.Result;
+import org.openjdk.jmh.results.RunResult;
+import org.openjdk.jmh.util.Statistics;
+
+/** What came of the measurements, and the rates that follow from it. */
+final class Figures {
+    private final Map<String, Figure> figures = new LinkedHashMap<>();
+    private final Map<String, Double> rates = new LinkedHashMap<>();
+
+    boolean isEmpty() {
+        return figures.isEmpty();
+    }
+
+    List<Figure> all() {
+        return List.copyOf(figures.values());
+    }
+
+    /** The rates of open loops by setting. */
+    Map<String, Double> rates() {
+        return rates;
+    }
+
+    /** 70 % of what the slowest engine does in a closed loop. */
+    double rate(Run run) {
+        return rates.computeIfAbsent(
+                run.setting(),
+                setting ->
+                        StoreBenchmark.OF_CLOSED_LOOP
+                                * figures.values().stream()
+                                        .filter(
+                                                figure ->
+                                                        figure.metric().equals("throughput")
+                                                                && figure.operation()
+                                                                        .equals("mixed")
+                                                                && setting.equals(
+                                                                        String.join(
+                                                                                "-",
+                                                                                figure.workload(),
+                                                                                figure.level(),
+                                                                                figure.gc())))
+                                        .mapToDouble(Figure::median)
+                                        .min()
+                                        .orElseThrow());
+    }
+
+    /** Takes over what JMH says of a measurement. */
+    void take(Run run, RunResult result) {
+        for (BenchmarkResult fork : result.getBenchmarkResults())
+            for (IterationResult iteration : fork.getIterationResults()) {
+                if (run.isTimedByJmh()) {
+                    Result<?> primary = iteration.getPrimaryResult();
+                    Statistics statistics = primary.getStatistics();
+                    String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
+                    add(run, "mean", unit, primary.getScore());
+                    if (statistics.getN() > 1)
+                        for (double percentile : new double[] {50, 99, 99.9})
+                            add(
+                                    run,
+                                    "P" + (percentile == 99.9 ? "99.9" : (int) percentile),
+                                    unit,
+                                    statistics.getPercentile(percentile));
+                }
+                iteration
+                        .getSecondaryResults()
+                        .forEach((name, second) -> takeSecondary(run, name, second));
+            }
+    }
+
+    private void takeSecondary(Run run, String name, Result<?> result) {
+        if (name.contains("gc.alloc.rate.norm")) {
+            // Of the benchmark's own process, which only there is the engine's.
+            if (!run.level().isRemote() && run.isTimedByJmh())
+                add(run, "allocated", "B/op", result.getScore());
+        } else if (!name.contains("gc.") && !name.matches("(.*:)?p[01]\\.\\d+"))
+            add(run, name, result.getScoreUnit(), result.getScore());
+    }
+
+    private void add(Run run, String metric, String unit, double value) {
+        Figure one =
+                new Figure(
+                        run.workload(),
+                        run.level().name().toLowerCase(Locale.ROOT),
+                        run.operation(),
+                        run.gc(),
+                        run.engine().label(),
+                        metric,
+                        unit,
+                        List.of(value));
+        figures.merge(run.name() + "-" + metric, one, (before, now) -> before.with(now.values()));
+    }
+}

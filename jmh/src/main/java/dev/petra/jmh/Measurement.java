@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import dev.petra.launcher.ContainerNodes;
+import dev.petra.launcher.FileTree;
+import dev.petra.launcher.NodeProcess;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collection;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.openjdk.jmh.profile.GCProfiler;
+import org.openjdk.jmh.results.RunResult;
+import org.openjdk.jmh.runner.Runner;
+import org.openjdk.jmh.runner.RunnerException;
+import org.openjdk.jmh.runner.options.ChainedOptionsBuilder;
+import org.openjdk.jmh.runner.options.OptionsBuilder;
+import org.openjdk.jmh.runner.options.TimeValue;
+import org.openjdk.jmh.runner.options.VerboseMode;
+
+/**
+ * Measures by JMH, in a JVM of its own each time: one with a node in it, or a client of nodes.
+ *
+ * @param work for nodes and their data
+ * @param limited which bounds the memory of nodes; null where nothing does
+ */
+record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limited) {
+    /**
+     * Measures once.
+     *
+     * @param figures for what comes of it
+     */
+    void measure(Run run, Figures figures) throws RunnerException {
+        Path directory = run.directory(work);
+        // What an earlier round loaded.
+        if (run.isOnce()) {
+            deleteContainers(List.of(run));
+            if (Files.exists(directory)) FileTree.delete(directory);
+        }
+        NodeProcess node =
+                Nodes.node(directory, run.engine(), run.gc(), options.heap, options.memory);
+        ChainedOptionsBuilder jmh =
+                new OptionsBuilder()
+                        .include(StoreBenchmark.class.getName() + "." + run.operation() + "$")
+                        .param("level", run.level().name())
+                        .param("engine", run.engine().label())
+                        .param("workload", run.workload())
+                        .param("scale", Double.toString(options.scale))
+                        .param("directory", directory.toAbsolutePath().toString())
+                        .param("gc", run.gc())
+                        .param("image", options.image)
+                        .param("nodes", Integer.toString(options.nodes))
+                        .param("nodeMemory", Integer.toString(options.nodeMemory()))
+                        .param("heap", Integer.toString(options.heap))
+                        .param("memory", Integer.toString(options.memory))
+                        .param("seconds", Integer.toString(options.seconds() * 2))
+                        .param("memoryLimit", limited == null ? "" : limited.group().toString())
+                        .param(
+                                "histograms",
+                                options.out
+                                        .resolve("histograms")
+                                        .resolve(run.name())
+                                        .toAbsolutePath()
+                                        .toString())
+                        .forks(1)
+                        // A node in the JVM leaves threads behind; one in a process is stopped.
+                        .jvmArgsAppend(
+                                "-Djmh.shutdownTimeout=" + (run.level().isRemote() ? 150 : 1),
+                                "-Djmh.shutdownTimeout.step=1")
+                        .addProfiler(StallProfiler.class)
+                        .addProfiler(GCProfiler.class)
+                        .shouldFailOnError(true)
+                        .verbosity(VerboseMode.NORMAL)
+                        .output(
+                                options.out
+                                        .resolve("logs")
+                                        .resolve(run.name() + ".log")
+                                        .toString());
+        if (run.isOnce()) jmh.timeout(TimeValue.hours(6));
+        if (!run.isTimedByJmh()) jmh.warmupIterations(0).measurementIterations(1);
+        // A scan is over before it is compiled.
+        else if (run.operation().equals("scan")) jmh.warmupIterations(10).measurementIterations(5);
+        else
+            jmh.warmupIterations(2)
+                    .warmupTime(TimeValue.seconds(options.seconds()))
+                    .measurementIterations(3)
+                    .measurementTime(TimeValue.seconds(options.seconds()))
+                    .threads(run.level().clients());
+        if (run.operation().equals("openLoop"))
+            jmh.param("rate", Double.toString(figures.rate(run)));
+        if (run.level().isRemote()) {
+            System.setProperty("java.class.path", libraries("bench", "client"));
+            jmh.jvmArgs("-Xmx512m", "-Dpetra.home=" + System.getProperty("petra.home"));
+        } else {
+            System.setProperty(
+                    "java.class.path",
+                    node.classPath() + System.getProperty("path.separator") + libraries("bench"));
+            jmh.jvmArgs(node.prepareForAnotherJvm().toArray(String[]::new));
+        }
+        Collection<RunResult> results = new Runner(jmh.build()).run();
+        if (results.size() != 1)
+            throw new IllegalStateException(
+                    run.name() + " gave no result; see " + options.out + "/logs");
+        figures.take(run, results.iterator().next());
+    }
+
+    /** Of this comparison, or of one like it in the same directory that failed. */
+    void deleteContainers(List<Run> plan) {
+        if (!options.docker) return;
+        ContainerTarget.Shape shape =
+                new ContainerTarget.Shape(options.image, options.nodes, options.nodeMemory());
+        plan.stream()
+                .map(
+                        run ->
+                                ContainerTarget.containers(
+                                        run.directory(work),
+                                        shape,
+                                        run.engine(),
+                                        run.gc(),
+                                        options.memory))
+                .forEach(ContainerNodes::deleteAll);
+    }
+
+    private static String libraries(String... names) {
+        Path home = Path.of(System.getProperty("petra.home"), "lib");
+        Path own = Path.of(System.getProperty("petra.bench.lib"));
+        return Stream.of(names)
+                .map(name -> name.equals("bench") ? own : home.resolve(name))
+                .map(folder -> folder.resolve("*").toString())
+                .collect(Collectors.joining(System.getProperty("path.separator")));
+    }
+}

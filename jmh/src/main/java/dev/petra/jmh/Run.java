@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+
+/** One measurement: a JVM of its own. */
+record Run(String workload, Access.Level level, String gc, String operation, Engine engine) {
+    private static final List<String> ONCE = List.of("load", "backlog", "bootstrap", "tables");
+
+    /** What all engines are measured in alike. */
+    String setting() {
+        return String.join("-", workload, level.name().toLowerCase(Locale.ROOT), gc);
+    }
+
+    /** Whether what JMH says of an operation is of one request. */
+    boolean isTimedByJmh() {
+        return !operation.equals("openLoop") && !isOnce();
+    }
+
+    /** Whether it changes what there is, so that each round begins with nothing. */
+    boolean isOnce() {
+        return ONCE.contains(operation);
+    }
+
+    String name() {
+        return setting() + "-" + operation + "-" + engine.label();
+    }
+
+    /** Where its node and its data are. */
+    Path directory(Path work) {
+        return work.resolve(setting() + "-" + engine.label());
+    }
+}

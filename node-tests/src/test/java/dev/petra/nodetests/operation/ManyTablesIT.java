@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashSet;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.concurrent.ConcurrentSkipListSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A node with many tables: killed while it makes them, out of descriptors, and when all go. */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+class ManyTablesIT {
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+    private static final int TABLES = Integer.getInteger("petra.tables", 100);
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    @TempDir static Path directory;
+
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        node =
+                TestNode.start(
+                        directory,
+                        // What a kill leaves out of a table's schema comes with the commit log.
+                        config ->
+                                config.jvmOptions(
+                                        "-Dcassandra.ignore_corrupted_schema_tables=true"));
+        connect();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    private static void restart() {
+        node.restart();
+        // Cassandra reads its schema before it replays the commit log: a table that was in flight
+        // may be in the tables of the schema, and not in force.
+        node.nodetool("reloadlocalschema");
+        connect();
+    }
+
+    private static void connect() {
+        session = node.session();
+        // Else the driver reads it all again for each table.
+        session.setSchemaMetadataEnabled(false);
+    }
+
+    private static void create(CqlSession session, String table) {
+        session.execute(
+                "CREATE TABLE ks." + table + " (k int PRIMARY KEY, v int) WITH memtable = 'rocks'");
+    }
+
+    private static void insert(String table, int value) {
+        session.execute("INSERT INTO ks." + table + " (k, v) VALUES (1, " + value + ")");
+    }
+
+    private static int value(String table) {
+        return session.execute("SELECT v FROM ks." + table + " WHERE k = 1").one().getInt("v");
+    }
+
+    private static Set<String> tables() {
+        return session
+                .execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'")
+                .all()
+                .stream()
+                .map(row -> row.getString("table_name"))
+                .collect(Collectors.toSet());
+    }
+
+    private static Path process(String what) {
+        return Path.of("/proc", "" + node.process().pid(), what);
+    }
+
+    private static long descriptors() throws IOException {
+        try (Stream<Path> open = Files.list(process("fd"))) {
+            return open.count();
+        }
+    }
+
+    private static long stores() throws IOException {
+        try (Stream<Path> files = Files.walk(directory.resolve("data").resolve("ks"))) {
+            return files.filter(file -> file.endsWith("rocksdb"))
+                    .filter(file -> !file.toString().contains("snapshots"))
+                    .count();
+        }
+    }
+
+    @Test
+    @Order(1)
+    void aNodeIsKilledAmongAHundredNewTables() throws Exception {
+        System.out.println("ManyTablesIT: -Dpetra.seed=" + SEED);
+        SplittableRandom random = new SplittableRandom(SEED);
+        int least = random.nextInt(TABLES / 4, TABLES * 3 / 4);
+        Set<String> made = new ConcurrentSkipListSet<>();
+        CqlSession creating = session;
+        Thread creator =
+                new Thread(
+                        () -> {
+                            try {
+                                for (int t = 0; t < TABLES; t++) {
+                                    create(creating, "t" + t);
+                                    made.add("t" + t);
+                                }
+                            } catch (DriverException e) {
+                                // The node was killed.
+                            }
+                        });
+        creator.start();
+        TestNode.await("tables", PATIENCE, () -> made.size() >= least);
+        Thread.sleep(random.nextInt(50));
+        assertThat(creator.isAlive()).isTrue();
+        node.process().kill();
+        creator.join();
+        session.close();
+        restart();
+        assertThat(tables()).containsAll(made).hasSizeBetween(made.size(), made.size() + 1);
+        for (int t = 0; t < TABLES; t++) {
+            if (!tables().contains("t" + t)) create(session, "t" + t);
+            insert("t" + t, t);
+        }
+        for (int t = 0; t < TABLES; t++) assertThat(value("t" + t)).isEqualTo(t);
+    }
+
+    /** Cassandra ends the process then, or stops what clients talk to. */
+    @Test
+    @Order(2)
+    void aNodeThatRanOutOfDescriptorsHasAllThatItPromised() throws Exception {
+        int before = tables().size();
+        limit(descriptors() + 40);
+        Set<String> written = new LinkedHashSet<>();
+        assertThatThrownBy(
+                        () -> {
+                            for (int t = 0; t < TABLES; t++) {
+                                create(session, "more" + t);
+                                insert("more" + t, t);
+                                written.add("more" + t);
+                            }
+                        })
+                .isInstanceOf(DriverException.class);
+        session.close();
+        if (node.process().isAlive()) node.process().kill();
+        assertThat(node.process().log()).contains("Too many open files");
+        restart();
+        assertThat(tables()).hasSizeGreaterThanOrEqualTo(before + written.size());
+        int t = 0;
+        for (String table : written) assertThat(value(table)).isEqualTo(t++);
+        for (t = 0; t < TABLES; t++) assertThat(value("t" + t)).isEqualTo(t);
+    }
+
+    private static void limit(long descriptors) throws Exception {
+        assertThat(
+                        new ProcessBuilder(
+                                        "prlimit",
+                                        "--pid",
+                                        "" + node.process().pid(),
+                                        "--nofile=" + descriptors + ":")
+                                .inheritIO()
+                                .start()
+                                .waitFor())
+                .isZero();
+    }
+
+    @Test
+    @Order(3)
+    void allTablesGoAtOnce() throws Exception {
+        long before = descriptors();
+        assertThat(stores()).isGreaterThanOrEqualTo(TABLES);
+        session.execute("DROP KEYSPACE ks");
+        TestNode.await("no store", PATIENCE, () -> stores() == 0);
+        assertThat(before - descriptors()).isGreaterThan(5L * TABLES);
+    }
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.streaming.staging;
+
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.streaming.wire.Frame;
+import dev.petra.streaming.wire.HeadCodec;
+import dev.petra.streaming.wire.HeadCodec.SliceHead;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
+import java.time.Duration;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.io.util.RebufferingInputStream;
+
+/**
+ * What a peer sends for one table in one session: slices of one or more streams, in any order, from
+ * several threads. They are staged as they come; they go live when all have come and all are
+ * checked. If the session ends before, nothing stays. Thread-safe.
+ */
+public final class IncomingSlices implements AutoCloseable {
+    /** Bounds how many stores' worth of staging directories a peer can have made. */
+    private static final int MOST_STREAMS = 256;
+
+    private static final int UNIT = 1 << 20;
+
+    /** Bounds what large blocks of all sessions of this process take of the heap, in MiB. */
+    private static final Semaphore LARGE =
+            new Semaphore(
+                    (int) (Math.max(512L << 20, Runtime.getRuntime().maxMemory() / 4) / UNIT),
+                    true);
+
+    private static final Duration PATIENCE = Duration.ofMinutes(5);
+
+    private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
+
+    private final Target target;
+    private final Semaphore large;
+    private final Duration patience;
+    private final Map<Long, Arriving> streams = new HashMap<>();
+    private boolean over;
+
+    /** Where slices go. */
+    @FunctionalInterface
+    public interface Target {
+        /**
+         * Opens a store for one stream. Called without a lock.
+         *
+         * @throws IOException if the table cannot take it
+         */
+        StreamSink open(StreamHead head) throws IOException;
+    }
+
+    /** Is told what comes. */
+    @FunctionalInterface
+    public interface Listener {
+        /**
+         * Called when a slice begins.
+         *
+         * @return what is told of its frames, of the first as well
+         */
+        OutgoingSlice.Progress begins(int slice, SliceHead head);
+    }
+
+    /** One stream; under the session's lock but for its sink. */
+    private static final class Arriving {
+        final StreamHead head;
+        final BitSet begun = new BitSet();
+        final CompletableFuture<StreamSink> sink = new CompletableFuture<>();
+
+        Arriving(StreamHead head) {
+            this.head = head;
+        }
+
+        /** Waits for the thread that opens the store. */
+        StreamSink sink() throws IOException {
+            try {
+                return sink.join();
+            } catch (CompletionException e) {
+                throw new IOException("A stream cannot be taken: " + e.getCause(), e);
+            }
+        }
+    }
+
+    /** For one table. */
+    public IncomingSlices(Target target) {
+        this(target, LARGE, PATIENCE);
+    }
+
+    IncomingSlices(Target target, Semaphore large, Duration patience) {
+        this.target = target;
+        this.large = large;
+        this.patience = patience;
+    }
+
+    /**
+     * Takes one slice, from its head to its end. Blocks on the connection and on disk.
+     *
+     * @return how many bytes came
+     * @throws IOException if the peer does not keep to the protocol, the connection ends, or the
+     *     table cannot take it: the session has failed and is to be closed
+     * @throws IllegalStateException if the table ends meanwhile, or the session is closed
+     */
+    public long receive(RebufferingInputStream input, Listener listener) throws IOException {
+        Reading from = new Reading(input);
+        Frame first = Frame.read(input);
+        if (first.kind() != Frame.Kind.HEAD) throw new IOException("A slice begins with " + first);
+        SliceHead head = HeadCodec.decode(from.content(first));
+        try (SliceWriter writer = begin(first, head.stream()).begin(first.slice())) {
+            from.tell(listener.begins(first.slice(), head));
+            for (int number = 1; ; number++) {
+                Frame frame = Frame.read(input);
+                if (frame.stream() != first.stream()
+                        || frame.slice() != first.slice()
+                        || frame.number() != number)
+                    throw new IOException(
+                            "A slice has %s where frame %d of %s should be"
+                                    .formatted(frame, number, first));
+                from.take(frame, writer);
+                if (frame.kind() == Frame.Kind.END) break;
+            }
+        }
+        return from.read;
+    }
+
+    /** What follows the frames of one slice. */
+    private final class Reading {
+        private final RebufferingInputStream input;
+        private OutgoingSlice.Progress progress = bytes -> {};
+        private ByteBuffer packed = NOTHING;
+        private ByteBuffer plain = NOTHING;
+        private long read;
+
+        Reading(RebufferingInputStream input) {
+            this.input = input;
+        }
+
+        /** From here on, and of what was read already. */
+        void tell(OutgoingSlice.Progress listener) {
+            progress = listener;
+            progress.moved(read);
+        }
+
+        void take(Frame frame, SliceWriter to) throws IOException {
+            switch (frame.kind()) {
+                case HEAD -> throw new IOException("A slice has a second head: " + frame);
+                case BLOCK -> {
+                    if (frame.plain() <= SliceWriter.BLOCK) to.take(content(frame));
+                    else takeLarge(frame, to);
+                }
+                case END -> {
+                    content(frame);
+                    to.end();
+                }
+            }
+        }
+
+        /** As it is: a large one is not packed. */
+        private void takeLarge(Frame frame, SliceWriter to) throws IOException {
+            int units = (frame.plain() + UNIT - 1) / UNIT;
+            acquire(units);
+            try {
+                ByteBuffer block = ByteBuffer.allocate(frame.packed());
+                fill(frame, block);
+                to.take(frame.unpack(block, NOTHING));
+            } finally {
+                large.release(units);
+            }
+        }
+
+        /** Good until the next. */
+        ByteBuffer content(Frame frame) throws IOException {
+            packed = withRoom(packed, frame.packed());
+            plain = withRoom(plain, frame.plain());
+            fill(frame, packed);
+            return frame.unpack(packed, plain);
+        }
+
+        private void fill(Frame frame, ByteBuffer bytes) throws IOException {
+            try {
+                input.readFully(bytes);
+            } catch (EOFException | ClosedChannelException e) {
+                EOFException ended =
+                        new EOFException("A stream ends in the bytes that follow " + frame);
+                ended.initCause(e);
+                throw ended;
+            }
+            long bytesOfFrame = Frame.BYTES + (long) frame.packed();
+            read += bytesOfFrame;
+            progress.moved(bytesOfFrame);
+        }
+    }
+
+    private static ByteBuffer withRoom(ByteBuffer buffer, int bytes) {
+        if (buffer.capacity() < bytes) return ByteBuffer.allocate(bytes);
+        return buffer.clear().limit(bytes);
+    }
+
+    private void acquire(int units) throws IOException {
+        try {
+            if (large.tryAcquire(units, patience.toNanos(), TimeUnit.NANOSECONDS)) return;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("interrupted while waiting for memory");
+        }
+        throw new IOException(
+                "There was no memory within %s for a block of %d MiB of a stream: others take it."
+                        .formatted(patience, units));
+    }
+
+    private StreamSink begin(Frame frame, StreamHead head) throws IOException {
+        if (frame.slice() >= head.slices())
+            throw new IOException("%s of a stream of %d slices".formatted(frame, head.slices()));
+        Arriving to;
+        boolean isFirst;
+        synchronized (this) {
+            if (over) throw ended();
+            Arriving known = streams.get(frame.stream());
+            isFirst = known == null;
+            if (isFirst && streams.size() == MOST_STREAMS)
+                throw new IOException("A session has more than " + MOST_STREAMS + " streams.");
+            to = known == null ? new Arriving(head) : known;
+            if (!to.head.equals(head))
+                throw new IOException(
+                        "Slices of one stream say %s and %s".formatted(to.head, head));
+            if (to.begun.get(frame.slice()))
+                throw new IOException("Slice " + frame.slice() + " of a stream comes again.");
+            to.begun.set(frame.slice());
+            streams.put(frame.stream(), to);
+        }
+        if (isFirst) open(to);
+        return to.sink();
+    }
+
+    private void open(Arriving stream) throws IOException {
+        StreamSink sink;
+        try {
+            sink = target.open(stream.head);
+        } catch (IOException | RuntimeException | Error e) {
+            stream.sink.completeExceptionally(e);
+            throw e;
+        }
+        boolean late;
+        synchronized (this) {
+            late = over;
+            if (!late) stream.sink.complete(sink);
+        }
+        if (late) {
+            sink.close();
+            throw ended();
+        }
+    }
+
+    private static IOException ended() {
+        return new IOException("The session of a stream was over before all of it had come.");
+    }
+
+    /**
+     * Makes all live that came: checks every slice of every stream first. Blocks on disk, without a
+     * lock: {@link #close} by another thread ends it. Closes the session.
+     *
+     * @throws IOException if something is missing or does not fit together; nothing is live then,
+     *     unless a store failed in the middle
+     */
+    public void ingest() throws IOException {
+        List<Arriving> all;
+        synchronized (this) {
+            if (over) throw ended();
+            all = List.copyOf(streams.values());
+        }
+        try {
+            for (Arriving each : all) each.sink().verify();
+            for (Arriving each : all) {
+                StreamSink sink = each.sink();
+                // Before the first as well: others fill the store, too.
+                do sink.awaitRoom();
+                while (sink.ingest());
+            }
+        } finally {
+            close();
+        }
+    }
+
+    /** Whether no stream has begun that is not live. */
+    public synchronized boolean isEmpty() {
+        return streams.isEmpty();
+    }
+
+    /** Deletes what did not go live. Idempotent; wakes who waits. */
+    @Override
+    public void close() {
+        List<Arriving> all;
+        synchronized (this) {
+            over = true;
+            all = List.copyOf(streams.values());
+            streams.clear();
+            // Those that are opened now are closed by who opens them.
+            for (Arriving each : all) each.sink.completeExceptionally(ended());
+        }
+        RuntimeException failure = null;
+        for (Arriving each : all)
+            try {
+                if (!each.sink.isCompletedExceptionally()) each.sink.join().close();
+            } catch (RuntimeException e) {
+                if (failure == null) failure = e;
+                else failure.addSuppressed(e);
+            }
+        if (failure != null) throw failure;
+    }
+}

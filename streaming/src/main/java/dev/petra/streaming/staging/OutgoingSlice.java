@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.streaming.staging;
+
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.SliceReader;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSource;
+import dev.petra.streaming.wire.Frame;
+import dev.petra.streaming.wire.HeadCodec;
+import dev.petra.streaming.wire.HeadCodec.SliceHead;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.streaming.StreamingDataOutputPlus;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One slice of what a store sends: its head, its blocks as they are read, and its end. All slices
+ * of a stream hold its store; the last that is finished lets it go. Thread-safe.
+ */
+public final class OutgoingSlice {
+    private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
+
+    /** Bytes of a buffer of the connection. */
+    private static final int CHUNK = 1 << 16;
+
+    /** What the slices of a stream have in common. */
+    private record Outgoing(
+            StreamSource source, StreamHead head, long id, AtomicInteger unfinished) {}
+
+    private final Outgoing stream;
+    private final int slice;
+    private final long bytes;
+    private final AtomicBoolean finished = new AtomicBoolean();
+
+    /** Is told of what moves over a connection. */
+    @FunctionalInterface
+    public interface Progress {
+        /** Called for each frame, with what follows it. */
+        void moved(long bytes);
+    }
+
+    /** Knows whether what is read is still all that was asked for. */
+    @FunctionalInterface
+    public interface Check {
+        /**
+         * Called before each block goes out, and before the end.
+         *
+         * @throws IOException if something is missing: the receiver must not take it for whole
+         */
+        void check() throws IOException;
+    }
+
+    private OutgoingSlice(Outgoing stream, int slice, long bytes) {
+        this.stream = stream;
+        this.slice = slice;
+        this.bytes = bytes;
+    }
+
+    /**
+     * The slices of a stream.
+     *
+     * @param source taken over: it is closed when all are finished
+     * @param slices those that it was opened for
+     */
+    public static List<OutgoingSlice> of(StreamSource source, List<SliceRanges> slices) {
+        StreamHead head = source.head();
+        if (head.slices() != slices.size())
+            throw new IllegalArgumentException(
+                    "%d slices of a stream of %d".formatted(slices.size(), head.slices()));
+        Outgoing stream =
+                new Outgoing(
+                        source,
+                        head,
+                        ThreadLocalRandom.current().nextLong(),
+                        new AtomicInteger(slices.size()));
+        List<OutgoingSlice> all = new ArrayList<>(slices.size());
+        for (SliceRanges slice : slices)
+            all.add(new OutgoingSlice(stream, all.size(), slice.bytes()));
+        return all;
+    }
+
+    /** Of the stream. */
+    public StreamHead head() {
+        return stream.head;
+    }
+
+    /** Its place among the slices of the stream. */
+    public int slice() {
+        return slice;
+    }
+
+    /** What its blocks may have together: an estimate. */
+    public long plannedBytes() {
+        return bytes;
+    }
+
+    /**
+     * Writes the slice. Blocks on the disk, the connection and the limiter.
+     *
+     * @return how many bytes went out
+     * @throws IOException if the store cannot be read or the connection fails: the session cannot
+     *     go on
+     */
+    public long write(
+            StreamingDataOutputPlus output,
+            StreamingDataOutputPlus.RateLimiter limiter,
+            Check check,
+            Progress progress)
+            throws IOException {
+        try (SliceReader reader = stream.source.open(slice)) {
+            Writing to = new Writing(output, limiter, progress);
+            to.write(Frame.Kind.HEAD, HeadCodec.encode(new SliceHead(stream.head, bytes)));
+            for (ByteBuffer block = next(reader, check); block != null; block = next(reader, check))
+                to.write(Frame.Kind.BLOCK, block);
+            to.write(Frame.Kind.END, NOTHING);
+            return to.written;
+        }
+    }
+
+    private static @Nullable ByteBuffer next(SliceReader reader, Check check) throws IOException {
+        ByteBuffer block = reader.next();
+        check.check();
+        return block;
+    }
+
+    /** The frames of one slice. */
+    private final class Writing {
+        private final StreamingDataOutputPlus output;
+        private final StreamingDataOutputPlus.RateLimiter limiter;
+        private final Progress progress;
+        private ByteBuffer scratch = NOTHING;
+        private int number;
+        private long written;
+
+        Writing(
+                StreamingDataOutputPlus output,
+                StreamingDataOutputPlus.RateLimiter limiter,
+                Progress progress) {
+            this.output = output;
+            this.limiter = limiter;
+            this.progress = progress;
+        }
+
+        void write(Frame.Kind kind, ByteBuffer content) throws IOException {
+            Frame frame;
+            ByteBuffer packed;
+            if (content.remaining() > SliceWriter.BLOCK) {
+                packed = content;
+                frame = Frame.asItIs(kind, stream.id, slice, number++, content);
+            } else {
+                int room = Frame.scratch(content.remaining());
+                if (scratch.capacity() < room) scratch = ByteBuffer.allocate(room);
+                packed = scratch;
+                frame = Frame.pack(kind, stream.id, slice, number++, content, scratch);
+            }
+            frame.write(output);
+            output.flush();
+            write(packed);
+            long bytes = Frame.BYTES + (long) frame.packed();
+            written += bytes;
+            progress.moved(bytes);
+        }
+
+        /** In pieces, each for a buffer of the connection's own. */
+        private void write(ByteBuffer bytes) throws IOException {
+            while (bytes.hasRemaining()) {
+                int size = Math.min(CHUNK, bytes.remaining());
+                ByteBuffer chunk = bytes.slice(bytes.position(), size);
+                output.writeToChannel(buffers -> buffers.get(size).put(chunk).flip(), limiter);
+                bytes.position(bytes.position() + size);
+            }
+        }
+    }
+
+    /** Says that this slice will not be written any more. Idempotent. */
+    public void finish() {
+        if (finished.compareAndSet(false, true) && stream.unfinished.decrementAndGet() == 0)
+            stream.source.close();
+    }
+}
