@@ -9,6 +9,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.compaction.CompactionThrottle;
 import dev.petra.engine.rocks.db.FileOptions;
+import dev.petra.engine.rocks.db.IndexVolume;
 import dev.petra.engine.rocks.db.RocksSettings;
 import dev.petra.engine.rocks.db.SharedResources;
 import dev.petra.engine.rocks.db.StoreDescriptor;
@@ -86,7 +87,8 @@ final class RocksEngine implements StorageEngine {
                         throttle.limiter,
                         // Counters, which are per core, and no histograms, which would ask for
                         // the time.
-                        new Statistics(EnumSet.allOf(HistogramType.class)));
+                        new Statistics(EnumSet.allOf(HistogramType.class)),
+                        new IndexVolume(settings.memory()));
         this.syncer = new LogSyncer<>(stores::values);
         this.maintenance =
                 new Maintenance(

@@ -22,6 +22,7 @@ import org.rocksdb.BloomFilter;
 import org.rocksdb.ColumnFamilyOptions;
 import org.rocksdb.CompressionOptions;
 import org.rocksdb.CompressionType;
+import org.rocksdb.IndexType;
 
 /**
  * What a table's own options ask of its data files. RocksDB takes them when a store is opened, and
@@ -32,6 +33,7 @@ import org.rocksdb.CompressionType;
  * @param bitsPerKey of the bloom filters, 0 for no filters
  * @param compaction how files are merged
  * @param automatic whether they are merged without being asked
+ * @param partitioned whether index and filter are cut into blocks, see {@link IndexVolume}
  */
 public record FileOptions(
         CompressionType compression,
@@ -39,7 +41,8 @@ public record FileOptions(
         int blockSize,
         double bitsPerKey,
         CompactionSettings compaction,
-        boolean automatic) {
+        boolean automatic,
+        boolean partitioned) {
     /** RocksDB's name for the algorithm's own. */
     private static final int DEFAULT_LEVEL = 32767;
 
@@ -68,7 +71,8 @@ public record FileOptions(
     private static final double LN_2_SQUARED = Math.log(2) * Math.log(2);
 
     /** Those of a table as it is now. */
-    static FileOptions of(TableParams table, boolean automatic, RocksSettings settings) {
+    static FileOptions of(
+            TableParams table, boolean automatic, boolean partitioned, RocksSettings settings) {
         CompressionParams compression = table.compression;
         ICompressor compressor = compression.getSstableCompressor();
         int chunk = compressor == null ? PLAIN_BLOCK : compression.chunkLength();
@@ -78,7 +82,8 @@ public record FileOptions(
                 settings.blockSize() > 0 ? (int) settings.blockSize() : chunk,
                 bitsPerKey(table.bloomFilterFpChance),
                 CompactionSettings.of(table.compaction, settings.universal()),
-                automatic);
+                automatic,
+                partitioned);
     }
 
     private static CompressionType type(
@@ -150,7 +155,10 @@ public record FileOptions(
                 // As the others.
                 .setBottommostCompressionType(CompressionType.DISABLE_COMPRESSION_OPTION)
                 .setCompressionOptions(compressionOptions.setLevel(level));
-        table.setBlockSize(blockSize);
+        table.setBlockSize(blockSize)
+                .setIndexType(
+                        partitioned ? IndexType.kTwoLevelIndexSearch : IndexType.kBinarySearch)
+                .setPartitionFilters(partitioned);
         if (filter != null) table.setFilterPolicy(filter);
     }
 
@@ -176,6 +184,10 @@ public record FileOptions(
                 "block_based_table_factory",
                 "{block_size="
                         + blockSize
+                        + ";index_type="
+                        + (partitioned ? "kTwoLevelIndexSearch" : "kBinarySearch")
+                        + ";partition_filters="
+                        + partitioned
                         + ";filter_policy="
                         + (bitsPerKey == 0
                                 ? "nullptr"

@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
@@ -45,6 +46,9 @@ public final class ReopenableDatabase {
 
     private static final long LEAST_ROOM = 4 << 20;
 
+    private static final long COUNT_EVERY_NANOS = TimeUnit.MINUTES.toNanos(10);
+    private static final String FILE_PROPERTIES = "rocksdb.aggregated-table-properties";
+
     private static final int FILES_OF_AN_OPENING_THREAD = 16;
     private static final int MOST_OPENING_THREADS = 16;
 
@@ -65,6 +69,11 @@ public final class ReopenableDatabase {
 
     /** The note of what is; for {@link StoreSync}. */
     final SyncMark mark;
+
+    /** What the engine's {@link IndexVolume} has of this store, in bytes. */
+    private final AtomicLong counted = new AtomicLong();
+
+    private volatile long countedAt = System.nanoTime() - COUNT_EVERY_NANOS;
 
     private volatile Opened opened;
     private volatile boolean hasData;
@@ -121,7 +130,12 @@ public final class ReopenableDatabase {
     private Opened open(boolean create) {
         TableParams table = table().params;
         RocksSettings settings = resources.settings();
-        FileOptions files = FileOptions.of(table, table.compaction.isEnabled(), settings);
+        FileOptions files =
+                FileOptions.of(
+                        table,
+                        table.compaction.isEnabled(),
+                        resources.indexes().isLarge(),
+                        settings);
         TableOptions options = options(files, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
@@ -206,6 +220,10 @@ public final class ReopenableDatabase {
 
     String name() {
         return spec.displayName();
+    }
+
+    SharedResources resources() {
+        return resources;
     }
 
     private TableMetadata table() {
@@ -517,9 +535,13 @@ public final class ReopenableDatabase {
      * Files that are written from now on are as the table's options ask, which may have changed.
      */
     public void followTable() {
+        countIndexes();
         FileOptions wanted =
                 FileOptions.of(
-                        table().params, spec.mayCompact().getAsBoolean(), resources.settings());
+                        table().params,
+                        spec.mayCompact().getAsBoolean(),
+                        resources.indexes().isLarge(),
+                        resources.settings());
         if (wanted.equals(opened.files)) return;
         synchronized (this) {
             Opened present = opened;
@@ -545,6 +567,32 @@ public final class ReopenableDatabase {
             }
             opened = new Opened(database, present.catalog, wanted, present.universal);
         }
+    }
+
+    /** Seldom: each file is asked. */
+    private void countIndexes() {
+        long now = System.nanoTime();
+        if (now - countedAt < COUNT_EVERY_NANOS) return;
+        countedAt = now;
+        count(
+                ifWritable(
+                        counted.get(),
+                        database ->
+                                indexBytes(database, database.data)
+                                        + indexBytes(database, database.large)));
+    }
+
+    /** Of the indexes and filters of a column family's files. */
+    private static long indexBytes(Database database, ColumnFamilyHandle family)
+            throws RocksDBException {
+        Map<String, String> sums = database.db.getMapProperty(family, FILE_PROPERTIES);
+        return Long.parseLong(sums.getOrDefault("index_size", "0"))
+                + Long.parseLong(sums.getOrDefault("filter_size", "0"));
+    }
+
+    /** Tells all stores how much this one has now. */
+    private void count(long bytes) {
+        resources.indexes().add(bytes - counted.getAndSet(bytes));
     }
 
     // The end
@@ -584,6 +632,7 @@ public final class ReopenableDatabase {
         } finally {
             mark.close();
         }
+        count(0);
         reconciler.close();
     }
 }

@@ -11,10 +11,12 @@ import org.rocksdb.WriteBufferManager;
  *
  * @param limiter of flushes and compactions
  * @param statistics RocksDB's counters
+ * @param indexes of the data files of all stores
  */
 public record SharedResources(
         RocksSettings settings,
         Cache cache,
         WriteBufferManager writeBuffers,
         RateLimiter limiter,
-        Statistics statistics) {}
+        Statistics statistics,
+        IndexVolume indexes) {}

@@ -62,6 +62,8 @@ public final class TableOptions {
 
     private static final long CATALOG_BUFFER = 64 << 10;
 
+    private static final int INDEX_PART_BYTES = 4 << 10;
+
     private static final int FORMAT_VERSION = 6;
     private static final long BYTES_PER_SYNC = 1 << 20;
 
@@ -181,7 +183,10 @@ public final class TableOptions {
                         // Counted into the cache's budget, and kept before data blocks.
                         .setCacheIndexAndFilterBlocks(true)
                         .setCacheIndexAndFilterBlocksWithHighPriority(true)
-                        .setPinL0FilterAndIndexBlocksInCache(true);
+                        .setPinL0FilterAndIndexBlocksInCache(true)
+                        // Of those that are cut: the parts, and what lists these.
+                        .setMetadataBlockSize(INDEX_PART_BYTES)
+                        .setPinTopLevelIndexAndFilter(true);
         BloomFilter filter = files.newFilter();
         if (filter != null) own(filter);
         files.applyTo(options, table, own(new CompressionOptions()), filter);

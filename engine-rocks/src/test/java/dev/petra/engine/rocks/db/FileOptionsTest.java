@@ -12,10 +12,15 @@ import dev.petra.engine.rocks.Tables;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
+import org.apache.cassandra.db.BufferClustering;
+import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -28,6 +33,9 @@ import org.rocksdb.TableProperties;
 /** The options of a table, as they show in its data files. */
 class FileOptionsTest {
     private static final int ROWS = 3_000;
+
+    /** Of {@link Tables#engine}, in bytes. */
+    private static final long MEMORY = 32 << 20;
 
     @TempDir Path directory;
     private StorageEngine engine;
@@ -126,6 +134,7 @@ class FileOptionsTest {
                                                 .metadata()
                                                 .params,
                                         true,
+                                        false,
                                         settings)
                                 .level())
                 .isEqualTo(-3);
@@ -183,6 +192,49 @@ class FileOptionsTest {
         store.rewrite();
         assertThat(blobBytes()).isBetween(1L, 400_000L);
         assertThat(read(table, "k")).isEqualTo(before);
+    }
+
+    /** Rows of one partition each, and many of one partition: found by key and by prefix. */
+    @Test
+    void indexesAndFiltersThatFillTheCacheAreCut() throws RocksDBException {
+        TestTable table = table("compression = {'enabled': 'false'}");
+        fill(table);
+        assertThat(file().getIndexPartitions()).isZero();
+        store.close();
+        store = engine.openStore(new StoreSpec(directory.resolve("1"), "t", 1, table.ref()));
+        // Those of other stores: not too much without this one's.
+        IndexVolume indexes = Tables.context(store).reopenable().resources().indexes();
+        indexes.add(MEMORY / 2);
+        Random random = new Random(1);
+        List<String> keys = new ArrayList<>();
+        for (int i = 0; i < 30_000; i++) {
+            String key = "p" + i;
+            keys.add(key);
+            // Not in the order of the clustering, and of any length.
+            store.write(
+                    table.update(key)
+                            .at(1)
+                            .row(random.nextInt())
+                            .set("v", "x".repeat(random.nextInt(30)))
+                            .build());
+        }
+        store.compact(List.of());
+        assertThat(file().getIndexPartitions()).isGreaterThan(1);
+        for (String key : keys) assertThat(read(table, key)).as(key).isNotEmpty();
+        for (int k = 0; k < 10; k++)
+            for (int c : new int[] {k, ROWS - 10 + k}) {
+                Slices row =
+                        Slices.with(
+                                table.metadata().comparator,
+                                Slice.make(BufferClustering.make(ByteBufferUtil.bytes(c))));
+                assertThat(Tables.text(store.read(table.key("k" + k), row, table.all(), false)))
+                        .as("k%d, %d", k, c)
+                        .contains("text");
+            }
+        indexes.add(-MEMORY / 2);
+        fill(table);
+        store.compact(List.of());
+        assertThat(file().getIndexPartitions()).as("options do not go to and fro").isGreaterThan(1);
     }
 
     private long blobBytes() throws IOException {

@@ -44,6 +44,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.EnvOptions;
 import org.rocksdb.Options;
 import org.rocksdb.PerfContext;
@@ -78,9 +79,13 @@ class PartitionBoundsTest {
 
     /** What the files that are written from now on have in their filters. */
     private void prefixes(String extractor) {
+        set("prefix_extractor", extractor);
+    }
+
+    private void set(String option, String value) {
         Database database = Tables.context(store).acquire();
         try {
-            database.setOptions(database.data, Map.of("prefix_extractor", extractor));
+            database.setOptions(database.data, Map.of(option, value));
         } finally {
             database.release(Database.stripe());
         }
@@ -105,9 +110,14 @@ class PartitionBoundsTest {
         return dataBlocks(counts) - before;
     }
 
-    private TestTable thirtyFiles() {
+    private TestTable thirtyFiles(boolean cut) {
         TestTable table = TestTable.of(TABLE);
         open(table);
+        // So small that each file has many.
+        if (cut)
+            set(
+                    "block_based_table_factory",
+                    "{index_type=kTwoLevelIndexSearch;partition_filters=true;metadata_block_size=256}");
         String text = "x".repeat(100);
         for (int file = 0; file < FILES; file++) {
             // So many that the filters' size is not all rounding.
@@ -129,9 +139,13 @@ class PartitionBoundsTest {
         return table;
     }
 
-    @Test
-    void aSliceTouchesTheFileThatHasThePartitionAndAnAbsentOneTouchesNone() {
-        TestTable table = thirtyFiles();
+    /**
+     * @param cut whether the files' indexes and filters are in parts, as where there is much data
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aSliceTouchesTheFileThatHasThePartitionAndAnAbsentOneTouchesNone(boolean cut) {
+        TestTable table = thirtyFiles(cut);
         // There is a write buffer to be asked, too.
         store.write(table.update("unflushed").row(1, "a").set("v", "v").build());
         Slices slice = table.slices(table.prefix(1));
