@@ -375,6 +375,7 @@ class ChurnIT {
     private void awaitCalm(CqlSession all) throws Exception {
         for (Member member : members) member.node().process().awaitCql(PATIENCE);
         seed().node().awaitRing(members.size());
+        TestNode.awaitSameRing(members.stream().map(Member::node).toList());
         TestNode.await("all nodes answer", PATIENCE, () -> answers(all));
         if (MIXED) TestNode.awaitMigrations(all, PATIENCE);
     }

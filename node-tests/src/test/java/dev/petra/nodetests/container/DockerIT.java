@@ -381,6 +381,7 @@ class DockerIT {
                                         + DockerCluster.address(3)));
         progress(50);
         check();
+        cluster.awaitRing(4);
         for (int node : new int[] {1, 2, 4, 5}) {
             cluster.node(node).nodetool("cleanup", "ks");
             cluster.node(node)
