@@ -5,6 +5,7 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.jspecify.annotations.Nullable;
@@ -25,30 +26,42 @@ final class Flusher implements Runnable {
     private static final int MEASURED_EVERY = 20;
     private static final int MEASURED_PART = 64;
 
-    private final Supplier<Iterable<RocksStore>> stores;
+    private final Supplier<? extends Iterable<RocksStore>> stores;
+    private final LongSupplier bytesWritten;
     private final long limit;
     private long writtenBefore;
     private int passed;
 
+    /** Whether there was no need when they were measured last: none comes without a write. */
+    private boolean isCalm;
+
     /**
+     * @param bytesWritten to all stores together
      * @param limit of all write buffers
      */
-    Flusher(Supplier<Iterable<RocksStore>> stores, long limit) {
+    Flusher(
+            Supplier<? extends Iterable<RocksStore>> stores,
+            LongSupplier bytesWritten,
+            long limit) {
         this.stores = stores;
+        this.bytesWritten = bytesWritten;
         this.limit = limit;
     }
 
     @Override
     public void run() {
-        long written = 0;
-        for (RocksStore store : stores.get()) written += store.bytesWritten();
-        if (Math.abs(written - writtenBefore) < limit / MEASURED_PART && ++passed < MEASURED_EVERY)
-            return;
+        long written = bytesWritten.getAsLong();
+        if (isCalm && written == writtenBefore) return;
+        if (written - writtenBefore < limit / MEASURED_PART && ++passed < MEASURED_EVERY) return;
         passed = 0;
+        boolean isQuiet = written == writtenBefore;
         writtenBefore = written;
         // Each once: one that is empty takes what it takes.
         Set<RocksStore> flushed = Collections.newSetFromMap(new IdentityHashMap<>());
-        for (RocksStore next = next(flushed); next != null; next = next(flushed)) {
+        RocksStore next = next(flushed);
+        // A write is counted before it is in the buffer.
+        isCalm = isQuiet && next == null;
+        for (; next != null; next = next(flushed)) {
             flushed.add(next);
             try {
                 next.flush();

@@ -9,6 +9,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -36,19 +37,21 @@ final class Maintenance implements AutoCloseable {
     private final ExecutorService windows;
 
     /**
+     * @param bytesWritten to all stores together
      * @param writeBuffers bytes that those of all stores may take
      * @param windowThreads how many stores' windows are merged at a time
      */
     Maintenance(
             Supplier<Iterable<RocksStore>> stores,
             CompactionThrottle throttle,
+            LongSupplier bytesWritten,
             long writeBuffers,
             int windowThreads) {
         this.stores = stores;
         this.throttle = throttle;
         this.windows = Executors.newFixedThreadPool(windowThreads, named("petra-windows"));
         var unused = ticker.scheduleWithFixedDelay(this::tick, 1, 1, TimeUnit.SECONDS);
-        Flusher flushes = new Flusher(stores, writeBuffers);
+        Flusher flushes = new Flusher(stores, bytesWritten, writeBuffers);
         var unusedToo =
                 flusher.scheduleWithFixedDelay(
                         () -> {

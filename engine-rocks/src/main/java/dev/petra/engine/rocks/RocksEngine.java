@@ -94,6 +94,7 @@ final class RocksEngine implements StorageEngine {
                 new Maintenance(
                         stores::values,
                         throttle,
+                        () -> resources.statistics().getTickerCount(TickerType.BYTES_WRITTEN),
                         settings.writeBuffers(),
                         settings.backgroundThreads());
     }

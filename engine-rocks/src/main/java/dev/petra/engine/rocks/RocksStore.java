@@ -334,11 +334,6 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                 database -> StoreMetrics.all(database, context.reconciler(), samples));
     }
 
-    /** The bytes of all writes since the store was opened. */
-    long bytesWritten() {
-        return writes.bytesWritten();
-    }
-
     /** The bytes of all writes since this was asked last; by one thread. */
     long takeBytesWritten() {
         return writeBufferFilter.takeBytesWritten();

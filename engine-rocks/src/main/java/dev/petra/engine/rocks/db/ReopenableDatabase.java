@@ -73,6 +73,9 @@ public final class ReopenableDatabase {
     /** What the engine's {@link IndexVolume} has of this store, in bytes. */
     private final AtomicLong counted = new AtomicLong();
 
+    /** What the files were asked to be when that was looked at last. */
+    private volatile @Nullable Asked followed;
+
     private volatile long countedAt = System.nanoTime() - COUNT_EVERY_NANOS;
 
     private volatile Opened opened;
@@ -536,17 +539,39 @@ public final class ReopenableDatabase {
      */
     public void followTable() {
         countIndexes();
-        FileOptions wanted =
-                FileOptions.of(
+        Asked asked =
+                new Asked(
                         table().params,
                         spec.mayCompact().getAsBoolean(),
-                        resources.indexes().isLarge(),
-                        resources.settings());
-        if (wanted.equals(opened.files)) return;
+                        resources.indexes().isLarge());
+        // Once a second, of each table; an ALTER makes new ones.
+        if (asked.isSame(followed)) return;
+        if (follow(asked)) followed = asked;
+    }
+
+    /** What a table's files depend on. */
+    private record Asked(TableParams table, boolean automatic, boolean partitioned) {
+        @SuppressWarnings("ReferenceEquality")
+        boolean isSame(@Nullable Asked other) {
+            return other != null
+                    && table == other.table
+                    && automatic == other.automatic
+                    && partitioned == other.partitioned;
+        }
+    }
+
+    /**
+     * @return false if it is to be tried again
+     */
+    private boolean follow(Asked asked) {
+        FileOptions wanted =
+                FileOptions.of(
+                        asked.table, asked.automatic, asked.partitioned, resources.settings());
+        if (wanted.equals(opened.files)) return true;
         synchronized (this) {
             Opened present = opened;
             Database database = present.database;
-            if (!isWritable() || wanted.equals(present.files) || !database.acquire()) return;
+            if (!isWritable() || !database.acquire()) return false;
             try {
                 Map<String, String> options = wanted.asMap(false);
                 if (present.universal && wanted.compaction().window() != null)
@@ -566,6 +591,7 @@ public final class ReopenableDatabase {
                 database.release(Database.stripe());
             }
             opened = new Opened(database, present.catalog, wanted, present.universal);
+            return true;
         }
     }
 
