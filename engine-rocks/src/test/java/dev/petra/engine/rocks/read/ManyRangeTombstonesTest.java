@@ -297,14 +297,14 @@ class ManyRangeTombstonesTest {
     }
 
     private PartitionUpdate update(TestTable table, DecoratedKey key) {
-        UpdateBuilder update = table.update(key).at(1 + random.nextInt(20));
+        UpdateBuilder update = table.update(key).at(random.nextInt(20) - 10);
         switch (random.nextInt(10)) {
             case 0 ->
                     update.row(values(table, 2)).liveness().set("v", "v" + random.nextInt(9)).end();
             case 1 -> update.row(values(table, 2)).set("v", "v" + random.nextInt(9)).end();
             case 2 -> update.deleteRow(values(table, 2));
             case 3 -> {
-                if (random.nextInt(4) == 0) update.at(random.nextInt(4)).deletePartition();
+                if (random.nextInt(4) == 0) update.at(random.nextInt(4) - 10).deletePartition();
                 else update.staticRow().set("s", "s" + random.nextInt(9)).end();
             }
             default -> {
