@@ -204,6 +204,12 @@ class ManyRangeTombstonesTest {
     private final long seed = Long.getLong("petra.seed", System.nanoTime());
     private final Random random = new Random(seed);
 
+    /**
+     * Whether equal decimals are written, and asked for, in several forms. Which of them is read
+     * depends on the order of writes in the reference engine, and on that of keys here.
+     */
+    private boolean hasForms;
+
     /** Some answers with the reference engine's, and all ranges with those of a whole partition. */
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 2, 3, 4})
@@ -217,6 +223,7 @@ class ManyRangeTombstonesTest {
             TableStore reference = memory.openStore(table.twin().spec(directory.resolve("2")));
             for (int history = 0; history < 150; history++) {
                 DecoratedKey key = table.key(history);
+                hasForms = history % 3 == 0;
                 for (int write = 1 + random.nextInt(25); write > 0; write--) {
                     PartitionUpdate update = update(table, key);
                     store.write(update);
@@ -231,6 +238,12 @@ class ManyRangeTombstonesTest {
                     String what =
                             "seed %d, table %d, history %d, %s, reversed %s"
                                     .formatted(seed, number, history, slices, reversed);
+                    List<String> all = ranges(table, store, key, Slices.ALL, slices, reversed);
+                    assertThat(ranges(table, store, key, slices, slices, reversed))
+                            .as(what)
+                            .isEqualTo(all);
+                    cut += all.size();
+                    if (hasForms) continue;
                     PartitionContent wanted =
                             PartitionContent.of(reference.read(key, slices, table.all(), reversed));
                     PartitionContent found =
@@ -244,11 +257,6 @@ class ManyRangeTombstonesTest {
                             .as(what)
                             .isEqualTo(wanted == null ? List.of() : List.of(wanted));
                     if (wanted != null) markers += wanted.markers().size();
-                    List<String> all = ranges(table, store, key, Slices.ALL, slices, reversed);
-                    assertThat(ranges(table, store, key, slices, slices, reversed))
-                            .as(what)
-                            .isEqualTo(all);
-                    cut += all.size();
                 }
             }
         }
@@ -363,6 +371,11 @@ class ManyRangeTombstonesTest {
         return inclusive ? table.to(prefix) : table.before(prefix);
     }
 
+    private BigDecimal decimal(int tenths) {
+        BigDecimal decimal = BigDecimal.valueOf(tenths, 1);
+        return hasForms && random.nextBoolean() ? decimal.setScale(3) : decimal;
+    }
+
     /** So few that bounds meet. */
     private Object[] values(TestTable table, int size) {
         Object[] values = new Object[size];
@@ -372,7 +385,7 @@ class ManyRangeTombstonesTest {
                     switch (table.metadata().comparator.subtype(i).asCQL3Type().toString()) {
                         case "int" -> number - 2;
                         case "bigint" -> (number - 2) * 1_000_000_007L;
-                        case "decimal" -> BigDecimal.valueOf(number - 2, 1);
+                        case "decimal" -> decimal(number - 2);
                         case "timeuuid" ->
                                 TimeUUID.fromUuid(new UUID(0x1000 | (long) number << 32, 1L << 63));
                         // Zeros are escaped.
