@@ -80,6 +80,27 @@ public final class ClusteringKeys {
         }
     }
 
+    /** Leaves the buffer behind the bound that it is on; makes no object, for most types. */
+    public void skipBound(ByteBuffer in) {
+        for (int i = 0; ; i++) {
+            int b = in.get() & 0xFF;
+            if (b == ByteSource.LT_NEXT_COMPONENT || b == ByteSource.GT_NEXT_COMPONENT) return;
+            if (i == components.length)
+                throw new IllegalArgumentException("a bound has too many components");
+            if (b != ByteSource.NEXT_COMPONENT_NULL) components[i].skip(in, b);
+        }
+    }
+
+    /**
+     * Compares the bound that a buffer is on, or the clustering, with another in a buffer of its
+     * own; what is behind the first does not count. None is a prefix of another.
+     */
+    public static int compareBounds(ByteBuffer in, ByteBuffer other) {
+        int at = in.mismatch(other);
+        if (at < 0 || at == other.remaining()) return 0;
+        return Keys.compare(in, other);
+    }
+
     @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
     private byte[] getComponent(ByteBuffer in, int separator, int i) {
         return separator == ByteSource.NEXT_COMPONENT_NULL

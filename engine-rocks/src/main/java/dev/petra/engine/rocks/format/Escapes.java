@@ -75,6 +75,19 @@ final class Escapes {
         return value;
     }
 
+    /** Leaves the buffer where {@link #get} would. */
+    static void skip(ByteBuffer in, int mask) {
+        int end = in.position();
+        while (true) {
+            if (((in.get(end++) & 0xFF) ^ mask) != ESCAPE) continue;
+            int next = peek(in, end, mask);
+            while (next == ZERO_CONTINUES) next = peek(in, ++end, mask);
+            if (next != ZERO_DONE) break;
+            end++;
+        }
+        in.position(end);
+    }
+
     private static int peek(ByteBuffer in, int at, int mask) {
         return at < in.limit() ? (in.get(at) & 0xFF) ^ mask : -1;
     }

@@ -230,6 +230,17 @@ public final class FragmentReader {
         }
     }
 
+    /** A range tombstone's timestamp, as far as its oldest fragment says; makes no object. */
+    public static long oldestRangeTimestamp(ByteBuffer value) {
+        try {
+            int at = value.position() + 1;
+            while (value.get(at) < 0) at++;
+            return value.getLong(at + 1);
+        } catch (IndexOutOfBoundsException e) {
+            throw new MalformedFragment(e);
+        }
+    }
+
     private void begin(int kind) {
         head = in.get() & 0xFF;
         if ((head & KIND_MASK) != kind || (head & unknownFlags(kind)) != 0)

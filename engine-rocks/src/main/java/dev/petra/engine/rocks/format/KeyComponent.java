@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.format;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.Set;
 import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.AsciiType;
 import org.apache.cassandra.db.marshal.ByteArrayAccessor;
@@ -49,6 +50,11 @@ public abstract class KeyComponent {
 
     abstract byte[] get(ByteBuffer in);
 
+    /** Leaves the buffer where {@link #get} would; makes no object, for most types. */
+    void skip(ByteBuffer in) {
+        get(in);
+    }
+
     /** Reads the component behind a separator that is not null's. */
     final byte[] get(ByteBuffer in, int separator) {
         return switch (separator) {
@@ -70,6 +76,11 @@ public abstract class KeyComponent {
                 type.isReversed()
                         ? ByteSource.NEXT_COMPONENT_EMPTY_REVERSED
                         : ByteSource.NEXT_COMPONENT_EMPTY);
+    }
+
+    final void skip(ByteBuffer in, int separator) {
+        if (separator == ByteSource.NEXT_COMPONENT) skip(in);
+        else get(in, separator);
     }
 
     static KeyComponent of(AbstractType<?> type) {
@@ -105,9 +116,20 @@ public abstract class KeyComponent {
                 || base == InetAddressType.instance;
     }
 
+    /** Types whose values are as long in a key as they are. */
+    private static final Set<AbstractType<?>> HAVE_THEIR_LENGTH =
+            Set.of(
+                    UUIDType.instance,
+                    TimeUUIDType.instance,
+                    FloatType.instance,
+                    DoubleType.instance);
+
     /** Any type, through Cassandra's own sources. */
     private static class General extends KeyComponent {
         private final boolean oneForm;
+
+        /** Of a value in a key, if all have the same; less than 0 if not. */
+        private final int length;
 
         /**
          * @param oneForm whether the type has one byte form for each value
@@ -115,6 +137,9 @@ public abstract class KeyComponent {
         General(AbstractType<?> type, boolean oneForm) {
             super(type);
             this.oneForm = oneForm;
+            AbstractType<?> base =
+                    type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+            this.length = HAVE_THEIR_LENGTH.contains(base) ? base.valueLengthIfFixed() : -1;
         }
 
         @Override
@@ -147,6 +172,12 @@ public abstract class KeyComponent {
                     source ->
                             type.fromComparableBytes(
                                     ByteArrayAccessor.instance, source, ComparableSource.VERSION));
+        }
+
+        @Override
+        final void skip(ByteBuffer in) {
+            if (length < 0) get(in);
+            else in.position(in.position() + length);
         }
     }
 
@@ -232,6 +263,11 @@ public abstract class KeyComponent {
         byte[] get(ByteBuffer in) {
             return Escapes.get(in, mask);
         }
+
+        @Override
+        void skip(ByteBuffer in) {
+            Escapes.skip(in, mask);
+        }
     }
 
     /** int and timestamp: four or eight bytes with the sign flipped. */
@@ -263,6 +299,11 @@ public abstract class KeyComponent {
             if (isLong) ByteArrayAccessor.instance.putLong(value, 0, in.getLong() ^ flip);
             else ByteArrayAccessor.instance.putInt(value, 0, in.getInt() ^ (int) flip);
             return value;
+        }
+
+        @Override
+        void skip(ByteBuffer in) {
+            in.position(in.position() + (isLong ? Long.BYTES : Integer.BYTES));
         }
     }
 
@@ -307,6 +348,11 @@ public abstract class KeyComponent {
             byte[] value = new byte[Long.BYTES];
             ByteArrayAccessor.instance.putLong(value, 0, number);
             return value;
+        }
+
+        @Override
+        void skip(ByteBuffer in) {
+            long unused = read(in, mask);
         }
 
         private static long read(ByteBuffer in, int mask) {

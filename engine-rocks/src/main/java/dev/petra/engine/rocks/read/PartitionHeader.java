@@ -5,21 +5,25 @@ import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
 import java.nio.ByteBuffer;
-import org.apache.cassandra.db.ClusteringBound;
-import org.apache.cassandra.db.ClusteringComparator;
 import org.apache.cassandra.db.DeletionInfo;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.MutableDeletionInfo;
-import org.apache.cassandra.db.RangeTombstone;
-import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Rows;
 
-/** What a partition has before its rows: its deletions and its static row, not filtered. */
-public record PartitionHeader(DeletionInfo deletions, Row staticRow) {
+/**
+ * What a partition has before its rows, not filtered: its deletion, those of its range tombstones
+ * that meet what is read, its static row.
+ *
+ * @param isAtRows whether the cursor was left on the partition's first row or behind the partition;
+ *     if not, it is before the rows
+ */
+public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isAtRows) {
     static final PartitionHeader EMPTY =
-            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW);
+            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW, true);
+    static final PartitionHeader NOT_READ =
+            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW, false);
 
     public DeletionTime deletion() {
         return deletions.getPartitionDeletion();
@@ -30,11 +34,10 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow) {
     }
 
     /**
-     * Reads the header from a cursor on the partition's first key, and leaves the cursor on the
-     * partition's first row, or behind the partition.
+     * Reads the header from a cursor on the partition's first key.
      *
      * @param prefix the partition's position
-     * @param slices what is going to be read: range tombstones behind it are not wanted
+     * @param slices what is going to be read: range tombstones that meet none are not wanted
      */
     public static PartitionHeader read(
             Cursor cursor,
@@ -44,7 +47,8 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow) {
             boolean wantStatic) {
         MutableDeletionInfo deletions = null;
         Row staticRow = Rows.EMPTY_STATIC_ROW;
-        boolean skipRanges = false;
+        WantedRanges wanted = null;
+        boolean isAtRows = true;
         int ranges = 0;
         int kindAt = prefix.remaining();
         for (; cursor.isValid(); cursor.next()) {
@@ -61,30 +65,34 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow) {
                     if (wantStatic) staticRow = context.staticRow(cursor);
                 }
                 case KeyKind.RANGE -> {
-                    if (skipRanges) continue;
-                    RangeTombstone range = context.range(cursor, key.position(kindAt + 1));
-                    if (isBehind(range, slices, context.table().comparator)) {
-                        skipRanges = true;
-                        continue;
+                    key.position(kindAt + 1);
+                    if (wanted == null)
+                        wanted =
+                                new WantedRanges(
+                                        context.clusterings(), slices, cursor.boundsSink());
+                    // They come by their start: none of the rest is wanted.
+                    isAtRows = !wanted.isBehind(key);
+                    if (isAtRows && context.isWanted(wanted, cursor, key)) {
+                        ranges++;
+                        if (deletions == null) deletions = MutableDeletionInfo.live();
+                        deletions.add(
+                                context.range(cursor, key.position(kindAt + 1)),
+                                context.table().comparator);
                     }
-                    ranges++;
-                    if (deletions == null) deletions = MutableDeletionInfo.live();
-                    deletions.add(range, context.table().comparator);
                 }
                 default -> throw context.unknownKind(cursor, kind);
             }
+            if (!isAtRows) break;
         }
-        if (deletions != null) context.metRanges(ranges, deletions.rangeCount(), prefix);
-        if (deletions == null && staticRow.isEmpty()) return EMPTY;
-        return new PartitionHeader(deletions == null ? DeletionInfo.LIVE : deletions, staticRow);
-    }
-
-    /** Range tombstones come by their start: the first behind the last slice ends them. */
-    private static boolean isBehind(
-            RangeTombstone range, Slices slices, ClusteringComparator comparator) {
-        if (slices.size() == 0) return true;
-        ClusteringBound<?> end = slices.get(slices.size() - 1).end();
-        Slice deleted = range.deletedSlice();
-        return comparator.compare(deleted.start(), end) > 0;
+        if (wanted != null)
+            context.metRanges(
+                    wanted.unwanted() + ranges,
+                    wanted.unwanted()
+                            - wanted.hidden()
+                            + (deletions == null ? 0 : deletions.rangeCount()),
+                    prefix);
+        if (deletions == null && staticRow.isEmpty()) return isAtRows ? EMPTY : NOT_READ;
+        return new PartitionHeader(
+                deletions == null ? DeletionInfo.LIVE : deletions, staticRow, isAtRows);
     }
 }

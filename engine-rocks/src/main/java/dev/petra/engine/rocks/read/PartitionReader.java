@@ -221,9 +221,8 @@ public final class PartitionReader {
             ByteBuffer position = bounds.position();
             // Asked after the cursor was opened: what the cursor sees, this knows.
             boolean mayHaveRecord = store.catalog().has(Catalog.Flag.PARTITION_RECORDS);
-            boolean header = mayHaveRecord || context.wantsStatics();
-            PartitionHeader found = PartitionHeader.EMPTY;
-            if (header) {
+            PartitionHeader found = PartitionHeader.NOT_READ;
+            if (mayHaveRecord || context.wantsStatics()) {
                 cursor.seek(position.duplicate());
                 found =
                         PartitionHeader.read(
@@ -231,7 +230,7 @@ public final class PartitionReader {
             }
             SlicesIterator rows =
                     new SlicesIterator(
-                            key, position, cursor, true, header, context, found, slices, reversed);
+                            key, position, cursor, true, context, found, slices, reversed);
             if (found.isEmpty() && !rows.hasNext()) return null;
             handedOut = true;
             return rows;

@@ -123,7 +123,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
                 PartitionHeader.read(cursor, prefix, context, slices, context.wantsStatics());
         SlicesIterator rows =
                 new SlicesIterator(
-                        key, prefix, cursor, false, true, context, header, slices, wasReversed);
+                        key, prefix, cursor, false, context, header, slices, wasReversed);
         partition = rows;
         return rows;
     }

@@ -139,6 +139,18 @@ public final class ReadContext {
         }
     }
 
+    /** Whether a range tombstone, whose bounds these are, meets a slice; it is behind none. */
+    boolean isWanted(WantedRanges wanted, Cursor cursor, ByteBuffer bounds) {
+        try {
+            return wanted.isWanted(bounds, cursor.value());
+        } catch (MalformedFragment
+                | IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw malformed(e, cursor.key());
+        }
+    }
+
     /**
      * Decodes the range tombstone under a cursor.
      *

@@ -36,7 +36,7 @@ final class SlicesIterator extends StoredRows {
 
     /**
      * @param prefix the partition's position
-     * @param atFirstRow whether the cursor is on the partition's first row or behind the partition
+     * @param header which was read, last, from the cursor; or {@link PartitionHeader#NOT_READ}
      * @param ownsCursor whether closing this closes the cursor
      */
     SlicesIterator(
@@ -44,7 +44,6 @@ final class SlicesIterator extends StoredRows {
             ByteBuffer prefix,
             Cursor cursor,
             boolean ownsCursor,
-            boolean atFirstRow,
             ReadContext context,
             PartitionHeader header,
             Slices slices,
@@ -58,7 +57,7 @@ final class SlicesIterator extends StoredRows {
                 reversed);
         this.cursor = cursor;
         this.ownsCursor = ownsCursor;
-        this.atFirstRow = atFirstRow;
+        this.atFirstRow = header.isAtRows();
         this.context = context;
         this.header = header;
         this.slices = slices;

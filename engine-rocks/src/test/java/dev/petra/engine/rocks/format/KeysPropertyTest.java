@@ -120,6 +120,26 @@ class KeysPropertyTest {
             }
     }
 
+    /** As a range tombstone's key has them: two bounds, one behind the other. */
+    @Property(tries = 30_000)
+    void boundsAreSkippedAndComparedAsTheyAreStored(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        ClusteringBound<?> a = bound(comparator, random);
+        ClusteringBound<?> b = bound(comparator, random);
+        ByteSink sink = new ByteSink();
+        keys.put(sink, a);
+        int length = sink.position();
+        keys.put(sink, b);
+        ByteBuffer both = sink.flipped();
+        int compared = ClusteringKeys.compareBounds(both, ByteBuffer.wrap(encode(keys, b)));
+        assertThat(Integer.signum(compared)).isEqualTo(Integer.signum(comparator.compare(a, b)));
+        keys.skipBound(both);
+        assertThat(both.position()).describedAs("%s in %s", a, comparator).isEqualTo(length);
+        keys.skipBound(both);
+        assertThat(both.hasRemaining()).isFalse();
+    }
+
     @Property(tries = 30_000)
     void noKeyIsAPrefixOfAnother(@ForAll Random random) {
         ClusteringComparator comparator = comparator(random);
