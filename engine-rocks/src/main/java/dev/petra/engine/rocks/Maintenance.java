@@ -75,9 +75,14 @@ final class Maintenance implements AutoCloseable {
     }
 
     private void tick() {
-        long written = 0;
-        for (RocksStore store : stores.get()) written += store.takeBytesWritten();
-        throttle.written(written);
+        try {
+            long written = 0;
+            for (RocksStore store : stores.get()) written += store.takeBytesWritten();
+            throttle.written(written);
+        } catch (RuntimeException | Error e) {
+            // Or there would be no next time.
+            logger.error("Compaction could not be throttled by what is written", e);
+        }
         for (RocksStore store : stores.get()) {
             try {
                 if (store.maintenance().tick())

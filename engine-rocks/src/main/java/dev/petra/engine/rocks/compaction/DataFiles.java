@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.compaction;
 
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
+import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.format.MalformedFragment;
@@ -32,7 +33,10 @@ public final class DataFiles {
     private static final Logger logger = LoggerFactory.getLogger(DataFiles.class);
 
     private final StoreContext store;
+
+    /** By {@link #identity}. */
     private final Map<String, FileExtent> extents = new HashMap<>();
+
     private boolean recalled;
 
     public DataFiles(StoreContext store) {
@@ -58,28 +62,45 @@ public final class DataFiles {
             extents.putAll(store.catalog().extents());
             recalled = true;
         }
-        Set<String> names = new HashSet<>();
-        files.forEach(file -> names.add(file.fileName()));
-        for (String gone : extents.keySet().stream().filter(n -> !names.contains(n)).toList()) {
+        Map<String, String> names = new HashMap<>();
+        for (LiveFileMetaData file : files) names.put(identity(file), file.fileName());
+        for (String gone :
+                extents.keySet().stream().filter(known -> !names.containsKey(known)).toList()) {
             store.catalog().forgetExtent(gone);
             extents.remove(gone);
         }
         // What a version read that did not count garbage is read anew.
         if (garbage) extents.values().removeIf(extent -> !extent.knowsGarbage());
         boolean complete = true;
-        for (String name : names) {
-            if (extents.containsKey(name)) continue;
-            FileExtent extent = read(database, name, stopped);
+        Map<String, FileExtent> byName = new HashMap<>();
+        for (Map.Entry<String, String> file : names.entrySet()) {
+            String identity = file.getKey();
+            FileExtent extent = extents.get(identity);
+            if (extent != null) {
+                byName.put(file.getValue(), extent);
+                continue;
+            }
+            extent = read(database, file.getValue(), stopped);
             if (stopped.getAsBoolean()) return null;
             if (extent == null) {
                 complete = false;
                 continue;
             }
             // What is unknown is looked at again after a start.
-            if (!extent.equals(FileExtent.UNKNOWN)) store.catalog().setExtent(name, extent);
-            extents.put(name, extent);
+            if (!extent.equals(FileExtent.UNKNOWN)) store.catalog().setExtent(identity, extent);
+            extents.put(identity, extent);
+            byName.put(file.getValue(), extent);
         }
-        return complete ? Map.copyOf(extents) : null;
+        return complete ? Map.copyOf(byName) : null;
+    }
+
+    /**
+     * Its name, its size and its highest sequence number. In a checkpoint the log may be newer than
+     * the list of files: it has extents of files that are not there, and their numbers are given to
+     * others.
+     */
+    private static String identity(LiveFileMetaData file) {
+        return file.fileName() + " " + file.size() + " " + file.largestSeqno();
     }
 
     private @Nullable FileExtent read(Database database, String name, BooleanSupplier stopped)
@@ -104,8 +125,17 @@ public final class DataFiles {
                     e);
             return FileExtent.UNKNOWN;
         } catch (RocksDBException e) {
-            if (areThere(database, List.of(name))) throw e;
-            return null;
+            if (!areThere(database, List.of(name))) return null;
+            if (!RocksErrors.isDamage(e)) throw e;
+            logger.error(
+                    "File {} of {} in {} is damaged. It stays as it is, and nothing is purged by"
+                            + " itself that may have been deleted before: restore the table from a"
+                            + " snapshot, or rebuild the node from the others.",
+                    name,
+                    store.name(),
+                    store.directory(),
+                    e);
+            return FileExtent.UNKNOWN;
         }
     }
 

@@ -235,7 +235,11 @@ public final class Purge {
             schedule.wholeEnded();
             complete = true;
         } finally {
-            if (!complete) store.purgeable().written(oldestBefore);
+            if (!complete) {
+                store.purgeable().written(oldestBefore);
+                // Or the next would begin within a second.
+                if (background) schedule.rest();
+            }
         }
     }
 

@@ -104,7 +104,7 @@ final class PurgeSchedule {
         if (intervalBegan == 0)
             // The first interval; remembered, for a node that is restarted every day.
             ended();
-        return FBUtilities.nowInSeconds() - intervalBegan >= intervalSeconds();
+        return isOver(intervalBegan, intervalSeconds());
     }
 
     /** The last one was of all of the table. */
@@ -115,7 +115,13 @@ final class PurgeSchedule {
 
     /** Whether all of the table may be purged: it costs what the rotation of thin files does. */
     boolean isWholeDue() {
-        return FBUtilities.nowInSeconds() - wholeEnded >= PurgeChoice.PATIENCE * intervalSeconds();
+        return isOver(wholeEnded, PurgeChoice.PATIENCE * intervalSeconds());
+    }
+
+    private static boolean isOver(long began, long seconds) {
+        long since = FBUtilities.nowInSeconds() - began;
+        // Less than nothing if the clock was ahead then.
+        return since < 0 || since >= seconds;
     }
 
     /** How long at least between two purges. */

@@ -221,7 +221,7 @@ public final class Catalog {
         put(WHOLE_PURGE, bytes(Long.toString(seconds)));
     }
 
-    /** What data files hold, by their names as RocksDB gives them; also of some that are gone. */
+    /** What data files hold, by what tells them from all others; also of some that are gone. */
     public Map<String, FileExtent> extents() throws RocksDBException {
         Map<String, FileExtent> extents = new HashMap<>();
         try (RocksIterator it = database.db.newIterator(database.catalog)) {
@@ -236,8 +236,10 @@ public final class Catalog {
     }
 
     /**
-     * Files are never changed, and no name comes twice. Not synced: what a crash loses is read from
-     * the file again.
+     * Not synced: what a crash loses is read from the file again.
+     *
+     * @param file what tells it from all others: in a checkpoint or after a restore the name alone
+     *     may be that of another one
      */
     public void setExtent(String file, FileExtent extent) {
         byte[] key = bytes(EXTENT + file);

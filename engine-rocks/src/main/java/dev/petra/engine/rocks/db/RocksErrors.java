@@ -64,7 +64,7 @@ public final class RocksErrors {
     }
 
     /** Bytes are wrong or a file is gone: nothing that trying again would mend. */
-    private static boolean isDamage(RocksDBException e) {
+    public static boolean isDamage(RocksDBException e) {
         Status status = e.getStatus();
         if (status == null) return false;
         return switch (status.getCode()) {

@@ -50,6 +50,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -423,7 +424,7 @@ class PurgeRoundTest {
         fill(500);
         delete(0, 500, 50);
         assertThat(purge()).isFalse();
-        var extents = Tables.context(store).catalog().extents();
+        var extents = extents();
         assertThat(extents).hasSameSizeAs(files());
         // Wrong on purpose: it is believed, and does no harm.
         extents.forEach(
@@ -448,13 +449,82 @@ class PurgeRoundTest {
         assertThat(files()).doesNotContainKeys(files.keySet().toArray(String[]::new));
         assertThat(entries()).isEqualTo(before - 10);
         // By a version that counted no garbage: it is read anew.
-        for (String file : files().keySet())
+        for (String file : extents().keySet())
             Tables.context(store).catalog().setExtent(file, new FileExtent(1, 2, Long.MAX_VALUE));
         store.close();
         open();
         delete(0, 500, 1);
         assertThat(purge()).isTrue();
         assertThat(entries()).isZero();
+    }
+
+    private Map<String, FileExtent> extents() throws RocksDBException {
+        return Tables.context(store).catalog().extents();
+    }
+
+    /**
+     * The log in a checkpoint may be newer than its list of files. Here it has extents of files of
+     * the numbers to come, in which nothing was as old as what these get.
+     */
+    @Test
+    void whatAnotherFileOfTheSameNameHeldUncoversNothing() throws RocksDBException {
+        open();
+        delete(0, 100, 1);
+        assertThat(held.learn(database(), database().dataFiles(), true, () -> false)).isNotEmpty();
+        long newest =
+                files().keySet().stream()
+                        .mapToLong(name -> Long.parseLong(name.replaceAll("\\D", "")))
+                        .max()
+                        .orElseThrow();
+        FileExtent younger =
+                new FileExtent(1_000, 1_000, Long.MAX_VALUE, 10, 1, 0, ImmutableLongArray.of());
+        for (long number = newest + 1; number < newest + 60; number++) {
+            String name = "/%06d.sst".formatted(number);
+            for (String file : new String[] {name, name + " 1234 5"})
+                Tables.context(store).catalog().setExtent(file, younger);
+        }
+        store.close();
+        open();
+        // Late, as a hint is; the deletion is still here.
+        store.write(table.update("k").at(1).row(7).set("v", "hidden").build());
+        permission.clock(database());
+        store.flush();
+        purge();
+        assertThat(Tables.text(store.read(table.key("k"), Slices.ALL, table.all(), false)))
+                .doesNotContain("hidden");
+    }
+
+    @Test
+    void aFileThatCannotBeReadKeepsNoneOfTheOthers() throws RocksDBException {
+        open();
+        fill(2_000);
+        delete(1_500, 1_700, 1);
+        List<LiveFileMetaData> all = database().dataFiles();
+        all.sort(Comparator.comparing(LiveFileMetaData::smallestKey, Arrays::compareUnsigned));
+        String damaged = all.get(0).fileName();
+        corrupt(damaged);
+        Map<String, Long> before = files();
+        purge();
+        assertThat(files()).isNotEqualTo(before).containsKey(damaged);
+        assertThat(extents().keySet()).noneMatch(file -> file.startsWith(damaged + " "));
+    }
+
+    @Test
+    void aClockThatWasAheadOnceDoesNotKeepPurgesAway() {
+        open();
+        store.write(table.update("k").at(2).now(LONG_AGO).deleteRow(1).build());
+        mayPurge.set(true);
+        permission.clock(database());
+        long now = FBUtilities.nowInSeconds();
+        long tenYears = 10L * 365 * 86_400;
+        Tables.context(store).catalog().setPurge(Long.toString(now));
+        Tables.context(store).catalog().setWholePurge(now);
+        assertThat(schedule().isDue()).isFalse();
+        assertThat(schedule().isWholeDue()).isFalse();
+        Tables.context(store).catalog().setPurge(Long.toString(now + tenYears));
+        Tables.context(store).catalog().setWholePurge(now + tenYears);
+        assertThat(schedule().isDue()).isTrue();
+        assertThat(schedule().isWholeDue()).isTrue();
     }
 
     /** What cannot be removed is not rewritten again and again. */

@@ -492,7 +492,7 @@ class TimeWindowsTest {
                                 "5 to 7"));
         // Wrong on purpose: it is believed.
         FileExtent wrong = new FileExtent(1, 2, 3, 4, 2, 0, ImmutableLongArray.of(3, 2, 4));
-        String file = files().get(0).fileName();
+        String file = Tables.context(store).catalog().extents().keySet().iterator().next();
         Tables.context(store).catalog().setExtent(file, wrong);
         store.close();
         open();
