@@ -113,6 +113,55 @@ class FullDiskTest {
         }
     }
 
+    /** There is room, but no file can be made: neither the next log nor a data file. */
+    @Test
+    void aLogThatCannotBeMadeFailsWritesLosesNothingAndHeals() throws Exception {
+        int acknowledged = 0;
+        List<Path> taken = new ArrayList<>();
+        try (StorageEngine engine =
+                Tables.engine(
+                        Map.of(
+                                "memory", "32MiB",
+                                "write_buffer", "256KiB",
+                                "write_stall_timeout", "300ms"))) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            for (; acknowledged < 10; acknowledged++)
+                assertThat(write(store, acknowledged)).isNull();
+            run("mount", "-o", "remount,nr_inodes=200", disk.toString());
+            takeAllInodes(taken);
+            Throwable failure = null;
+            while (failure == null && acknowledged < 1_000) {
+                failure = write(store, acknowledged);
+                if (failure == null) acknowledged++;
+            }
+            assertThat(failure)
+                    .isInstanceOf(WriteStallException.class)
+                    .hasMessageContaining("full")
+                    .hasMessageContaining(disk.toString());
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+
+            for (Path file : taken) Files.delete(file);
+            int healed = acknowledged++;
+            Tables.await("the healing", () -> write(store, healed) == null);
+            for (int i = 0; i < 100; i++) assertThat(write(store, acknowledged++)).isNull();
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    private void takeAllInodes(List<Path> taken) {
+        Path files = disk.resolve("taken");
+        try {
+            Files.createDirectory(files);
+            while (true) taken.add(Files.createFile(files.resolve("" + taken.size())));
+        } catch (IOException e) {
+            assertThat(e).hasMessageContaining("No space left");
+        }
+    }
+
     @Test
     void aDiskHealsWhileAStoreIsHeldAndRead() throws Exception {
         Path ballast = disk.resolve("ballast");
