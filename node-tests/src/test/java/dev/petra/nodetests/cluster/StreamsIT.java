@@ -2,6 +2,7 @@
 package dev.petra.nodetests.cluster;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.ProtocolVersion;
@@ -15,9 +16,12 @@ import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.file.FileStore;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -116,9 +120,13 @@ class StreamsIT {
     }
 
     private static void insert(CqlSession session) {
+        insert(session, PARTITIONS);
+    }
+
+    private static void insert(CqlSession session, int partitions) {
         Random random = new Random(1);
         var insert = session.prepare("INSERT INTO ks.t (p, c, v) VALUES (?, ?, ?)");
-        for (int p = 0; p < PARTITIONS; p++)
+        for (int p = 0; p < partitions; p++)
             for (int c = 0; c < ROWS; c++) {
                 byte[] value = new byte[VALUE];
                 random.nextBytes(value);
@@ -239,6 +247,85 @@ class StreamsIT {
             assertThat(seed.node().process().log()).contains("slices into ks.t");
             assertThat(Contents.alone(seed.node(), SELECT)).isEqualTo(seed.content());
         }
+    }
+
+    /** On a disk that has no room for a third of the table beside it. */
+    @Test
+    void aNodeWhoseDiskIsNearlyFullIsDecommissioned() throws Exception {
+        boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", second + "");
+        if (!mounted) System.err.println("StreamsIT: NOT RUN on a small disk: no right to mount");
+        assumeTrue(mounted, "no right to mount a tmpfs");
+        Map<String, Object> small =
+                Map.of(
+                        "commitlog_segment_size", "2MiB",
+                        "commitlog_total_space", "8MiB",
+                        "entire_sstable_stream_throughput_outbound", "64MiB/s");
+        try (TestNode seed = TestNode.start(first, options -> alone(options, "9", small));
+                TestNode leaver =
+                        TestNode.start(
+                                second,
+                                options ->
+                                        alone(options, "8", small)
+                                                .seeds(List.of("127.0.0.1:" + seedPort)));
+                CqlSession session = leaver.session()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            session.execute(
+                    "CREATE TABLE ks.t (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable ="
+                            + " 'rocks'");
+            insert(session, 3 * PARTITIONS);
+            Set<String> expected = content(session);
+            leaver.nodetool("flush", "ks");
+            leaver.nodetool("compact", "ks");
+            long bytes = storeBytes();
+            FileStore disk = Files.getFileStore(second);
+            long used = disk.getTotalSpace() - disk.getUsableSpace();
+            assertThat(mount("mount", "-o", "remount,size=" + (used + bytes / 3), second + ""))
+                    .isTrue();
+            assertThat((double) used / disk.getTotalSpace()).isGreaterThan(0.7);
+            long most = 0;
+            CompletableFuture<Void> decommission =
+                    CompletableFuture.runAsync(() -> leaver.nodetool("decommission", "--force"));
+            while (!decommission.isDone()) {
+                most = Math.max(most, storeBytes());
+                TimeUnit.MILLISECONDS.sleep(20);
+            }
+            decommission.get();
+            assertThat(leaver.process().log()).doesNotContain("No space left");
+            assertThat(seed.process().log()).contains("slices into ks.t");
+            // Four of stream_part.
+            assertThat(most - bytes).isLessThan(4 << 20);
+            assertThat(Contents.alone(seed, SELECT)).isEqualTo(expected);
+        } finally {
+            mount("umount", "-l", second + "");
+        }
+    }
+
+    /** The node of token 9 owns a tenth of the ring, that of 8 the rest. */
+    private NodeConfig.Builder alone(
+            NodeConfig.Builder options, String token, Map<String, Object> yaml) {
+        Map<String, Object> all = new HashMap<>(yaml);
+        all.put("initial_token", token + "000000000000000000");
+        return slow(options)
+                .storagePort(token.equals("9") ? seedPort : FreePorts.next())
+                .numTokens(1)
+                .yaml(all);
+    }
+
+    private static boolean mount(String... command) throws Exception {
+        return new ProcessBuilder(command).inheritIO().start().waitFor() == 0;
+    }
+
+    /** Of all that the table has on the second node. */
+    private long storeBytes() throws IOException {
+        long bytes = 0;
+        try (var files = Files.walk(new TableFiles(second.resolve("data"), "ks", "t").stores())) {
+            for (Path file : (Iterable<Path>) files::iterator)
+                if (Files.isRegularFile(file)) bytes += Files.size(file);
+        } catch (NoSuchFileException | UncheckedIOException e) {
+            // Files go while one looks.
+            return bytes;
+        }
+        return bytes;
     }
 
     @SuppressWarnings("BanJNDI") // a node of this test, on loopback
