@@ -37,7 +37,6 @@ import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.TimeUUID;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -146,17 +145,22 @@ class ManyRangeTombstonesTest {
         return least;
     }
 
-    /** As of a queue whose readers know how far it is done. */
-    @Test
-    void rangesBeforeASliceThatNewerOnesHideAreNoticed() {
+    /** As of a queue whose readers know how far it is done; and of small ones under a large one. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void rangesBeforeASliceThatNewerOnesHideAreNoticed(boolean oneHidesAll) {
         TestTable table = TestTable.of("CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))");
         TableStore store = engine.openStore(table.spec(directory.resolve("1")));
         int many = 2_000;
-        for (int i = 1; i <= many; i++)
+        for (int i = 1; i <= many; i++) {
+            ClusteringBound<?> from = oneHidesAll ? table.from(i - 1) : ClusteringBound.BOTTOM;
+            store.write(table.update(1).at(i).deleteRange(from, table.before(i)).build());
+        }
+        if (oneHidesAll)
             store.write(
                     table.update(1)
-                            .at(i)
-                            .deleteRange(ClusteringBound.BOTTOM, table.before(i))
+                            .at(many + 1)
+                            .deleteRange(table.from(-1), table.to(many))
                             .build());
         store.write(table.update(1).at(many).row(many + 9).set("v", "v").build());
         Slices last = table.slices(table.from(many + 5), table.to());
