@@ -4,6 +4,8 @@ package dev.petra.jmh;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -71,9 +73,10 @@ class ProbeTest {
         Probe probe = new Probe(ProcessHandle.current().pid(), directory);
         Probe.Moment before = probe.now();
         Files.write(directory.resolve("file"), new byte[1 << 20]);
-        long end = System.nanoTime() + 300_000_000;
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        long end = threads.getCurrentThreadCpuTime() + 300_000_000;
         long sum = 0;
-        while (System.nanoTime() < end) sum++;
+        while (threads.getCurrentThreadCpuTime() < end) sum++;
         Probe.Moment after = probe.now();
         assertThat(sum).isPositive();
         assertThat(after.all().cpuNanos() - before.all().cpuNanos()).isGreaterThan(50_000_000);

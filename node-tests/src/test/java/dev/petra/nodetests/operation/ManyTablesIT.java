@@ -122,7 +122,8 @@ class ManyTablesIT {
                 new Thread(
                         () -> {
                             try {
-                                for (int t = 0; t < TABLES; t++) {
+                                // More than it has time for.
+                                for (int t = 0; t < 10 * TABLES; t++) {
                                     create(creating, "t" + t);
                                     made.add("t" + t);
                                 }

@@ -153,7 +153,19 @@ class MigrationIT {
 
     /** Cassandra deletes them in the background. */
     private static void assertNoSSTables(String table) throws Exception {
-        TestNode.await("no SSTables", Duration.ofSeconds(20), () -> sstables(table) == 0);
+        TestNode.await("no SSTables", MOVES, () -> sstables(table) == 0);
+    }
+
+    /** The same, of a table that was dropped. */
+    private static void awaitNoFiles(Path directory) throws Exception {
+        TestNode.await(
+                "no files",
+                MOVES,
+                () -> {
+                    try (var left = Files.list(directory)) {
+                        return left.noneMatch(Files::isRegularFile);
+                    }
+                });
     }
 
     private static boolean hasStore(String table) throws IOException {
@@ -514,9 +526,7 @@ class MigrationIT {
         assertThat(nodetool("setcompactionthroughput", "64").exitCode()).isZero();
         TestNode.awaitMigrations(session, MOVES);
         assertThat(files.resolve("rocksdb")).doesNotExist();
-        try (var left = Files.list(files)) {
-            assertThat(left.filter(Files::isRegularFile)).isEmpty();
-        }
+        awaitNoFiles(files);
         assertThat(files.resolve("snapshots")).isNotEmptyDirectory();
     }
 
@@ -652,9 +662,7 @@ class MigrationIT {
                 crashes.release();
             }
             TestNode.awaitMigrations(session, MOVES);
-            try (var left = Files.list(files)) {
-                assertThat(left.filter(Files::isRegularFile)).isEmpty();
-            }
+            awaitNoFiles(files);
             session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH id = " + id);
             assertThat(rows("ks." + table)).isEmpty();
         }

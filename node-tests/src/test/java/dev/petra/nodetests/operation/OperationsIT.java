@@ -253,8 +253,9 @@ class OperationsIT {
             return files.filter(Files::isRegularFile)
                     .mapToLong(file -> file.toFile().length())
                     .sum();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
+        } catch (IOException | UncheckedIOException e) {
+            // A file went meanwhile: as unlike anything as can be, so it is asked again.
+            return Long.MIN_VALUE / 2;
         }
     }
 
@@ -421,7 +422,7 @@ class OperationsIT {
     void aSnapshotWithATimeToLiveGoesByItself() throws Exception {
         create("passing");
         fill("passing", 1);
-        node.nodetool("snapshot", "--ttl", "10s", "-t", "brief", "-cf", "passing", "ks");
+        node.nodetool("snapshot", "--ttl", "30s", "-t", "brief", "-cf", "passing", "ks");
         TableFiles files = TableFiles.of(node, "ks", "passing");
         assertThat(files.snapshots("brief")).isNotEmpty();
         await("the end of the snapshot", () -> files.snapshots("brief").isEmpty());

@@ -8,6 +8,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.stream.StreamSink;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -106,7 +107,8 @@ class IngestUnderWritesTest {
             SentStream sent = SentStream.of(from);
             try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
                 sent.stagedBy(in);
-                try (var staged = Files.walk(directory.resolve("to"))) {
+                try (var staged =
+                        Files.walk(directory.resolve("to").resolve(StoreDescriptor.STREAMS))) {
                     files =
                             (int)
                                     staged.filter(
