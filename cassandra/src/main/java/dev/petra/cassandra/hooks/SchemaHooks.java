@@ -16,7 +16,6 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSError;
@@ -129,7 +128,7 @@ public final class SchemaHooks {
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
         } else if (departing != null && TableLifecycle.dropDeparting(cfs)) {
             Migrations.awaitStep(stores, DROP_PATIENCE);
-            cfs.getTracker().replaceFlushed(departing, List.of());
+            EngineMemtables.forget(cfs, departing);
             departing.generation().discard();
         }
         TableRegistry.remove(cfs);

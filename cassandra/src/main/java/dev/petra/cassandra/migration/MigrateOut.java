@@ -3,6 +3,7 @@ package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.sstable.SSTableExport;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -71,8 +72,9 @@ public final class MigrateOut extends Migration {
     @Nullable Duration step() {
         if (Migrations.areStopped()) return null;
         if (isOver()) {
-            // Altered back: the store goes on under another memtable. Or dropped.
-            if (memtable.generation().isLive()) forget();
+            // Altered back: the store goes on under another memtable, or was truncated under it. Or
+            // dropped.
+            if (!Migrations.areStopped()) EngineMemtables.forget(cfs, memtable);
             return null;
         }
         stores.stopPurging();
@@ -239,7 +241,7 @@ public final class MigrateOut extends Migration {
 
     private boolean finish() {
         if (!TableLifecycle.departed(cfs, stores, number)) return false;
-        forget();
+        EngineMemtables.forget(cfs, memtable);
         // Reads that have the memtable end first.
         OpOrder.Barrier readers = cfs.readOrdering.newBarrier();
         readers.issue();
@@ -248,9 +250,5 @@ public final class MigrateOut extends Migration {
         TableLifecycle.deleteIfGone(cfs, stores);
         state("all data is in SSTables");
         return true;
-    }
-
-    private void forget() {
-        cfs.getTracker().replaceFlushed(memtable, List.of());
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
+import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.lifecycle.View;
@@ -49,5 +50,29 @@ public final class EngineMemtables {
         for (Memtable live : view.liveMemtables)
             if (live instanceof EngineMemtable ours && ours.departure() != 0) return ours;
         return null;
+    }
+
+    /**
+     * Takes a memtable of ours out of those that are read because they are on their way out.
+     * Idempotent: the end of its migration, TRUNCATE and DROP may each be the first.
+     */
+    public static void forget(ColumnFamilyStore cfs, EngineMemtable memtable) {
+        TableRegistry.exclusively(
+                () -> {
+                    if (cfs.getTracker().getView().flushingMemtables.contains(memtable))
+                        cfs.getTracker().replaceFlushed(memtable, List.of());
+                    return null;
+                });
+    }
+
+    /**
+     * Before the data of a table is thrown away: those memtables that stand for the same data as
+     * the current one, because the table was altered out of its engine and back, go now. Left
+     * there, they would be read when their store is gone.
+     */
+    public static void forgetFormer(ColumnFamilyStore cfs, EngineMemtable current) {
+        for (Memtable flushing : cfs.getTracker().getView().flushingMemtables)
+            if (flushing instanceof EngineMemtable ours
+                    && ours.generation() == current.generation()) forget(cfs, ours);
     }
 }
