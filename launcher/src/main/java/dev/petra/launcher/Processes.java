@@ -102,10 +102,19 @@ public final class Processes {
     /** In a container whose first process is no init, a detached node's remains stay listed. */
     private static boolean isZombie(long pid) {
         try {
-            String stat = Files.readString(Path.of("/proc/" + pid + "/stat"));
-            return stat.startsWith(" Z", stat.lastIndexOf(')') + 1);
+            return isZombie(Files.readString(Path.of("/proc/" + pid + "/stat")));
         } catch (IOException e) {
             return false; // no /proc here, or no such process any more
         }
+    }
+
+    /**
+     * Whether a line of {@code /proc/<pid>/stat} is of a process of which nothing runs. The first
+     * thread may have ended before others, which hold its ports until they end too.
+     */
+    static boolean isZombie(String stat) {
+        // Behind the name, which may hold anything: the state, and 17 fields on the threads.
+        String[] fields = stat.substring(stat.lastIndexOf(')') + 1).strip().split(" ", 19);
+        return fields.length == 19 && fields[0].equals("Z") && fields[17].equals("1");
     }
 }

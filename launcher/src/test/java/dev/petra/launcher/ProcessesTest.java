@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+
+class ProcessesTest {
+    private static String stat(String state, int threads) {
+        return "23627 (a Z) 1 0 (java) "
+                + state
+                + " 1 23618 22669 0 -1 4227084 124 0 1 0 0 0 0 0 20 0 "
+                + threads
+                + " 0 4018219 0 0 18446744073709551615 0 0 0\n";
+    }
+
+    @Test
+    void aProcessOfWhichThreadsStillEndHasNotEnded() {
+        assertThat(Processes.isZombie(stat("S", 40))).isFalse();
+        assertThat(Processes.isZombie(stat("S", 1))).isFalse();
+        // Its first thread is gone; another frees its memory, and its ports are taken.
+        assertThat(Processes.isZombie(stat("Z", 2))).isFalse();
+        assertThat(Processes.isZombie(stat("Z", 1))).isTrue();
+        assertThat(Processes.isZombie("")).isFalse();
+    }
+
+    @Test
+    void remainsAreTold() throws Exception {
+        assertThat(Processes.isZombie(Files.readString(Path.of("/proc/self/stat")))).isFalse();
+        // A shell becomes a sleep, which never asks about the shell's child.
+        Process parent =
+                new ProcessBuilder("sh", "-c", "sh -c 'echo $$; exit 0' & exec sleep 60").start();
+        try {
+            String child = parent.inputReader().readLine();
+            Path stat = Path.of("/proc/" + child + "/stat");
+            long start = System.nanoTime();
+            while (!isZombie(stat) && System.nanoTime() - start < 10_000_000_000L)
+                Processes.pause();
+            assertThat(isZombie(stat)).isTrue();
+        } finally {
+            parent.destroyForcibly().waitFor();
+        }
+    }
+
+    private static boolean isZombie(Path stat) throws IOException {
+        return Processes.isZombie(Files.readString(stat));
+    }
+}
