@@ -31,8 +31,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.testcontainers.DockerClientFactory;
 import org.testcontainers.containers.GenericContainer;
 import org.testcontainers.containers.Network;
@@ -49,7 +52,6 @@ final class DockerCluster implements AutoCloseable {
 
     private static final String BASE =
             System.getProperty("petra.docker.base", System.getenv("PETRA_DOCKER_BASE"));
-    private static final String NET = "10.213.75.";
     private static final Duration BOOT = Duration.ofMinutes(4);
 
     /** A ring that does not wait, and little memory: three nodes share two processors. */
@@ -64,11 +66,15 @@ final class DockerCluster implements AutoCloseable {
                     .withInterval(TimeUnit.SECONDS.toNanos(3))
                     .withStartPeriod(BOOT.toNanos());
 
+    /** The first three numbers of the nodes' addresses, with a dot. */
+    private final String net;
+
     private final Network network;
     private final List<PetraContainer> nodes = new ArrayList<>();
     private final List<SmallDisk> disks = new ArrayList<>();
 
     DockerCluster() {
+        this.net = freeNet();
         this.network =
                 Network.builder()
                         .createNetworkCmdModifier(
@@ -77,8 +83,27 @@ final class DockerCluster implements AutoCloseable {
                                                 new Ipam()
                                                         .withConfig(
                                                                 new Ipam.Config()
-                                                                        .withSubnet(NET + "0/24"))))
+                                                                        .withSubnet(net + "0/24"))))
                         .build();
+    }
+
+    /** One that no network of this engine has: tests that were killed leave theirs behind. */
+    private static String freeNet() {
+        Set<String> taken =
+                docker().listNetworksCmd().exec().stream()
+                        .map(com.github.dockerjava.api.model.Network::getIpam)
+                        .filter(ipam -> ipam != null && ipam.getConfig() != null)
+                        .flatMap(ipam -> ipam.getConfig().stream())
+                        .map(Ipam.Config::getSubnet)
+                        .collect(Collectors.toSet());
+        return IntStream.range(75, 100)
+                .mapToObj(third -> "10.213." + third + ".")
+                .filter(net -> !taken.contains(net + "0/24"))
+                .findFirst()
+                .orElseThrow(
+                        () ->
+                                new IllegalStateException(
+                                        "Too many networks of ended tests: docker network prune"));
     }
 
     /**
@@ -212,7 +237,7 @@ final class DockerCluster implements AutoCloseable {
                         .withMemory(1400L << 20)
                         .withHeap("384MiB")
                         .withEngineSetting("memory", "128MiB")
-                        .withSeeds(NET + 11)
+                        .withSeeds(net + 11)
                         .withEnv("CASSANDRA_NUM_TOKENS", "4")
                         .withEnv("JVM_EXTRA_OPTS", JVM)
                         .withNetwork(network)
@@ -241,8 +266,8 @@ final class DockerCluster implements AutoCloseable {
         return nodes.get(number - 1);
     }
 
-    static String address(int number) {
-        return NET + (10 + number);
+    String address(int number) {
+        return net + (10 + number);
     }
 
     private static DockerClient docker() {

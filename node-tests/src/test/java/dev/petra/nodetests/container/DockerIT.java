@@ -331,7 +331,7 @@ class DockerIT {
     @Test
     @Order(1)
     void figuresAreShownToPrometheus() throws Exception {
-        URI figures = URI.create("http://" + DockerCluster.address(1) + ":7070/metrics");
+        URI figures = URI.create("http://" + cluster.address(1) + ":7070/metrics");
         assertThat(
                         HttpClient.newHttpClient()
                                 .send(
@@ -378,7 +378,7 @@ class DockerIT {
                                 "JVM_EXTRA_OPTS",
                                 DockerCluster.JVM
                                         + " -Dcassandra.replace_address_first_boot="
-                                        + DockerCluster.address(3)));
+                                        + cluster.address(3)));
         progress(50);
         check();
         cluster.awaitRing(4);

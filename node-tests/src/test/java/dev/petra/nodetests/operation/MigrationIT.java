@@ -720,13 +720,13 @@ class MigrationIT {
     @Test
     void aTableThatCameBackAndWasTruncatedCanBeReadBeforeItsWayOutHasEnded() throws Exception {
         session.execute(
-                "CREATE TABLE ks.former (p int PRIMARY KEY, x text) WITH memtable = 'rocks'");
+                "CREATE TABLE ks.returned (p int PRIMARY KEY, x text) WITH memtable = 'rocks'");
         for (int p = 0; p < 300; p++)
-            session.execute("INSERT INTO ks.former (p, x) VALUES (?, ?)", p, "x".repeat(20_000));
+            session.execute("INSERT INTO ks.returned (p, x) VALUES (?, ?)", p, "x".repeat(20_000));
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         try {
-            alter("former", "default");
-            TestNode.await("the first SSTable", MOVES, () -> sstables("former") > 0);
+            alter("returned", "default");
+            TestNode.await("the first SSTable", MOVES, () -> sstables("returned") > 0);
             assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
             TestNode.await(
                     "that it is stopped",
@@ -737,15 +737,15 @@ class MigrationIT {
         } finally {
             nodetool("setcompactionthroughput", "64");
         }
-        alter("former", "rocks");
-        node.awaitLog("The migration of ks.former into its engine is over", MOVES);
-        assertThat(content("SELECT * FROM petra.migrations")).contains("former");
-        session.execute("TRUNCATE ks.former");
-        assertThat(rows("ks.former")).isEmpty();
+        alter("returned", "rocks");
+        node.awaitLog("The migration of ks.returned into its engine is over", MOVES);
+        assertThat(content("SELECT * FROM petra.migrations")).contains("returned");
+        session.execute("TRUNCATE ks.returned");
+        assertThat(rows("ks.returned")).isEmpty();
         TestNode.awaitMigrations(session, MOVES);
-        assertThat(rows("ks.former")).isEmpty();
-        session.execute("INSERT INTO ks.former (p) VALUES (1)");
-        assertThat(rows("ks.former")).hasSize(1);
+        assertThat(rows("ks.returned")).isEmpty();
+        session.execute("INSERT INTO ks.returned (p) VALUES (1)");
+        assertThat(rows("ks.returned")).hasSize(1);
     }
 
     /** Cassandra does not go on with a view whose build was stopped until the node is restarted. */
