@@ -5,15 +5,19 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Whether all is there that the logs of a store are known to hold: looked at before RocksDB opens
  * them, which takes any damage for the torn end of a crash, forgets what is behind, and deletes the
- * logs. Reads each log that is needed once; changes nothing.
+ * logs. Reads each log that is needed; changes nothing where something is missing.
  */
 public final class LogCheck {
+    private static final Logger logger = LoggerFactory.getLogger(LogCheck.class);
+
     /** Sequence number and count of entries, at the beginning of each record. */
-    private static final int BATCH_HEADER = 8 + 4;
+    static final int BATCH_HEADER = 8 + 4;
 
     /** What is there is not what was written; any other error says nothing of it. */
     public static final class Damage extends IOException {
@@ -31,15 +35,28 @@ public final class LogCheck {
     private LogCheck() {}
 
     /**
-     * Looks at the logs of a store.
+     * Looks at the logs of a store, and has RocksDB notice where they end ({@link TornEnd}).
      *
      * @throws Damage naming the file that is damaged, and where
      * @throws IOException if it cannot be looked at
      */
     public static void run(Path directory) throws IOException {
         SyncMark.Known known = SyncMark.read(directory);
-        if (known == null) return;
-        Manifest manifest = Manifest.read(directory);
+        Manifest manifest;
+        try {
+            manifest = Manifest.read(directory);
+        } catch (Damage e) {
+            if (known != null) throw e;
+            // RocksDB judges what an operator wants opened as far as it can be.
+            logger.warn("The logs in {} are not looked at", directory, e);
+            return;
+        }
+        if (known != null) check(directory, manifest, known);
+        TornEnd.mark(directory, manifest);
+    }
+
+    private static void check(Path directory, Manifest manifest, SyncMark.Known known)
+            throws IOException {
         if (manifest.firstLog() < known.firstLog())
             throw new Damage(
                     manifest.file()

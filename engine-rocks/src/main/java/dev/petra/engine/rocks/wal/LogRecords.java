@@ -45,6 +45,7 @@ final class LogRecords implements AutoCloseable {
     private byte[] record = new byte[64];
     private int recordLength;
     private long recordAt;
+    private boolean blank;
 
     /**
      * @param number of the log; any for a file that is never written over
@@ -66,8 +67,12 @@ final class LogRecords implements AutoCloseable {
             boolean more = toHeader();
             int at = block.position();
             if (!begun) recordAt = blockAt + at;
-            if (!more) return false;
+            if (!more) {
+                blank = !begun && isZero(block);
+                return false;
+            }
             int type = block.get(at + TYPE_AT);
+            blank = !begun && type == 0 && block.getShort(at + 4) == 0;
             boolean numbered = type > NUMBERED;
             if (numbered) type -= NUMBERED;
             if (type < FULL || type > LAST || begun == (type == FULL || type == FIRST))
@@ -113,6 +118,29 @@ final class LogRecords implements AutoCloseable {
             record = Arrays.copyOf(record, Math.max(2 * record.length, recordLength + wanted));
         block.get(from, record, recordLength, wanted);
         recordLength += wanted;
+    }
+
+    private static boolean isZero(ByteBuffer rest) {
+        for (int i = rest.position(); i < rest.limit(); i++) if (rest.get(i) != 0) return false;
+        return true;
+    }
+
+    /**
+     * After {@link #next} was false: whether nothing is where the next record would begin, the end
+     * of the file or zeros. RocksDB does not take that for damage, and goes on in the next block.
+     */
+    boolean isBlank() {
+        return blank;
+    }
+
+    /** Whether a block behind the one that was read last has anything but zeros. */
+    boolean hasMore() throws IOException {
+        for (long at = blockAt + BLOCK; ; at += BLOCK) {
+            block.clear();
+            while (block.hasRemaining()) if (channel.read(block, at + block.position()) < 0) break;
+            if (block.position() == 0) return false;
+            if (!isZero(block.flip())) return true;
+        }
     }
 
     /** Where the record begins, or what was taken for one. */

@@ -17,8 +17,10 @@ import java.util.Map;
  *
  * @param file that was read
  * @param firstLog whose records are needed
+ * @param lastSequence that had been used when it was written last; all before {@code firstLog} is
+ *     not above it
  */
-record Manifest(Path file, long firstLog) {
+record Manifest(Path file, long firstLog, long lastSequence) {
     private static final int COMPARATOR = 1;
     private static final int LOG_NUMBER = 2;
     private static final int NEXT_FILE_NUMBER = 3;
@@ -65,7 +67,8 @@ record Manifest(Path file, long firstLog) {
         }
         long unflushed =
                 reading.families.values().stream().mapToLong(Long::longValue).min().orElse(0);
-        return new Manifest(file, Math.max(reading.firstLogToKeep, unflushed));
+        return new Manifest(
+                file, Math.max(reading.firstLogToKeep, unflushed), reading.lastSequence);
     }
 
     private static void requireThere(Path file) throws IOException {
@@ -85,6 +88,7 @@ record Manifest(Path file, long firstLog) {
         final Map<Long, Long> families = new HashMap<>();
 
         long firstLogToKeep;
+        long lastSequence;
 
         void edit(ByteBuffer in) {
             long family = 0;
@@ -97,11 +101,8 @@ record Manifest(Path file, long firstLog) {
                     case COLUMN_FAMILY -> family = varint(in);
                     case COLUMN_FAMILY_DROPPED -> dropped = true;
                     case FIRST_LOG_TO_KEEP -> keepFrom(varint(in));
-                    case NEXT_FILE_NUMBER,
-                            LAST_SEQUENCE,
-                            PREVIOUS_LOG_NUMBER,
-                            HIGHEST_COLUMN_FAMILY,
-                            IN_GROUP ->
+                    case LAST_SEQUENCE -> lastSequence = Math.max(lastSequence, varint(in));
+                    case NEXT_FILE_NUMBER, PREVIOUS_LOG_NUMBER, HIGHEST_COLUMN_FAMILY, IN_GROUP ->
                             varint(in);
                     case COMPARATOR, COLUMN_FAMILY_ADDED -> skip(in);
                     case COMPACT_CURSOR -> {

@@ -187,8 +187,8 @@ public final class SyncMark implements AutoCloseable {
         return listings;
     }
 
-    /** Of the logs in a directory. */
-    private static List<Long> numbers(Path directory) throws IOException {
+    /** Of the logs in a directory, in no order. */
+    static List<Long> numbers(Path directory) throws IOException {
         List<Long> numbers = new ArrayList<>();
         try (var files = Files.newDirectoryStream(directory, "*.log")) {
             for (Path file : files) {

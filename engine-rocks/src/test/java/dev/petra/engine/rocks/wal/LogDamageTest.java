@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.AfterEach;
@@ -40,6 +41,9 @@ class LogDamageTest {
             Tables.table(
                     "CREATE TABLE t (k int PRIMARY KEY, v text) WITH compaction = {'class':"
                             + " 'SizeTieredCompactionStrategy', 'enabled': 'false'}");
+
+    /** Of RocksDB's logs. */
+    private static final long BLOCK = 32 << 10;
 
     @TempDir Path directory;
 
@@ -270,6 +274,84 @@ class LogDamageTest {
             file.write(new byte[4 << 10]);
         }
         assertRefused(crashed, log.toString());
+    }
+
+    /**
+     * A disk may keep a later page and not an earlier one. RocksDB passes over blocks that begin
+     * with zeros, and replays what comes behind.
+     */
+    @Test
+    void zerosInWhatWasNotSyncedEndTheLog() throws Exception {
+        write(10, 1_000);
+        store.syncLog();
+        Path live = files(directory.resolve("1"), "*.log").get(0);
+        fillBlock(live);
+        int before = written;
+        long zeros = end(live);
+        fillBlock(live);
+        long behind = end(live);
+        write(10, 1_000);
+        Path crashed = crashed();
+        try (RandomAccessFile file =
+                new RandomAccessFile(crashed.resolve(live.getFileName()).toFile(), "rw")) {
+            file.seek(zeros);
+            file.write(new byte[(int) (behind - zeros)]);
+        }
+        assertFirst(before, crashed);
+        // Nor does another start bring it back.
+        assertFirst(before, crashed);
+    }
+
+    /** RocksDB takes a log that ends with a record for whole, and replays the next. */
+    @Test
+    void aLogThatLostItsEndIsTheLast() throws Exception {
+        write(10, 1_000);
+        store.syncLog();
+        int before = written;
+        Path live = files(directory.resolve("1"), "*.log").get(0);
+        long end = end(live);
+        Database database = Tables.context(store).database();
+        database.db.pauseBackgroundWork();
+        Path crashed;
+        try {
+            write(350, 1_000);
+            crashed = Tables.crashed(store, directory.resolve("crashed"));
+        } finally {
+            database.db.continueBackgroundWork();
+        }
+        assertThat(files(crashed, "*.log")).hasSize(2);
+        assertFirst(written, copyOf(crashed));
+        try (RandomAccessFile file =
+                new RandomAccessFile(crashed.resolve(live.getFileName()).toFile(), "rw")) {
+            file.setLength(end);
+        }
+        assertFirst(before, crashed);
+    }
+
+    private void assertFirst(int rows, Path copy) {
+        assertThat(numbers(copy))
+                .containsExactlyElementsOf(IntStream.range(0, rows).boxed().toList());
+    }
+
+    /** Writes until the next record begins with a block. */
+    private void fillBlock(Path log) throws IOException {
+        do {
+            long beside = -end(log) - 1_000;
+            write(1, 1_000);
+            beside += end(log);
+            long rest = BLOCK - end(log) % BLOCK - beside;
+            if (rest > 200 && rest < 3_000) write(1, (int) rest);
+        } while (end(log) % BLOCK != 0);
+    }
+
+    /** Where the next record of a log will begin. */
+    private static long end(Path log) throws IOException {
+        String name = String.valueOf(log.getFileName());
+        long number = Long.parseLong(name.substring(0, name.indexOf('.')));
+        try (LogRecords records = new LogRecords(log, number, 0)) {
+            while (records.next()) {}
+            return records.offset();
+        }
     }
 
     @Test
