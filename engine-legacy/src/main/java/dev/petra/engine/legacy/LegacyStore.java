@@ -27,6 +27,7 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.CassandraWriteContext;
+import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
 import org.apache.cassandra.db.DataRange;
@@ -44,6 +45,8 @@ import org.apache.cassandra.db.WriteContext;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.filter.ClusteringIndexFilter;
+import org.apache.cassandra.db.filter.ClusteringIndexNamesFilter;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.filter.DataLimits;
@@ -241,7 +244,7 @@ public final class LegacyStore implements TableStore {
                         FBUtilities.nowInSeconds(),
                         key,
                         columns,
-                        new ClusteringIndexSliceFilter(slices, reversed));
+                        filter(slices, reversed));
         ReadExecutionController controller = controller(command);
         try {
             reads.increment();
@@ -251,6 +254,18 @@ public final class LegacyStore implements TableStore {
             controller.close();
             throw t;
         }
+    }
+
+    /**
+     * As CQL asks for the row of a table without clustering columns: by name, so that Cassandra
+     * looks into no older SSTable than the newest row needs.
+     */
+    private ClusteringIndexFilter filter(Slices slices, boolean reversed) {
+        TableMetadata table = cfs.metadata();
+        if (table.comparator.size() > 0 || !slices.selects(Clustering.EMPTY))
+            return new ClusteringIndexSliceFilter(slices, reversed);
+        return new ClusteringIndexNamesFilter(
+                FBUtilities.singleton(Clustering.EMPTY, table.comparator), reversed);
     }
 
     /** Rows until they are closed, or what they are part of is. */
