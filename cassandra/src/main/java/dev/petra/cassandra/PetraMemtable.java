@@ -269,7 +269,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                 || PetraMemtableFactory.owns(metadata())) return false;
         try {
             // Durable before anything can be written elsewhere.
-            departure = generation.stores().beginMigration(factory.configuration());
+            departure = generation.stores().migration().begin(factory.configuration());
             return true;
         } catch (RuntimeException | FSError e) {
             logger.error(

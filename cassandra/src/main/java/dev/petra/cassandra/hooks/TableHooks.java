@@ -119,7 +119,7 @@ public final class TableHooks {
      */
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores != null && stores.isMigrating())
+        if (stores != null && stores.migration().isUnderWay())
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + stores.displayName()
@@ -139,7 +139,7 @@ public final class TableHooks {
      */
     public static void afterTruncate(ColumnFamilyStore cfs, long before) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores == null ? before >= 0 : stores.isMigrating())
+        if (stores == null ? before >= 0 : stores.migration().isUnderWay())
             throw new IllegalStateException(
                     "TRUNCATE of "
                             + cfs.getKeyspaceName()
@@ -172,7 +172,7 @@ public final class TableHooks {
         CommitLogPosition latest =
                 noted == null ? position : Ordering.natural().max(position, noted);
         // While it is migrated, what was logged before may be in a memtable of Cassandra's alone.
-        return table.generation().stores().isMigrating()
+        return table.generation().stores().migration().isUnderWay()
                 ? latest
                 : Ordering.natural().max(latest, table.getCommitLogLowerBound());
     }

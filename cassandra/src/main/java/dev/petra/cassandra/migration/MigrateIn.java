@@ -117,12 +117,13 @@ final class MigrateIn extends Migration {
         try {
             // Another migration may just have begun, which would find in neither place what it
             // passed.
-            return stores.stepOfMigration(
-                    number,
-                    () -> {
-                        transaction.obsoleteOriginals();
-                        transaction.finish();
-                    });
+            return stores.migration()
+                    .step(
+                            number,
+                            () -> {
+                                transaction.obsoleteOriginals();
+                                transaction.finish();
+                            });
         } finally {
             stores.unlockContent();
         }
@@ -202,7 +203,7 @@ final class MigrateIn extends Migration {
             SystemKeyspace.saveTruncationRecord(
                     cfs, SystemKeyspace.getTruncatedAt(cfs.metadata.id), position);
         }
-        if (!stores.arrived(number)) return false;
+        if (!stores.migration().arrived(number)) return false;
         // Some came while it ended.
         if (!cfs.getLiveSSTables().isEmpty()) TableLifecycle.migrateIn(cfs);
         state("all data is in the engine");

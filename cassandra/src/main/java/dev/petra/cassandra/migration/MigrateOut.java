@@ -185,9 +185,9 @@ public final class MigrateOut extends Migration {
             DecoratedKey last = step.last();
             if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
-            if (stores.isCurrentMigration(number)) {
+            if (stores.migration().isCurrent(number)) {
                 add(step.sstables());
-                stores.migratedUpTo(number, last.getKey());
+                stores.migration().migratedUpTo(number, last.getKey());
             } else step.sstables().forEach(MigrateOut::delete);
             return false;
         }
@@ -223,7 +223,7 @@ public final class MigrateOut extends Migration {
     }
 
     private DataRange rest() {
-        ByteBuffer after = stores.migratedUpTo();
+        ByteBuffer after = stores.migration().migratedUpTo();
         if (after == null) return DataRange.allData(cfs.getPartitioner());
         PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
         return DataRange.forKeyRange(new Range<>(cfs.decorateKey(after), end));

@@ -73,7 +73,7 @@ public abstract class Migration {
 
     /** Whether to stop now: this is no longer the table's migration, or the node shuts down. */
     final boolean isOver() {
-        return Migrations.areStopped() || !stores.isCurrentMigration(number);
+        return Migrations.areStopped() || !stores.migration().isCurrent(number);
     }
 
     /** Whether to stop for now. */

@@ -35,7 +35,7 @@ public final class TableLifecycle {
 
     private static Generation nextExclusively(ColumnFamilyStore cfs, EngineKey engine) {
         TableGenerations known = TableRegistry.find(cfs);
-        if (known != null && known.isMigrating() && !Truncation.isRunning()) {
+        if (known != null && known.migration().isUnderWay() && !Truncation.isRunning()) {
             // It was on its way out, and is altered back.
             arrive(cfs, known);
             return known.current();
@@ -64,8 +64,8 @@ public final class TableLifecycle {
         TableGenerations stores = openStores(cfs, engine);
         boolean altered = cfs.getTracker() != null;
         if (stores.current().failure() != null
-                || !(altered || stores.isMigrating() || hasSSTables(cfs))) return stores;
-        if (altered && !stores.isMigrating() && !stores.current().isEmpty()) {
+                || !(altered || stores.migration().isUnderWay() || hasSSTables(cfs))) return stores;
+        if (altered && !stores.migration().isUnderWay() && !stores.current().isEmpty()) {
             stores.close();
             return unusable(
                     cfs,
@@ -90,7 +90,7 @@ public final class TableLifecycle {
 
     private static void arrive(ColumnFamilyStore cfs, TableGenerations stores) {
         long migration =
-                stores.beginMigration(cfs.metadata.get().params.memtable.configurationKey());
+                stores.migration().begin(cfs.metadata.get().params.memtable.configurationKey());
         Migrations.begin(new MigrateIn(cfs, stores, migration));
     }
 
@@ -103,7 +103,8 @@ public final class TableLifecycle {
                 TableRegistry.exclusively(
                         () -> {
                             TableGenerations found = TableRegistry.find(cfs);
-                            if (found != null && !found.isMigrating()) arrive(cfs, found);
+                            if (found != null && !found.migration().isUnderWay())
+                                arrive(cfs, found);
                             return found;
                         });
         if (stores != null) stores.stopPurging();
@@ -142,20 +143,20 @@ public final class TableLifecycle {
         }
         TableRegistry.put(cfs, stores);
         long migration =
-                stores.isMigrating()
-                        ? stores.resumeMigration()
-                        : stores.beginMigration(from.configuration());
+                stores.migration().isUnderWay()
+                        ? stores.migration().resume()
+                        : stores.migration().begin(from.configuration());
         EngineMemtable memtable = from.departing(cfs, stores.current(), migration);
         cfs.getTracker().switchMemtable(false, memtable);
         cfs.getTracker().markFlushing(memtable);
         Migrations.begin(new MigrateOut(cfs, stores, migration, memtable));
     }
 
-    /** Ends a migration out of an engine: {@link TableGenerations#departed}. */
+    /** Ends a migration out of an engine: {@link TableMigration#departed}. */
     static boolean departed(ColumnFamilyStore cfs, TableGenerations stores, long migration) {
         return TableRegistry.exclusively(
                 () -> {
-                    if (!stores.departed(migration)) return false;
+                    if (!stores.migration().departed(migration)) return false;
                     TableRegistry.remove(cfs);
                     return true;
                 });

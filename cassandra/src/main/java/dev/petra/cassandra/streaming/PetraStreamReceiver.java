@@ -4,7 +4,7 @@ package dev.petra.cassandra.streaming;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
-import dev.petra.engine.stream.SliceWriter;
+import dev.petra.cassandra.table.GenerationSink;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import dev.petra.streaming.staging.IncomingSlices;
@@ -67,40 +67,10 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
                     "%s.%s is not in a storage engine as a whole any more: run again what streams"
                             .formatted(cfs.getKeyspaceName(), cfs.name));
         Generation generation = table.generation();
-        return new GenerationSink(cfs, generation, generation.writable().receive(head, owned()));
-    }
-
-    /** A stream for one generation of a table, which goes live only while it is the table's. */
-    private record GenerationSink(ColumnFamilyStore cfs, Generation generation, StreamSink sink)
-            implements StreamSink {
-        private boolean takes() {
-            return StreamCapabilities.receiver(cfs) != null;
-        }
-
-        @Override
-        public SliceWriter begin(int slice) throws IOException {
-            return sink.begin(slice);
-        }
-
-        @Override
-        public void verify() throws IOException {
-            generation.stores().verify(generation, this::takes, sink);
-        }
-
-        @Override
-        public boolean ingest() throws IOException {
-            return generation.stores().ingest(generation, this::takes, sink);
-        }
-
-        @Override
-        public void awaitRoom() {
-            sink.awaitRoom();
-        }
-
-        @Override
-        public void close() {
-            sink.close();
-        }
+        return new GenerationSink(
+                generation,
+                () -> StreamCapabilities.receiver(cfs) != null,
+                generation.writable().receive(head, owned()));
     }
 
     /** As Cassandra asks of its own streams. */

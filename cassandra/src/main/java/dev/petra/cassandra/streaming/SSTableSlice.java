@@ -2,9 +2,9 @@
 package dev.petra.cassandra.streaming;
 
 import dev.petra.cassandra.sstable.SSTableExport;
+import dev.petra.cassandra.table.ExportDirectory;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.StreamGuards;
-import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceRanges;
@@ -113,7 +113,7 @@ final class SSTableSlice implements OutgoingStream {
     public void write(StreamSession session, StreamingDataOutputPlus output, int version)
             throws IOException {
         List<Range<Token>> ranges = Range.normalize(slice.ranges());
-        try (TableGenerations.Export directory = begin()) {
+        try (ExportDirectory directory = begin()) {
             SSTableReader sstable =
                     directory == null ? null : export(session, ranges, directory.path());
             try {
@@ -136,7 +136,7 @@ final class SSTableSlice implements OutgoingStream {
     }
 
     /** Null if there is nothing to write any more. */
-    private TableGenerations.@Nullable Export begin() throws IOException {
+    private @Nullable ExportDirectory begin() throws IOException {
         if (isGone()) return null;
         try {
             return generation.stores().beginExport();

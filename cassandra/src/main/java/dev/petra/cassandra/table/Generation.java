@@ -164,7 +164,7 @@ public final class Generation {
             discarded = true;
             present = store;
         }
-        if (stores.isKept(this)) {
+        if (stores.ended().isKept(this)) {
             // To be moved it is closed first, which waits long for its readers.
             Disposals.repeat(
                     () -> {
@@ -188,7 +188,7 @@ public final class Generation {
     }
 
     private boolean dispose(@Nullable TableStore present) {
-        if (stores.dispose(this, present)) disposed = true;
+        if (stores.ended().dispose(this, present)) disposed = true;
         return disposed;
     }
 

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.table.ExportDirectory;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.engine.EngineSettings;
@@ -153,8 +154,8 @@ class SSTableExportTest {
     void theFolderOfATableThatIsDroppedStaysUntilItsSSTableIsSent() throws IOException {
         TableGenerations stores = filled();
         TableStore store = withHooks(stores.current().writable(), () -> {}, () -> drop(stores));
-        TableGenerations.Export other = stores.beginExport();
-        try (TableGenerations.Export directory = stores.beginExport()) {
+        ExportDirectory other = stores.beginExport();
+        try (ExportDirectory directory = stores.beginExport()) {
             SSTableReader sstable = export(store, directory.path(), written -> {});
             assertThat(sstable).isNotNull();
             sstable.selfRef().release();
@@ -171,7 +172,7 @@ class SSTableExportTest {
     @Test
     void theFolderStaysForAnSSTableOfATableThatWasThereBefore() throws IOException {
         TableGenerations before = filled();
-        TableGenerations.Export export = before.beginExport();
+        ExportDirectory export = before.beginExport();
         Generation old = before.current();
         before.retire(old);
         old.discard();
@@ -179,7 +180,7 @@ class SSTableExportTest {
         assertThat(export.path()).exists();
         TableGenerations after = open();
         assertThat(export.path()).exists();
-        TableGenerations.Export next = after.beginExport();
+        ExportDirectory next = after.beginExport();
         assertThat(next.path()).isNotEqualTo(export.path());
         next.close();
         drop(after);
@@ -201,7 +202,7 @@ class SSTableExportTest {
     void anSSTableIsGivenUpWithinAPartition() throws IOException {
         TableGenerations stores = filled();
         AtomicInteger asked = new AtomicInteger();
-        try (TableGenerations.Export directory = stores.beginExport()) {
+        try (ExportDirectory directory = stores.beginExport()) {
             assertThatThrownBy(
                             () ->
                                     export(
@@ -233,7 +234,7 @@ class SSTableExportTest {
                     update.row(0).add("added", 8);
                     store.write(update.build());
                 };
-        try (TableGenerations.Export directory = stores.beginExport()) {
+        try (ExportDirectory directory = stores.beginExport()) {
             SSTableReader sstable =
                     export(withHooks(store, alter, () -> {}), directory.path(), written -> {});
             assertThat(sstable).isNotNull();

@@ -68,8 +68,8 @@ class CrashIT {
                     "org.apache.cassandra.db.SystemKeyspace#saveTruncationRecord",
                     OURS + "table.TableGenerations#successor",
                     OURS + "table.TableGenerations#drop",
-                    OURS + "table.TableGenerations#dispose",
-                    OURS + "table.TableGenerations#deleteDropped");
+                    OURS + "table.EndedGenerations#dispose",
+                    OURS + "table.EndedGenerations#deleteDropped");
 
     private static final int WRITERS = 3;
 

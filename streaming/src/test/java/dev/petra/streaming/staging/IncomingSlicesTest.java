@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -39,7 +40,7 @@ class IncomingSlicesTest {
     /** Says what was done with it. */
     private static final class Recorded implements StreamSink {
         final StreamHead head;
-        final List<String> calls = new ArrayList<>();
+        final List<String> calls = new CopyOnWriteArrayList<>();
         int ended;
         int steps = 2;
 
@@ -316,6 +317,71 @@ class IncomingSlicesTest {
         }
         for (Recorded sink : opened)
             assertThat(sink.calls).noneMatch(call -> call.startsWith("end"));
+    }
+
+    /** Of the slice that has ended, and of one that has not begun. */
+    @Test
+    void whatComesBehindTheEndOfASliceIsRefused() throws IOException {
+        Peer[] behind = {
+            slice(1, 0, 2).block(0, 4, noise(10)),
+            slice(1, 0, 2).end(0, 4),
+            slice(1, 0, 2).end(0, 3),
+            slice(1, 0, 2).block(1, 1, noise(10)),
+            slice(1, 0, 2).head(0, head(2)).end(0, 1),
+        };
+        for (Peer peer : behind)
+            try (IncomingSlices session = session();
+                    DataInputBuffer in = new DataInputBuffer(peer.bytes())) {
+                session.receive(in, (slice, head) -> bytes -> {});
+                assertThatThrownBy(() -> session.receive(in, (slice, head) -> bytes -> {}))
+                        .isInstanceOf(IOException.class)
+                        .message()
+                        .isNotBlank();
+            }
+        assertThat(opened).hasSize(behind.length);
+        for (Recorded sink : opened)
+            assertThat(sink.calls)
+                    .doesNotContain("ingest")
+                    .containsOnlyOnce("end 0")
+                    .endsWith("close");
+    }
+
+    /** It neither sends nor closes: who ends the session does not wait for it. */
+    @Test
+    void aPeerThatStallsHoldsNothing() throws Exception {
+        byte[] sent = slice(1, 0, 1).bytes();
+        EmbeddedChannel channel = new EmbeddedChannel();
+        CountDownLatch took = new CountDownLatch(2);
+        try (AsyncStreamingInputPlus input = new AsyncStreamingInputPlus(channel)) {
+            input.append(Unpooled.copiedBuffer(sent, 0, sent.length - Frame.BYTES - 10));
+            IncomingSlices session = session();
+            CompletableFuture<Long> stalled = new CompletableFuture<>();
+            new Thread(
+                            () -> {
+                                try {
+                                    stalled.complete(
+                                            session.receive(
+                                                    input,
+                                                    (slice, head) -> bytes -> took.countDown()));
+                                } catch (Throwable e) {
+                                    stalled.completeExceptionally(e);
+                                }
+                            })
+                    .start();
+            took.await();
+            session.close();
+            assertThat(stalled).isNotDone();
+            assertThat(opened.get(0).calls).contains("close").doesNotContain("end 0");
+            try (IncomingSlices next = session()) {
+                receive(next, slice(2, 0, 1).bytes());
+                next.ingest();
+            }
+            // As Cassandra does with the connections of a session that has failed.
+            input.requestClosure();
+            assertThatThrownBy(() -> stalled.get(1, TimeUnit.MINUTES)).hasMessageContaining("ends");
+            assertThat(opened.get(0).calls).doesNotContain("end 0", "ingest");
+        }
+        channel.close().syncUninterruptibly();
     }
 
     @Test

@@ -125,6 +125,9 @@ class FrameTest {
             {1, 0, 1, 256, 1},
             {1, 0, 1, SliceWriter.MAX_BLOCK + 1, SliceWriter.MAX_BLOCK + 1},
             {1, 0, 1, SliceWriter.BLOCK + 1, SliceWriter.BLOCK},
+            {1, 0, 1, Integer.MAX_VALUE, Integer.MAX_VALUE},
+            {1, 0, 1, Integer.MAX_VALUE, 1},
+            {0, 0, 0, Integer.MAX_VALUE, Integer.MAX_VALUE},
             {2, 0, 1, 1, 1},
             {2, 0, 0, 0, 0}
         };

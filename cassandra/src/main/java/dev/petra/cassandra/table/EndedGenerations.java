@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Supplier;
+import org.apache.cassandra.io.FSError;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What becomes of a table's data that is dead: it is deleted with its last reader, and with the
+ * last generation of a table that was dropped or has left its engine the whole folder. The data of
+ * a dropped table whose snapshot failed is moved into that snapshot instead. Thread-safe; this lock
+ * is taken inside of that of the {@link TableGenerations}, never the other way round.
+ */
+final class EndedGenerations {
+    private static final Logger logger = LoggerFactory.getLogger(EndedGenerations.class);
+
+    private final TableGenerations stores;
+    private final Supplier<StorageEngine> engine;
+    private final @Nullable StoreDirectory directory;
+    private final List<Generation> pending = new ArrayList<>();
+
+    /** Whether nothing comes after what is pending. */
+    private boolean last;
+
+    private @Nullable Generation kept;
+    private String keepAs = "";
+    private boolean mayDelete = true;
+
+    EndedGenerations(
+            TableGenerations stores,
+            Supplier<StorageEngine> engine,
+            @Nullable StoreDirectory directory) {
+        this.stores = stores;
+        this.engine = engine;
+        this.directory = directory;
+    }
+
+    /** Adds one that has ended; it stays readable until it is discarded. */
+    synchronized void add(Generation generation) {
+        pending.add(generation);
+    }
+
+    /**
+     * Adds the last one of a table that is dropped. From here on the folder goes with the last of
+     * them.
+     *
+     * @return whether its data may be deleted, and is not to be moved into a snapshot
+     */
+    synchronized boolean addLast(Generation generation) {
+        last = true;
+        pending.add(generation);
+        return mayDelete;
+    }
+
+    /** Those that are not deleted yet. */
+    synchronized List<Generation> pending() {
+        return new ArrayList<>(pending);
+    }
+
+    /** Deletes the folder of a table that has left its engine, or has the last of them do so. */
+    synchronized void deleteFolder(StoreDirectory place) {
+        last = true;
+        if (pending.isEmpty()) StoreFolders.delete(place, stores);
+    }
+
+    /** Has the data of a generation moved into a snapshot rather than deleted. */
+    synchronized void keep(Generation generation, String tag) {
+        kept = generation;
+        keepAs = tag;
+        mayDelete = false;
+    }
+
+    /** Whether that was said of this generation. */
+    synchronized boolean isKept(Generation generation) {
+        return generation == kept;
+    }
+
+    /**
+     * The end of a generation. Does not throw.
+     *
+     * @return false if it is still read, and this is to be called again
+     */
+    boolean dispose(Generation generation, @Nullable TableStore store) {
+        try {
+            stores.streams().releaseEnded();
+            if (isKept(generation)) moveAside(generation, store);
+            else if (store != null) store.drop();
+            else deleteGarbage(generation.number());
+        } catch (IllegalStateException e) {
+            logger.debug("{} is still read", generation, e);
+            return false;
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "The data of {} could not be deleted now. It is dead, and is deleted when the"
+                            + " node starts again.",
+                    generation,
+                    e);
+        }
+        synchronized (this) {
+            pending.remove(generation);
+            deleteFolderIfLast();
+        }
+        return true;
+    }
+
+    private void moveAside(Generation generation, @Nullable TableStore store) {
+        if (directory == null) return;
+        String tag;
+        synchronized (this) {
+            tag = keepAs;
+        }
+        if (!new StoreSnapshot(stores.displayName(), directory, tag).moveThere(generation, store))
+            return;
+        synchronized (this) {
+            mayDelete = true;
+        }
+    }
+
+    /**
+     * Deletes the folder, if the table was dropped or has left, and nothing in it is still read.
+     */
+    synchronized void deleteFolderIfLast() {
+        if (pending.isEmpty() && last) deleteDropped();
+    }
+
+    private void deleteDropped() {
+        if (directory == null) {
+            logger.error(
+                    "The dropped table {} could not be opened, and where its data is was not clear:"
+                            + " what is left in its directories must be removed by hand",
+                    stores.displayName());
+            return;
+        }
+        if (!mayDelete || directory.isKept()) return;
+        try {
+            StoreFolders.delete(directory, stores);
+        } catch (FSError e) {
+            logger.error(
+                    "The dropped table {} left files in {} that could not be deleted",
+                    stores.displayName(),
+                    directory,
+                    e);
+        }
+    }
+
+    /** Deletes a generation that no store has open. Does not throw. */
+    void deleteGarbage(long generation) {
+        if (directory == null || generation == 0) return;
+        try {
+            engine.get().deleteStore(directory.generation(generation));
+        } catch (IllegalStateException e) {
+            logger.info(
+                    "Dead data of {} in {} is still being read, and goes with its last reader",
+                    stores.displayName(),
+                    directory.generation(generation));
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "Dead data of {} in {} could not be deleted",
+                    stores.displayName(),
+                    directory.generation(generation),
+                    e);
+        }
+    }
+
+    /**
+     * Waits for the deletion of all of them.
+     *
+     * @return false if it was not over within the time
+     */
+    boolean await(Duration patience) throws InterruptedException {
+        long deadline = System.nanoTime() + patience.toNanos();
+        for (Generation generation : pending())
+            if (!generation.awaitDisposed(Duration.ofNanos(deadline - System.nanoTime())))
+                return false;
+        return true;
+    }
+}

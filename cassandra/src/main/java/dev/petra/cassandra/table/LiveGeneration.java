@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.engine.CorruptStoreException;
+import java.nio.file.Files;
+import java.util.OptionalLong;
+import java.util.SortedSet;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.FSWriteError;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Which generation of a table is alive on disk.
+ *
+ * <h2>What a crash leaves</h2>
+ *
+ * <p>{@link dev.petra.cassandra.disk.LivePointer} decides. It names generation {@code n} before
+ * {@code n} has a directory, so that a directory above it cannot exist, and one below it is dead.
+ * TRUNCATE moves it, durably, before the switch to the next generation and so before TRUNCATE is
+ * acknowledged:
+ *
+ * <pre>
+ *   LIVE=1, 1/              before TRUNCATE: all rows
+ *   LIVE=2, 1/              truncated; 1/ is garbage, deleted when its readers are gone or at start
+ *   LIVE=2, 1/, 2/          the first write since
+ *   LIVE=2, 2/
+ * </pre>
+ *
+ * <p>Writes that were under way when the pointer moved go to the old generation; they count as
+ * before the TRUNCATE.
+ *
+ * <p>For one thread at a time per table: its lock is that of the {@link TableGenerations}.
+ */
+final class LiveGeneration {
+    private static final Logger logger = LoggerFactory.getLogger(LiveGeneration.class);
+
+    private LiveGeneration() {}
+
+    /**
+     * The generation that is alive, which may have no directory yet; empty if the table never had
+     * one.
+     *
+     * @throws CorruptStoreException if what is there is not what any crash can leave, or was kept
+     *     by DROP: an operator must say what it is
+     * @throws FSReadError if the disk failed
+     */
+    static OptionalLong find(StoreDirectory place) {
+        if (place.isKept())
+            throw new CorruptStoreException(
+                    place
+                            + " holds the data of a table with this ID that was dropped, and"
+                            + " whose snapshot failed; the file "
+                            + StoreDirectory.KEEP
+                            + " says why. Move the directory away, or remove that file if it"
+                            + " is this table's data, and restart the node.");
+        OptionalLong live = place.live();
+        SortedSet<Long> found = place.generations();
+        if (live.isEmpty() && !found.isEmpty())
+            throw new CorruptStoreException(
+                    place
+                            + " holds the generations "
+                            + found
+                            + " but no file LIVE. Create it, with the number of the one"
+                            + " that holds the table's data.");
+        if (live.isPresent() && !found.tailSet(live.getAsLong() + 1).isEmpty())
+            throw new CorruptStoreException(
+                    place
+                            + " holds the generations "
+                            + found
+                            + " but LIVE says that "
+                            + live.getAsLong()
+                            + " is the newest. Move away what does not belong there, or correct"
+                            + " LIVE.");
+        return live;
+    }
+
+    /**
+     * Ends a generation: once this has returned it is dead, whatever crashes.
+     *
+     * @throws FSWriteError if that cannot be made durable; the generation is alive then, or fails
+     *     from here on if even that cannot be made sure
+     */
+    static void end(Generation generation, StoreDirectory place) {
+        try {
+            place.makeLive(generation.number() + 1);
+        } catch (FSWriteError e) {
+            // The pointer may have moved all the same. Going on with this generation would then
+            // acknowledge writes that a restart throws away.
+            if (!isUnmoved(generation, place, e) && !moveBack(generation, place, e)) {
+                generation.fail(e);
+                logger.error(
+                        "Table {} cannot be used until the node is restarted: it is not known"
+                                + " whether {} is dead",
+                        generation.stores().displayName(),
+                        place.generation(generation.number()),
+                        e);
+            }
+            throw e;
+        }
+    }
+
+    private static boolean isUnmoved(Generation generation, StoreDirectory place, Throwable e) {
+        try {
+            return place.live().orElse(1) == generation.number();
+        } catch (RuntimeException | FSError unreadable) {
+            e.addSuppressed(unreadable);
+            return false;
+        }
+    }
+
+    private static boolean moveBack(Generation generation, StoreDirectory place, Throwable e) {
+        try {
+            place.makeLive(generation.number());
+            return true;
+        } catch (FSError again) {
+            e.addSuppressed(again);
+            return false;
+        }
+    }
+
+    /**
+     * Ends the last generation of a table that is dropped, if it has any data. It may be read for a
+     * while: neither a crash nor a table that is created WITH the same ID must find it alive then.
+     * Does not throw.
+     */
+    static void endDropped(Generation generation, StoreDirectory place) {
+        if (generation.number() == 0) return;
+        if (!Files.exists(place.generation(generation.number()))) return;
+        try {
+            place.makeLive(generation.number() + 1);
+        } catch (FSError e) {
+            logger.error("{} is dropped, but could not be marked so", generation, e);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import dev.petra.cassandra.disk.StoreDirectory;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.cassandra.io.FSError;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The folders {@code rocksdb} that are in use: whose each is now, as a table that is altered or
+ * created anew takes it over from the one before, and in which SSTables are being written that are
+ * to be sent. A folder is deleted by its owner only, and never under such an SSTable. Thread-safe.
+ */
+final class StoreFolders {
+    private static final Logger logger = LoggerFactory.getLogger(StoreFolders.class);
+
+    private static final Map<Path, TableGenerations> owners = new HashMap<>();
+    private static final Set<Path> exports = new HashSet<>();
+
+    /** No two exports of a process are the same, whoever owns the folder. */
+    private static long exportNumber;
+
+    private StoreFolders() {}
+
+    /** From now on the folder is this table's. */
+    static synchronized void claim(StoreDirectory place, TableGenerations owner) {
+        owners.put(place.root(), owner);
+    }
+
+    /**
+     * Deletes the SSTables that a process before this one was sending.
+     *
+     * @throws FSError if they cannot be deleted
+     */
+    static synchronized void deleteLeftExports(StoreDirectory place) {
+        deleteUnlessExported(place.streams());
+    }
+
+    /**
+     * Makes a directory for an SSTable that is to be sent; null if the folder is another's by now.
+     */
+    static synchronized @Nullable ExportDirectory beginExport(
+            StoreDirectory place, TableGenerations owner) throws IOException {
+        if (owners.get(place.root()) != owner) return null;
+        Path path = place.streams().resolve(Long.toString(++exportNumber));
+        Files.createDirectories(path);
+        exports.add(path);
+        return new ExportDirectory(place, path);
+    }
+
+    /**
+     * The end of a directory that {@link #beginExport} made, which is deleted by now.
+     *
+     * @return whose the folder is, which may have waited for this; null if it is nobody's
+     */
+    static synchronized @Nullable TableGenerations endExport(StoreDirectory place, Path path) {
+        exports.remove(path);
+        try {
+            deleteUnlessExported(place.streams());
+        } catch (FSError e) {
+            logger.error("{} could not be deleted", place.streams(), e);
+        }
+        return owners.get(place.root());
+    }
+
+    /**
+     * Deletes a table's folder, unless it is another's by now. Where an SSTable is being written in
+     * it, nothing is done: the end of that has to try again.
+     *
+     * @throws FSError if it cannot be deleted
+     */
+    static synchronized void delete(StoreDirectory place, TableGenerations owner) {
+        if (owners.get(place.root()) != owner) return;
+        if (deleteUnlessExported(place.root())) owners.remove(place.root());
+    }
+
+    private static boolean deleteUnlessExported(Path folder) {
+        if (exports.stream().anyMatch(export -> export.startsWith(folder))) return false;
+        StoreDirectory.deleteTree(folder);
+        return true;
+    }
+}
