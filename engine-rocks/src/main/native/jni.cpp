@@ -179,18 +179,30 @@ PETRA(void, purgeRangeHere)
             Slice{bounds.begin() + fromSize, bounds.size() - fromSize});
 }
 
+PETRA(void, coverHere)(JNIEnv* env, jclass, jbyteArray key, jbyteArray record) {
+    Buffer both;
+    copy(env, key, both);
+    size_t keySize = both.size();
+    copy(env, record, both);
+    petra::coverHere(
+            Slice{both.begin(), keySize}, Slice{both.begin() + keySize, both.size() - keySize});
+}
+
 PETRA(jstring, extend)
-(JNIEnv* env, jclass, jlong iterator, jint most, jboolean loosePaths, jlongArray fields) {
-    constexpr jsize NUMBERS = 7 + 4 * Extent::BUCKETS;
+(JNIEnv* env, jclass, jlong iterator, jint most, jboolean loosePaths, jbyteArray head,
+ jlongArray fields) {
+    constexpr jsize NUMBERS = 12 + 4 * Extent::BUCKETS;
     static_assert(sizeof(Extent) == NUMBERS * sizeof(jlong), "as Java has it");
     jlong numbers[NUMBERS];
     env->GetLongArrayRegion(fields, 0, NUMBERS, numbers);
     if (env->ExceptionCheck()) return nullptr;
     Extent extent;
     memcpy(static_cast<void*>(&extent), numbers, sizeof(numbers));
+    Buffer partition;
+    copy(env, head, partition);
     char* error = extend(
             reinterpret_cast<void*>(iterator), static_cast<uint32_t>(most), loosePaths != 0,
-            &extent);
+            Slice{partition.begin(), partition.size()}, &extent);
     if (error != nullptr) return text(env, error);
     memcpy(numbers, &extent, sizeof(numbers));
     env->SetLongArrayRegion(fields, 0, NUMBERS, numbers);

@@ -494,6 +494,41 @@ void purgeRow(Row& row, const PurgeLimits& limits, PurgeCounts* counts) {
     row.columns.truncate(columns);
 }
 
+/**
+ * Row.filter, of what the deletion of its partition hides. Not with counters, where what is hidden
+ * counts once something newer is merged with it.
+ */
+void hide(Row& row, const Deletion& cover, PurgeCounts* counts) {
+    if (cover.live() || row.counters) return;
+    if (!row.liveness.empty() && cover.deletes(row.liveness.timestamp)) {
+        row.liveness = Liveness{};
+        counts->purged++;
+    }
+    if (!row.deletion.live() && cover.supersedes(row.deletion)) {
+        row.deletion = Deletion{};
+        counts->purged++;
+    }
+    size_t columns = 0;
+    for (size_t i = 0; i < row.columns.size(); i++) {
+        Column column = row.columns[i];
+        if (!column.deletion.live() && cover.supersedes(column.deletion)) {
+            column.deletion = Deletion{};
+            counts->purged++;
+        }
+        uint32_t kept = 0;
+        for (uint32_t c = 0; c < column.count; c++) {
+            const Cell& cell = row.cells[column.first + c];
+            if (cover.deletes(cell.timestamp))
+                counts->purged++;
+            else
+                row.cells[column.first + kept++] = cell;
+        }
+        column.count = kept;
+        if (kept > 0 || !column.deletion.live()) row.columns[columns++] = column;
+    }
+    row.columns.truncate(columns);
+}
+
 Verdict verdict(bool changed, bool empty) {
     return empty ? Verdict::REMOVE : changed ? Verdict::CHANGE : Verdict::KEEP;
 }
@@ -546,6 +581,7 @@ Verdict purge(Slice value, const PurgeLimits& limits, Scratch& scratch, PurgeCou
             if (parsed == Parsed::MALFORMED) return Verdict::MALFORMED;
             Row& row = scratch.oldest;
             uint64_t before = counts->purged + counts->expired;
+            hide(row, limits.cover, counts);
             purgeRow(row, limits, counts);
             if (row.empty()) return Verdict::REMOVE;
             if (counts->purged + counts->expired == before) return Verdict::KEEP;
@@ -678,15 +714,46 @@ void Extent::add(int64_t localTime, int64_t timestamp, int64_t size) {
     memcpy(late, lateness, static_cast<size_t>(count) * sizeof(double));
 }
 
-bool extend(Slice key, Slice value, bool loosePaths, Scratch& scratch, Extent* extent) {
+void Covering::meet(Slice key, Slice value) {
+    if (key.size == 0 || value.size == 0 || (value.data[0] & KIND_MASK) != PARTITION) return;
+    deletion = Deletion{};
+    size = 0;
+    Fragments in(&value, 1);
+    uint8_t head = 0;
+    Reader body{nullptr, nullptr};
+    PartitionRecord record;
+    if (!in.next(&head, &body) ||
+        mergePartitionFragments(in, head, body, &record) != Parsed::FINE || record.deletion.live())
+        return;
+    free(partition);
+    // Without the byte for the kind.
+    size = key.size - 1;
+    partition = static_cast<uint8_t*>(malloc(size + 1));
+    if (partition == nullptr) abort();
+    memcpy(partition, key.data, size);
+    deletion = record.deletion;
+}
+
+void Covering::release() {
+    free(partition);
+    partition = nullptr;
+    size = 0;
+    deletion = Deletion{};
+}
+
+bool extend(
+        Slice key, Slice value, bool loosePaths, const Deletion& cover, bool isHead,
+        Scratch& scratch, Extent* extent) {
     scratch.begin();
     Reader in(value.data, value.data + value.size);
     uint8_t head = 0;
     Reader body{nullptr, nullptr};
     Extent entry;
     size_t rows = 0;
+    size_t records = 0;
     size_t fragments = 0;
     bool apart = false;
+    bool deletes = false;
     for (; nextFragment(in, &head, &body); fragments++) {
         PartitionRecord partition;
         RangeRecord range;
@@ -695,12 +762,16 @@ bool extend(Slice key, Slice value, bool loosePaths, Scratch& scratch, Extent* e
             apart |= parsed == Parsed::APART;
             rows++;
             extend(scratch.next, &entry);
-        } else if (parsePartition(head, body, &partition))
+        } else if (parsePartition(head, body, &partition)) {
             extend(partition, &entry);
-        else if (parseRange(head, body, &range))
+            records++;
+            deletes |= !partition.deletion.live();
+        } else if (parseRange(head, body, &range)) {
             extend(range.deletion, &entry);
-        else
+            extent->rangeFrom = std::min(extent->rangeFrom, time(range.deletion.localTime));
+        } else {
             return false;
+        }
     }
     if (!in.ok()) return false;
     extent->lowest = std::min(extent->lowest, entry.lowest);
@@ -709,9 +780,24 @@ bool extend(Slice key, Slice value, bool loosePaths, Scratch& scratch, Extent* e
     int64_t bytes = static_cast<int64_t>(key.size + value.size);
     extent->bytes += bytes;
     extent->entries++;
+    if (deletes) extent->deletions++;
+    if (records > 0 && entry.end != INT64_MIN && entry.end != INT64_MAX) {
+        extent->coverBytes += bytes;
+        extent->coverFrom = std::min(extent->coverFrom, entry.end);
+    }
+    if (isHead && rows > 0) {
+        extent->headBytes += bytes;
+        extent->headHighest = std::max(
+                extent->headHighest, apart || scratch.next.counters ? INT64_MAX : entry.highest);
+    }
     // What cannot be merged, and what covers other keys, the purge of a file lets be.
     if (rows != 1 || fragments != 1 || apart) return true;
     const Row& row = scratch.next;
+    if (!cover.live() && !row.counters && entry.highest <= cover.timestamp) {
+        // Whatever is elsewhere; earlier too, where enough else goes.
+        extent->add(time(cover.localTime), INT64_MIN, bytes);
+        return true;
+    }
     if (row.liveness.empty() && !row.deletion.live() && row.columns.size() == 0)
         extent->deletions++;
     if (entry.end != INT64_MAX)

@@ -28,6 +28,7 @@ struct PurgeLimits {
     int64_t coverGcBefore = 0;   // the same for what covers other keys
     int64_t maxPurgeable = INT64_MIN;   // only timestamps below it
     bool loosePaths = false;     // whether paths that differ in bytes may be one to Cassandra
+    Deletion cover;              // of the partition, which stays: what it hides goes, however young
 
     bool purges(int64_t timestamp, int64_t localTime) const {
         return localTime < gcBefore && timestamp < maxPurgeable;
@@ -79,7 +80,12 @@ struct Extent {
     int64_t end = INT64_MIN;  // seconds: the highest local time; INT64_MAX if something stays
     int64_t bytes = 0;        // of keys and values
     int64_t entries = 0;
-    int64_t deletions = 0;    // of these: that are a row's deletion and nothing else
+    int64_t deletions = 0;    // of these: deletions of a row or a partition, and nothing else
+    int64_t coverBytes = 0;   // of records of partitions that go one day
+    int64_t coverFrom = INT64_MAX;  // seconds: the lowest local time of one
+    int64_t rangeFrom = INT64_MAX;  // seconds: the lowest local time of a range tombstone
+    int64_t headBytes = 0;    // of the partition that the first key is in the middle of
+    int64_t headHighest = INT64_MIN;  // its highest timestamp; INT64_MAX if nothing hides all of it
     int64_t count = 0;        // of buckets
     Bucket buckets[BUCKETS];  // by local time
     /** Of each: by how many seconds times bytes it is later than what it was made of. */
@@ -90,12 +96,33 @@ struct Extent {
 };
 
 /**
+ * A partition and its deletion, which hides what comes behind it. Plain memory, for there is no C++
+ * runtime that would end it with its thread: whoever has one releases it.
+ */
+struct Covering {
+    uint8_t* partition;  // what all keys of it begin with
+    size_t size;         // 0: none
+    Deletion deletion;
+
+    /** Of each entry, in the order of their keys: a record of a partition is what comes first. */
+    void meet(Slice key, Slice value);
+    bool isOf(Slice key) const {
+        return size > 0 && key.size > size && memcmp(key.data, partition, size) == 0;
+    }
+    void release();
+};
+
+/**
  * Adds an entry.
  *
  * @param loosePaths whether paths that differ in bytes may be one to Cassandra
+ * @param cover the deletion of its partition, if it is known; that stays
+ * @param isHead whether it is of the partition that the first key is in the middle of
  * @return false if bytes are malformed
  */
-bool extend(Slice key, Slice value, bool loosePaths, Scratch& scratch, Extent* extent);
+bool extend(
+        Slice key, Slice value, bool loosePaths, const Deletion& cover, bool isHead,
+        Scratch& scratch, Extent* extent);
 
 enum class Verdict { KEEP, CHANGE, REMOVE, MALFORMED };
 

@@ -214,6 +214,7 @@ struct Limits {
     uint8_t* bounds;  // the first and the last key, one behind the other
     size_t fromSize;
     size_t toSize;
+    Covering covering;
 
     bool contains(Slice key) const {
         return compare(Slice{bounds, fromSize}, key) <= 0 &&
@@ -221,7 +222,10 @@ struct Limits {
     }
 };
 constexpr int ANY = -1;
-thread_local Limits here{0, INT64_MIN, ANY, nullptr, 0, 0};
+thread_local Limits here{0, INT64_MIN, ANY, nullptr, 0, 0, Covering{nullptr, 0, Deletion{}}};
+
+/** Of the iterator that this thread reads. */
+thread_local Covering reading{nullptr, 0, Deletion{}};
 
 bool isLimitedHere() { return here.mark != ANY || here.maxPurgeable != INT64_MIN; }
 bool isPurgedHere() { return isLimitedHere() && here.gcBefore > 0; }
@@ -240,6 +244,7 @@ PurgeLimits limitsHere(const Store* store, Slice key) {
     limits.maxPurgeable = std::min(
             here.maxPurgeable,
             store->state.maxPurgeable[here.mark].load(std::memory_order_acquire));
+    if (here.covering.isOf(key)) limits.cover = here.covering.deletion;
     return limits;
 }
 
@@ -250,6 +255,7 @@ PurgeLimits limitsHere(const Store* store, Slice key) {
 Slice remains(Store* store, Slice key, Slice value) {
     static const uint8_t EMPTY_ROW[] = {ROW, 8, 0, 0, 0, 0, 0, 0, 0, 0};
     static const uint8_t EMPTY_PARTITION[] = {PARTITION, 0};
+    if (here.mark != ANY) here.covering.meet(key, value);
     PurgeCounts counts;
     Scratch* mine = createScratch();
     Verdict verdict = purge(value, limitsHere(store, key), *mine, &counts);
@@ -335,6 +341,7 @@ unsigned char filter(
         void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
         char** newValue, size_t* newSize, unsigned char* changed) {
     Store* store = static_cast<Store*>(state);
+    if (here.mark != ANY) here.covering.meet(slice(key, keySize), slice(value, valueSize));
     return filterBy(
             store, limitsHere(store, slice(key, keySize)), key, keySize, value, valueSize, newValue, newSize, changed);
 }
@@ -464,23 +471,31 @@ static char* malformedEntry(Slice key) {
     return strdup(text);
 }
 
-char* extend(void* rep, uint32_t most, bool loosePaths, Extent* extent) {
+char* extend(void* rep, uint32_t most, bool loosePaths, Slice head, Extent* extent) {
     Iterator iterator{rep};
+    if (extent->entries == 0) reading.release();
     for (; most > 0 && api.isValid(&iterator); api.next(&iterator), most--) {
         size_t keySize;
         size_t valueSize;
         const char* key = api.key(&iterator, &keySize);
         const char* value = api.value(&iterator, &valueSize);
-        if (extend(slice(key, keySize), slice(value, valueSize), loosePaths, scratch(), extent))
+        Slice at = slice(key, keySize);
+        reading.meet(at, slice(value, valueSize));
+        bool isHead = head.size > 0 && at.size > head.size &&
+                      memcmp(at.data, head.data, head.size) == 0;
+        Deletion cover = reading.isOf(at) ? reading.deletion : Deletion{};
+        if (extend(at, slice(value, valueSize), loosePaths, cover, isHead, scratch(), extent))
             continue;
-        return malformedEntry(slice(key, keySize));
+        return malformedEntry(at);
     }
+    if (!api.isValid(&iterator)) reading.release();
     return nullptr;
 }
 
 void purgeHere(int64_t gcBefore, int64_t maxPurgeable) {
     free(here.bounds);
-    here = Limits{gcBefore, maxPurgeable, ANY, nullptr, 0, 0};
+    here.covering.release();
+    here = Limits{gcBefore, maxPurgeable, ANY, nullptr, 0, 0, here.covering};
 }
 
 void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to) {
@@ -489,8 +504,11 @@ void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from
     if (from.size > 0) memcpy(bounds, from.data, from.size);
     if (to.size > 0) memcpy(bounds + from.size, to.data, to.size);
     free(here.bounds);
-    here = Limits{gcBefore, maxPurgeable, mark, bounds, from.size, to.size};
+    here.covering.release();
+    here = Limits{gcBefore, maxPurgeable, mark, bounds, from.size, to.size, here.covering};
 }
+
+void coverHere(Slice key, Slice record) { here.covering.meet(key, record); }
 
 /** Adds one entry to an SstFileWriter. */
 static Error append(SstWriter* writer, bool merge, Slice key, Slice value) {

@@ -66,13 +66,16 @@ void install(Store* store, void* options, bool strictSuccessiveMerges);
 void allowUnpreparedValue(void* readOptions);
 
 /**
- * Adds what an iterator comes to, which is left on the first entry that was not added.
+ * Adds what an iterator comes to, which is left on the first entry that was not added. One iterator
+ * after the other, on each thread.
  *
  * @param most so many entries
  * @param loosePaths whether paths that differ in bytes may be one to Cassandra
+ * @param head what the keys of a partition begin with of which the first key is in the middle; or
+ *     nothing
  * @return an error that the caller frees, or null
  */
-char* extend(void* iterator, uint32_t most, bool loosePaths, Extent* extent);
+char* extend(void* iterator, uint32_t most, bool loosePaths, Slice head, Extent* extent);
 
 /**
  * While this thread compacts files of which everything may go: local times before gcBefore and
@@ -83,11 +86,18 @@ void purgeHere(int64_t gcBefore, int64_t maxPurgeable);
 /**
  * While this thread compacts files, what is in a range of keys, both ends included, may go as far as
  * the store's own limits allow, with a max purgeable timestamp of its own, and within these limits
- * too; not what covers other keys. To be ended by purgeHere.
+ * too; not what covers other keys. What the deletion of a partition hides that is in these files
+ * goes, however young that is. To be ended by purgeHere.
  *
  * @param mark which of the store's max purgeable timestamps holds
  */
 void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to);
+
+/**
+ * Says, behind purgeRangeHere, that a partition has this record, which stays. What a partition's
+ * deletion hides goes, also outside of the range.
+ */
+void coverHere(Slice key, Slice record);
 
 /** Sets options of an open column family. @return an error that the caller frees, or null */
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.compaction;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.MalformedFragment;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -31,6 +34,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class DataFiles {
     private static final Logger logger = LoggerFactory.getLogger(DataFiles.class);
+
+    private static final byte[] NO_HEAD = {};
 
     private final StoreContext store;
 
@@ -111,7 +116,8 @@ public final class DataFiles {
             reader.open(store.directory().resolve(name.substring(1)).toString());
             try (SstFileReaderIterator it = reader.newIterator(how)) {
                 it.seekToFirst();
-                return FileExtent.of(it, Purge.hasLoosePaths(store.table()), pacing(stopped));
+                return FileExtent.of(
+                        it, Purge.hasLoosePaths(store.table()), head(it), pacing(stopped));
             }
         } catch (MalformedFragment e) {
             logger.error(
@@ -137,6 +143,30 @@ public final class DataFiles {
                     e);
             return FileExtent.UNKNOWN;
         }
+    }
+
+    /** The position of the partition that the first key is in the middle of. */
+    private byte[] head(SstFileReaderIterator it) {
+        if (!it.isValid()) return NO_HEAD;
+        byte[] key = it.key();
+        byte[] record = recordKey(store, key);
+        if (record == null || Arrays.equals(record, key)) return NO_HEAD;
+        return Arrays.copyOf(record, record.length - 1);
+    }
+
+    /** The key of the record of a key's partition; null if it is a bound between partitions. */
+    static byte @Nullable [] recordKey(StoreContext store, byte[] key) {
+        int size;
+        try {
+            size = store.positionBytes(key);
+        } catch (CorruptStoreException e) {
+            // Also one that is malformed: whoever needs to know it finds out.
+            logger.debug("A file of {} begins with no key", store.name(), e);
+            return null;
+        }
+        byte[] record = Arrays.copyOf(key, size + 1);
+        record[size] = (byte) KeyKind.PARTITION;
+        return record;
     }
 
     /** Rests as long as it was read, each time that is asked whether to stop. */

@@ -128,15 +128,16 @@ public final class Purge {
             }
             // One of all that was cut short goes on.
             if (background
-                    && !store.catalog().has(Catalog.Flag.PARTITION_RECORDS)
+                    && !hidesCounters()
                     && schedule.resumeAt() == null) {
                 phase = Phase.PURGING;
                 round.run(database, part -> done = part);
                 // It was stopped, or may not go on.
                 if (schedule.isResting()) return;
                 if (sweep.isDue(database)) sweep(database, true);
-                if (!round.wantsWhole() || !schedule.isWholeDue() || permission.gcBefore() == 0)
-                    return;
+                boolean whole =
+                        round.metOldRanges() || (round.wantsWhole() && schedule.isWholeDue());
+                if (!whole || permission.gcBefore() == 0) return;
             }
             long started = System.nanoTime();
             long before = store.reconciler().purged();
@@ -151,6 +152,11 @@ public final class Purge {
             done = 0;
             running.unlock();
         }
+    }
+
+    /** Whether a partition's deletion may hide what only a purge of all of the table removes. */
+    private boolean hidesCounters() {
+        return store.table().isCounter() && store.catalog().has(Catalog.Flag.PARTITION_RECORDS);
     }
 
     /** Lets files go in which everything has expired; see {@link ExpiredFiles#drop}. */

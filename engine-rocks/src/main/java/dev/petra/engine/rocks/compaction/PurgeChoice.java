@@ -54,6 +54,8 @@ final class PurgeChoice {
      * @param to its last key
      * @param bytes on disk
      * @param busy whether it is being merged
+     * @param hidden how many bytes of keys and values at its beginning are hidden by a deletion of
+     *     their partition in another file
      */
     record Candidate(
             String name,
@@ -62,7 +64,13 @@ final class PurgeChoice {
             ByteBuffer to,
             long bytes,
             FileExtent held,
-            boolean busy) {
+            boolean busy,
+            long hidden) {
+        /** Part of what it holds, in bytes on disk. */
+        double part(long ofHeld) {
+            return ofHeld == 0 ? 0 : (double) bytes * Math.min(1, (double) ofHeld / held.bytes());
+        }
+
         boolean overlaps(ByteBuffer first, ByteBuffer last) {
             return ByteBufferUtil.compareUnsigned(from, last) <= 0
                     && ByteBufferUtil.compareUnsigned(first, to) <= 0;
@@ -192,8 +200,9 @@ final class PurgeChoice {
         List<Candidate> files = levels.stream().flatMap(List::stream).toList();
         long bytes = bytes(files);
         for (Candidate file : files) {
-            if (file.held().share(gcBefore, Long.MAX_VALUE) == 0 && file.held().deletions() == 0)
-                continue;
+            if (file.held().share(gcBefore, Long.MAX_VALUE) == 0
+                    && file.held().deletions() == 0
+                    && file.hidden == 0) continue;
             List<Candidate> set = closed(List.of(file));
             Chosen chosen = chosen(set);
             if (!chosen.isDense() && chosen.wouldBeDense(gcBefore)) {
@@ -225,6 +234,8 @@ final class PurgeChoice {
             long limit = reached.getOrDefault(file.name, Long.MIN_VALUE);
             left += (double) garbage(List.of(file), oldBefore, Long.MAX_VALUE);
             left -= (double) garbage(List.of(file), oldBefore, limit);
+            FileExtent.Covers covers = file.held().covers();
+            if (covers.from() < oldBefore) left += file.part(covers.bytes());
         }
         wantsWhole |= blocked > 0 && blocked >= DENSE * (double) bytes;
         wantsWhole |= left > 0 && left >= THIN * (double) bytes;
@@ -413,8 +424,11 @@ final class PurgeChoice {
 
     private static long garbage(List<Candidate> set, long gcBefore, long limit) {
         double garbage = 0;
-        for (Candidate file : set)
+        for (Candidate file : set) {
             garbage += (double) file.bytes() * file.held().share(gcBefore, limit);
+            // Whatever is elsewhere.
+            if (limit > Long.MIN_VALUE) garbage += file.part(file.hidden);
+        }
         return (long) garbage;
     }
 

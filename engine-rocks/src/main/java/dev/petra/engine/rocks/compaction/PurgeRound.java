@@ -8,6 +8,8 @@ import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.FragmentReader;
+import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -25,14 +27,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A purge that rewrites only files in which enough may go, in a table where no deletion covers
- * other keys.
+ * A purge that rewrites only files in which enough may go.
  *
  * <p>A max purgeable timestamp of its own begins; every write that began before is waited for, and
  * what was written is flushed. So all of it is in the files there are then, of which it is known
  * what they hold. Some of them are merged to the bottom. A tombstone in these that is below the
  * lowest timestamp of every other file that overlaps them, and below the max purgeable timestamp,
  * hides nothing outside of its own entry.
+ *
+ * <p>What the deletion of a partition hides in them goes too. The deletion stays, and so do range
+ * tombstones: they cover other keys, and a purge of all of the table removes them.
  */
 final class PurgeRound {
     private static final Logger logger = LoggerFactory.getLogger(PurgeRound.class);
@@ -49,6 +53,7 @@ final class PurgeRound {
     private final Map<String, Tried> tried = new HashMap<>();
 
     private boolean wantsWhole;
+    private boolean metOldRanges;
 
     PurgeRound(
             StoreContext store,
@@ -70,10 +75,14 @@ final class PurgeRound {
     boolean run(Database database, DoubleConsumer progress) throws RocksDBException {
         long waited = PurgeChoice.PATIENCE * schedule.intervalSeconds();
         wantsWhole = false;
+        metOldRanges = false;
         return run(
                 database,
                 progress,
                 (files, gcBefore) -> {
+                    // All is rewritten for them, as soon as this has ended.
+                    metOldRanges = files.stream().anyMatch(file -> hasOldRange(file, gcBefore));
+                    if (metOldRanges) return List.of();
                     PurgeChoice choice = new PurgeChoice(files, gcBefore, fileBytes(), tried);
                     List<Chosen> sets = choice.choose(gcBefore - waited);
                     wantsWhole = choice.wantsWhole();
@@ -84,6 +93,15 @@ final class PurgeRound {
     /** Whether the last one left much that only a purge of all of the table would remove. */
     boolean wantsWhole() {
         return wantsWhole;
+    }
+
+    private static boolean hasOldRange(Candidate file, long gcBefore) {
+        return file.held().covers().rangesFrom() < gcBefore;
+    }
+
+    /** Whether the last one left range tombstones that may go, and did nothing else then. */
+    boolean metOldRanges() {
+        return metOldRanges;
     }
 
     /** Which files are rewritten; whichever are, nothing that is hidden shows. */
@@ -103,8 +121,6 @@ final class PurgeRound {
             int mark = 1 - reconciler.activeMaxPurgeable();
             reconciler.maxPurgeable(mark, Long.MAX_VALUE);
             store.room().writers.awaitThoseBegun();
-            // Asked when no write is under way that was not seen.
-            if (store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) return false;
             // 0 while parts arrive; those that begin to arrive later lower the max purgeable
             // timestamp.
             long gcBefore = permission.gcBefore();
@@ -203,13 +219,18 @@ final class PurgeRound {
         Map<String, FileExtent> extents = held.learn(database, files, true, stopped);
         if (extents == null) return null;
         tried.keySet().retainAll(extents.keySet());
-        return candidates(files, extents);
+        return candidates(store, database, files, extents);
     }
 
     static List<Candidate> candidates(
-            List<LiveFileMetaData> files, Map<String, FileExtent> extents) {
+            StoreContext store,
+            Database database,
+            List<LiveFileMetaData> files,
+            Map<String, FileExtent> extents)
+            throws RocksDBException {
         List<Candidate> candidates = new ArrayList<>();
-        for (LiveFileMetaData file : files)
+        for (LiveFileMetaData file : files) {
+            FileExtent held = Objects.requireNonNull(extents.get(file.fileName()));
             candidates.add(
                     new Candidate(
                             file.fileName(),
@@ -217,9 +238,39 @@ final class PurgeRound {
                             ByteBuffer.wrap(file.smallestKey()),
                             ByteBuffer.wrap(file.largestKey()),
                             file.size(),
-                            Objects.requireNonNull(extents.get(file.fileName())),
-                            file.beingCompacted()));
+                            held,
+                            file.beingCompacted(),
+                            hidden(store, database, file, held)));
+        }
         return candidates;
+    }
+
+    /** How much a file begins with that its partition's deletion hides, which is in another. */
+    private static long hidden(
+            StoreContext store, Database database, LiveFileMetaData file, FileExtent held)
+            throws RocksDBException {
+        FileExtent.Head head = held.head();
+        if (head.bytes() < PurgeChoice.THIN * (double) held.bytes()
+                || head.bytes() == 0
+                || !store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) return 0;
+        byte[] key = DataFiles.recordKey(store, file.smallestKey());
+        byte[] record = key == null ? null : record(database, key);
+        if (record == null) return 0;
+        try {
+            long deleted =
+                    FragmentReader.partition(ByteBuffer.wrap(record))
+                            .deletion()
+                            .markedForDeleteAt();
+            return head.highest() <= deleted ? head.bytes() : 0;
+        } catch (MalformedFragment e) {
+            logger.debug("What {} begins with is kept", file.fileName(), e);
+            return 0;
+        }
+    }
+
+    private static byte @Nullable [] record(Database database, byte[] key)
+            throws RocksDBException {
+        return database.db.get(database.data, database.readOptions, key);
     }
 
     /** Returns the names of what came of it; null if it could not be done. */
@@ -228,6 +279,9 @@ final class PurgeRound {
         Reconciler.purgeRangeHere(
                 gcBefore, set.limit(), mark, set.from().array(), set.to().array());
         try {
+            byte[] key = DataFiles.recordKey(store, set.from().array());
+            byte[] record = key == null ? null : record(database, key);
+            if (key != null && record != null) Reconciler.coverHere(key, record);
             return held.compact(database, set.names(), database.bottommostLevel(), fileBytes());
         } finally {
             Reconciler.purgeNowhere();

@@ -19,8 +19,11 @@ import org.rocksdb.RocksDBException;
  *     expires nor is a deletion, {@link Long#MIN_VALUE} if nothing is in it
  * @param bytes of keys and values; -1 if neither they nor the garbage are known
  * @param entries of any kind
- * @param deletions those of them that are a row's deletion and nothing else
- * @param garbage what may go one day within its own key: local time, highest timestamp and bytes,
+ * @param deletions those of them that are a deletion of a row or a partition, and nothing else
+ * @param covers what of it only a purge of all of the table removes
+ * @param head what of it belongs to a partition that begins in another file
+ * @param garbage what may go one day within its own key, or is hidden by the deletion of its
+ *     partition in the same file, whatever its own timestamp is: local time, highest timestamp and bytes,
  *     again and again, by local time. Where there was much, of neighbours one was made that is not
  *     older than any
  */
@@ -31,7 +34,29 @@ public record FileExtent(
         long bytes,
         long entries,
         long deletions,
+        Covers covers,
+        Head head,
         ImmutableLongArray garbage) {
+    /**
+     * Deletions of partitions and ranges.
+     *
+     * @param bytes of the records of partitions
+     * @param from the lowest local time of such a record; {@link Long#MAX_VALUE} if there is none
+     * @param rangesFrom the lowest local time of a range tombstone; the same
+     */
+    public record Covers(long bytes, long from, long rangesFrom) {
+        public static final Covers NONE = new Covers(0, Long.MAX_VALUE, Long.MAX_VALUE);
+    }
+
+    /**
+     * What there is of a partition of which the file does not have the beginning.
+     *
+     * @param highest timestamp; {@link Long#MAX_VALUE} if no deletion hides all of it
+     */
+    public record Head(long bytes, long highest) {
+        public static final Head NONE = new Head(0, Long.MIN_VALUE);
+    }
+
     /** Of a file with something unreadable, which may be as old as anything and stays. */
     public static final FileExtent UNKNOWN =
             new FileExtent(
@@ -41,18 +66,32 @@ public record FileExtent(
                     0,
                     0,
                     0,
+                    Covers.NONE,
+                    Head.NONE,
                     ImmutableLongArray.of());
 
     private static final int AT_ONCE = 1 << 14;
 
     /** As native code has them: the numbers before the garbage, and what it needs for that. */
-    private static final int HEAD = 7;
+    private static final int HEAD = 12;
 
     private static final int BUCKETS = 16;
 
     /** One of which the garbage is not known. */
     public FileExtent(long lowest, long highest, long end) {
         this(lowest, highest, end, -1, 0, 0, ImmutableLongArray.of());
+    }
+
+    /** One without deletions of partitions and ranges. */
+    public FileExtent(
+            long lowest,
+            long highest,
+            long end,
+            long bytes,
+            long entries,
+            long deletions,
+            ImmutableLongArray garbage) {
+        this(lowest, highest, end, bytes, entries, deletions, Covers.NONE, Head.NONE, garbage);
     }
 
     /** Whether all of it expired, or was deleted, before a time. */
@@ -76,30 +115,37 @@ public record FileExtent(
 
     /** The lowest local time of what may go; {@link Long#MAX_VALUE} if nothing may. */
     public long firstTime() {
-        return garbage.isEmpty() ? Long.MAX_VALUE : garbage.get(0);
+        long covered = Math.min(covers.from, covers.rangesFrom);
+        return garbage.isEmpty() ? covered : Math.min(covered, garbage.get(0));
     }
 
     /**
      * Of all that an iterator comes to.
      *
      * @param loosePaths whether paths that differ in bytes may be one to Cassandra
+     * @param head the position of the partition that the first key is in the middle of; empty for
+     *     none
      * @param stopped looked at now and then
      * @return null if it was stopped
      * @throws MalformedFragment if a value is malformed
      */
     public static @Nullable FileExtent of(
-            AbstractRocksIterator<?> entries, boolean loosePaths, BooleanSupplier stopped)
+            AbstractRocksIterator<?> entries,
+            boolean loosePaths,
+            byte[] head,
+            BooleanSupplier stopped)
             throws RocksDBException {
         long[] fields = new long[HEAD + 4 * BUCKETS];
         fields[0] = Long.MAX_VALUE;
-        fields[1] = fields[2] = Long.MIN_VALUE;
+        fields[1] = fields[2] = fields[10] = Long.MIN_VALUE;
+        fields[7] = fields[8] = Long.MAX_VALUE;
         while (entries.isValid()) {
             if (stopped.getAsBoolean()) return null;
-            String error = Reconciler.extend(entries, AT_ONCE, loosePaths, fields);
+            String error = Reconciler.extend(entries, AT_ONCE, loosePaths, head, fields);
             if (error != null) throw new MalformedFragment(error);
         }
         entries.status();
-        int garbage = 3 * (int) fields[6];
+        int garbage = 3 * (int) fields[HEAD - 1];
         return new FileExtent(
                 fields[0],
                 fields[1],
@@ -107,13 +153,17 @@ public record FileExtent(
                 fields[3],
                 fields[4],
                 fields[5],
+                new Covers(fields[6], fields[7], fields[8]),
+                new Head(fields[9], fields[10]),
                 ImmutableLongArray.copyOf(fields).subArray(HEAD, HEAD + garbage).trimmed());
     }
 
     byte[] encode() {
-        ByteBuffer out = ByteBuffer.allocate((6 + garbage.length()) * Long.BYTES);
+        ByteBuffer out = ByteBuffer.allocate((HEAD - 1 + garbage.length()) * Long.BYTES);
         out.putLong(lowest).putLong(highest).putLong(end);
         out.putLong(bytes).putLong(entries).putLong(deletions);
+        out.putLong(covers.bytes).putLong(covers.from).putLong(covers.rangesFrom);
+        out.putLong(head.bytes).putLong(head.highest);
         garbage.forEach(out::putLong);
         return out.array();
     }
@@ -123,13 +173,16 @@ public record FileExtent(
         long lowest = in.getLong();
         long highest = in.getLong();
         long end = in.getLong();
-        // As versions before wrote it.
-        if (!in.hasRemaining()) return new FileExtent(lowest, highest, end);
+        // As versions before wrote it: three numbers, or six and the garbage.
+        if (in.remaining() / Long.BYTES % 3 != (HEAD - 1) % 3)
+            return new FileExtent(lowest, highest, end);
         long all = in.getLong();
         long entries = in.getLong();
         long deletions = in.getLong();
+        Covers covers = new Covers(in.getLong(), in.getLong(), in.getLong());
+        Head head = new Head(in.getLong(), in.getLong());
         ImmutableLongArray.Builder garbage = ImmutableLongArray.builder();
         while (in.hasRemaining()) garbage.add(in.getLong());
-        return new FileExtent(lowest, highest, end, all, entries, deletions, garbage.build());
+        return new FileExtent(lowest, highest, end, all, entries, deletions, covers, head, garbage.build());
     }
 }

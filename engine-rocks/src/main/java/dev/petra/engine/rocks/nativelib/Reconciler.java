@@ -147,17 +147,25 @@ public final class Reconciler implements AutoCloseable {
     /**
      * Adds what an iterator comes to, and leaves it on the first entry that was not added.
      *
+     * <p>One iterator after the other, on each thread.
+     *
      * @param loosePaths whether paths that differ in bytes may be one to Cassandra
+     * @param head the position of the partition that the first key is in the middle of; empty for
+     *     none
      * @param fields those of the native {@code Extent}, in its order
      * @return what is malformed, or null
      */
     public static @Nullable String extend(
-            AbstractRocksIterator<?> entries, int most, boolean loosePaths, long[] fields) {
-        return extend(entries.getNativeHandle(), most, loosePaths, fields);
+            AbstractRocksIterator<?> entries,
+            int most,
+            boolean loosePaths,
+            byte[] head,
+            long[] fields) {
+        return extend(entries.getNativeHandle(), most, loosePaths, head, fields);
     }
 
     private static native @Nullable String extend(
-            long iterator, int most, boolean loosePaths, long[] fields);
+            long iterator, int most, boolean loosePaths, byte[] head, long[] fields);
 
     /**
      * While this thread compacts files, everything in them may go that has a local time before one
@@ -167,12 +175,21 @@ public final class Reconciler implements AutoCloseable {
 
     /**
      * While this thread compacts files, what is in a range of keys, both ends included, may go
-     * within these limits and {@link #clock}'s; not what covers other keys.
+     * within these limits and {@link #clock}'s; not what covers other keys. What the deletion of a
+     * partition hides that is in the files goes, however young that is.
      *
      * @param index of the max purgeable timestamp that holds too, active or not
      */
     public static native void purgeRangeHere(
             long gcBefore, long maxPurgeable, int index, byte[] from, byte[] to);
+
+    /**
+     * Says, behind {@link #purgeRangeHere}, that a partition has this record, which is in other
+     * files and stays.
+     *
+     * @param key of the record
+     */
+    public static native void coverHere(byte[] key, byte[] record);
 
     /** While this thread compacts files, nothing in them goes. */
     public static void purgeNothingHere() {

@@ -18,7 +18,6 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDirectory;
-import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
@@ -841,7 +840,8 @@ class PurgeRoundTest {
                 ByteBufferUtil.bytes(to),
                 bytes,
                 held,
-                false);
+                false,
+                0);
     }
 
     private static Chosen set(Candidate... files) {
@@ -861,30 +861,6 @@ class PurgeRoundTest {
         // Files of which all keys are above it may go.
         assertThat(database().db.get(database().data, first)).isNotNull();
         assertThat(Tables.context(store).catalog().extents()).hasSizeLessThan(files().size());
-    }
-
-    @Test
-    void aDeletionThatCoversOtherKeysIsNotForIt() throws RocksDBException {
-        open();
-        fill(20);
-        store.write(table.update("k").at(2).now(LONG_AGO).deletePartition().build());
-        settle();
-        Tables.context(store).purgeable().written(LONG_AGO);
-        assertThat(purge()).isFalse();
-        // It waits for a purge of the whole table.
-        assertThat(Tables.context(store).purgeable().get()).isEqualTo(LONG_AGO);
-        int before = entries();
-        // Nor would native code let it go.
-        Tables.context(store).reconciler().maxPurgeable(1, Long.MAX_VALUE);
-        byte[] last = {-1, -1};
-        Reconciler.purgeRangeHere(LONG_AGO + 1, Long.MAX_VALUE, 1, new byte[0], last);
-        try {
-            new DataFiles(Tables.context(store))
-                    .compact(database(), List.copyOf(files().keySet()), 6, 0);
-        } finally {
-            Reconciler.purgeNowhere();
-        }
-        assertThat(entries()).isEqualTo(before);
     }
 
     @Test
@@ -1062,6 +1038,11 @@ class PurgeRoundTest {
         assertThat(entries()).isEqualTo(4);
     }
 
+    private List<Candidate> candidates(
+            List<LiveFileMetaData> files, Map<String, FileExtent> extents) throws RocksDBException {
+        return PurgeRound.candidates(Tables.context(store), database(), files, extents);
+    }
+
     private FileExtent onlyFile() throws RocksDBException {
         DataFiles held = new DataFiles(Tables.context(store));
         Map<String, FileExtent> extents = held(held, database().dataFiles());
@@ -1085,7 +1066,7 @@ class PurgeRoundTest {
         Map<String, FileExtent> extents = held(held, all);
         assertThat(held(held, all.subList(0, 1))).hasSize(1);
         assertThat(extents).hasSameSizeAs(all);
-        assertThat(PurgeRound.candidates(all, extents)).hasSameSizeAs(all);
+        assertThat(candidates(all, extents)).hasSameSizeAs(all);
     }
 
     /** A file that went is no reason not to read the others. */
@@ -1285,7 +1266,7 @@ class PurgeRoundTest {
             if (random.nextInt(3) > 0) continue;
             DataFiles held = new DataFiles(Tables.context(store));
             List<LiveFileMetaData> all = database().dataFiles();
-            List<Candidate> files = PurgeRound.candidates(all, held(held, all));
+            List<Candidate> files = candidates(all, held(held, all));
             PurgeChoice choice = new PurgeChoice(files, 0, FILE_BYTES, Map.of());
             Candidate seedFile = files.get(random.nextInt(files.size()));
             Chosen set = choice.chosen(choice.closed(List.of(seedFile)));

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.compaction.PurgeChoice.Candidate;
+import dev.petra.engine.rocks.compaction.PurgeChoice.Chosen;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.FileExtent;
+import dev.petra.engine.rocks.db.StoreContext;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.IntStream;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/** What deleted partitions hide goes from the files that have much of it, and from no others. */
+class DeletedPartitionsTest {
+    private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+    private static final String LEVELED = "LeveledCompactionStrategy";
+    private static final String UNIVERSAL = "UnifiedCompactionStrategy";
+
+    @TempDir Path directory;
+    private final AtomicBoolean mayPurge = new AtomicBoolean();
+    private final StorageEngine engine =
+            Tables.engine(
+                    Map.of(
+                            "memory",
+                            "32MiB",
+                            "purge_interval",
+                            "1d",
+                            "rocksdb_options",
+                            "target_file_size_base=16384"));
+
+    private TestTable table;
+    private TableStore store;
+    private PurgePermission permission;
+    private PurgeRound round;
+
+    private void open(String columns, String strategy) {
+        table =
+                TestTable.of(
+                        "CREATE TABLE t ("
+                                + columns
+                                + ") WITH gc_grace_seconds = 3600 AND compression = {'enabled':"
+                                + " 'false'} AND compaction = {'class': '"
+                                + strategy
+                                + "'}");
+        open();
+    }
+
+    private void open() {
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"), "t", 1, table.ref(), mayPurge::get));
+        StoreContext context = Tables.context(store);
+        permission = new PurgePermission(context);
+        round =
+                new PurgeRound(
+                        context,
+                        permission,
+                        new PurgeSchedule(context, permission),
+                        new DataFiles(context));
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private Database database() {
+        return Tables.context(store).database();
+    }
+
+    private static String noise(long seed) {
+        byte[] noise = new byte[100];
+        new Random(seed).nextBytes(noise);
+        return HexFormat.of().formatHex(noise);
+    }
+
+    /** All to the bottom, without removing anything. */
+    private void settle() {
+        mayPurge.set(false);
+        store.flush();
+        store.compact(List.of());
+    }
+
+    private boolean purge() throws RocksDBException {
+        mayPurge.set(true);
+        permission.clock(database());
+        return round.run(database(), part -> {});
+    }
+
+    private Map<String, Long> files() {
+        Map<String, Long> files = new HashMap<>();
+        for (LiveFileMetaData file : database().dataFiles())
+            files.put(file.fileName(), file.size());
+        return files;
+    }
+
+    private static long sum(Map<String, Long> files) {
+        return files.values().stream().mapToLong(Long::longValue).sum();
+    }
+
+    private int entries() {
+        int entries = 0;
+        try (RocksIterator it = database().db.newIterator(database().data)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) entries++;
+        }
+        return entries;
+    }
+
+    private String read(String key) {
+        StringBuilder text = new StringBuilder();
+        try (UnfilteredRowIterator rows =
+                store.read(table.key(key), Slices.ALL, table.all(), false)) {
+            if (rows == null) return "";
+            text.append(rows.partitionLevelDeletion()).append(rows.staticRow());
+            while (rows.hasNext())
+                text.append('\n').append(rows.next().toString(table.metadata(), true, true));
+        }
+        return text.toString();
+    }
+
+    private List<String> byToken(int keys) {
+        return IntStream.range(0, keys)
+                .mapToObj(i -> "key" + i)
+                .sorted(Comparator.comparing(key -> table.key(key)))
+                .toList();
+    }
+
+    /** Two in a hundred partitions; within their grace too, where others go. */
+    @ParameterizedTest
+    @ValueSource(strings = {LEVELED, UNIVERSAL})
+    void onlyFilesWithMuchThatIsHiddenAreRewritten(String strategy) throws RocksDBException {
+        open("k text PRIMARY KEY, v text", strategy);
+        int keys = 20_000;
+        List<String> byToken = byToken(keys);
+        for (String key : byToken)
+            store.write(table.update(key).at(1).row().set("v", noise(key.hashCode())).build());
+        settle();
+        for (int i = 0; i < keys; i += 100) delete(byToken.get(i), UpdateBuilder.NOW);
+        for (int i = 10_001; i < 10_200; i++)
+            delete(byToken.get(i), i % 2 == 0 ? LONG_AGO : UpdateBuilder.NOW);
+        settle();
+        Map<String, Long> files = files();
+        assertThat(files).hasSizeGreaterThan(100);
+        int before = entries();
+        Map<String, String> read = new TreeMap<>();
+        for (String key : byToken) read.put(key, read(key));
+        assertThat(purge()).isTrue();
+        Map<String, Long> gone = new HashMap<>(files);
+        gone.keySet().removeAll(files().keySet());
+        assertThat(sum(gone)).isBetween(1L, sum(files) / 20);
+        // The deletions stay.
+        assertThat(entries()).isBetween(before - 210, before - 150);
+        for (String key : byToken) assertThat(read(key)).isEqualTo(read.get(key));
+        Map<String, Long> left = files();
+        assertThat(purge()).isFalse();
+        assertThat(files()).isEqualTo(left);
+        // They are too little to rewrite all of it for them.
+        assertThat(round.wantsWhole()).isFalse();
+    }
+
+    private void delete(String key, long localTime) {
+        store.write(table.update(key).at(2).now(localTime).deletePartition().build());
+    }
+
+    /** Its deletion is in another file than most of what it hides. */
+    @ParameterizedTest
+    @ValueSource(strings = {LEVELED, UNIVERSAL})
+    void aDeletedPartitionLargerThanAFileGoes(String strategy) throws RocksDBException {
+        open("k text, c int, v text, PRIMARY KEY (k, c)", strategy);
+        for (String key : List.of("before", "large", "other", "k1", "k2"))
+            for (int row = 0; row < (key.equals("large") ? 2000 : 300); row++)
+                store.write(table.update(key).at(1).row(row).set("v", noise(row)).build());
+        // One that is newer.
+        store.write(table.update("large").at(3).row(1000).set("v", "stays").build());
+        settle();
+        store.write(table.update("large").at(2).deletePartition().build());
+        Map<String, String> read = new HashMap<>();
+        for (String key : List.of("before", "large", "other", "k1", "k2"))
+            read.put(key, read(key));
+        for (int i = 0; i < 3; i++) purge();
+        // What is not hidden, the deletion, and the few that share a file with others.
+        assertThat(entries()).isBetween(4 * 300 + 2, 4 * 300 + 300);
+        for (String key : read.keySet()) assertThat(read(key)).isEqualTo(read.get(key));
+    }
+
+    @Test
+    void counterTablesKeepWhatIsHidden() throws RocksDBException {
+        open("k text PRIMARY KEY, v counter", LEVELED);
+        store.write(table.update("a").at(2).now(LONG_AGO).deletePartition().build());
+        settle();
+        mayPurge.set(true);
+        Tables.context(store).purgeable().written(LONG_AGO);
+        Tables.context(store).catalog().setPurge("1");
+        reopen();
+        new Purge(Tables.context(store), new DataFiles(Tables.context(store)))
+                .run(database(), true);
+        // By a purge of all of the table, as ever.
+        assertThat(Tables.context(store).catalog().wholePurge()).isPositive();
+        assertThat(entries()).isZero();
+    }
+
+    private void reopen() {
+        store.close();
+        open();
+    }
+
+    @Test
+    void oldRangeTombstonesHaveAllOfTheTablePurged() throws RocksDBException {
+        open("k text, c int, v text, PRIMARY KEY (k, c)", LEVELED);
+        for (int row = 0; row < 100; row++)
+            store.write(table.update("a").at(1).row(row).set("v", noise(row)).build());
+        store.write(
+                table.update("a").at(2).deleteRange(table.from(10), table.to(90)).build());
+        purgeInBackground();
+        assertThat(Tables.context(store).catalog().wholePurge()).isZero();
+        store.write(
+                table.update("a")
+                        .at(3)
+                        .now(LONG_AGO)
+                        .deleteRange(table.from(10), table.to(90))
+                        .build());
+        purgeInBackground();
+        assertThat(Tables.context(store).catalog().wholePurge()).isPositive();
+        // And the record of the partition, which the younger one wrote too.
+        assertThat(entries()).isEqualTo(19 + 1);
+    }
+
+    private void purgeInBackground() throws RocksDBException {
+        mayPurge.set(true);
+        Tables.context(store).catalog().setPurge("1");
+        reopen();
+        new Purge(Tables.context(store), new DataFiles(Tables.context(store)))
+                .run(database(), true);
+    }
+
+    /** Records that wait for long, and are much, are worth a purge of all of the table. */
+    @Test
+    void manyOldDeletionsAskForAPurgeOfAll() throws RocksDBException {
+        open("k text PRIMARY KEY, v text", LEVELED);
+        for (int i = 0; i < 500; i++) {
+            store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+            if (i % 10 == 0) delete("k" + i, LONG_AGO);
+        }
+        settle();
+        purge();
+        assertThat(round.wantsWhole()).isTrue();
+        purgeInBackground();
+        assertThat(Tables.context(store).catalog().wholePurge()).isPositive();
+        assertThat(entries()).isEqualTo(450);
+    }
+
+    /** Extents of versions before are read anew. */
+    @Test
+    void whatVersionsBeforeCountedIsCountedAnew() throws RocksDBException {
+        open("k text PRIMARY KEY, v text", LEVELED);
+        for (int i = 0; i < 100; i++)
+            store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+        for (int i = 0; i < 100; i++) delete("k" + i, UpdateBuilder.NOW);
+        settle();
+        purge();
+        Map<String, FileExtent> extents = Tables.context(store).catalog().extents();
+        assertThat(extents).isNotEmpty();
+        assertThat(extents.values()).allMatch(FileExtent::knowsGarbage);
+        assertThat(extents.values()).allMatch(extent -> extent.covers().bytes() > 0);
+    }
+
+    // Random histories
+
+    private void writeSomething(Random random, long timestamp) {
+        String key = List.of("a", "b", "c").get(random.nextInt(3));
+        UpdateBuilder update = table.update(key).at(timestamp);
+        if (random.nextInt(3) == 0) update = update.now(LONG_AGO);
+        int row = random.nextInt(40);
+        int element = random.nextInt(3);
+        switch (random.nextInt(12)) {
+            case 0 -> {
+                if (random.nextInt(3) == 0) store.write(update.deletePartition().build());
+            }
+            case 1 -> store.write(update.deleteRow(row).build());
+            case 2 -> store.write(update.row(row).unset("v").build());
+            case 3 -> store.write(update.row(row).put("m", "e" + element, noise(timestamp)).build());
+            case 4 -> store.write(update.row(row).remove("m", "e" + element).build());
+            case 5 -> store.write(update.row(row).clear("m").build());
+            case 6 -> store.write(update.staticRow().set("s", noise(timestamp)).build());
+            case 7 -> store.write(update.row(row).liveness().set("v", noise(timestamp)).build());
+            case 8 -> {
+                // So many that the write buffer gets the row as it is below it.
+                for (int i = 0; i < 70; i++)
+                    store.write(
+                            table.update(key)
+                                    .at(timestamp)
+                                    .row(row)
+                                    .set("v", noise(timestamp))
+                                    .build());
+            }
+            case 9 ->
+                    store.write(
+                            table.update(key)
+                                    .at(timestamp)
+                                    .ttl(10)
+                                    .row(row)
+                                    .set("v", noise(timestamp))
+                                    .build());
+            default -> store.write(update.row(row).set("v", noise(timestamp)).build());
+        }
+    }
+
+    private void compactSomething(Random random) throws RocksDBException {
+        List<LiveFileMetaData> files = database().dataFiles();
+        if (files.isEmpty()) return;
+        LiveFileMetaData file = files.get(random.nextInt(files.size()));
+        int level = Math.max(1, file.level()) + random.nextInt(7 - Math.max(1, file.level()));
+        new DataFiles(Tables.context(store))
+                .compact(database(), List.of(file.fileName()), level, 4_000);
+    }
+
+    private List<Chosen> anything(List<Candidate> files, Random random) {
+        if (files.isEmpty()) return List.of();
+        PurgeChoice choice = new PurgeChoice(files, Long.MAX_VALUE, 64 << 20, Map.of());
+        List<Candidate> seed = List.of(files.get(random.nextInt(files.size())));
+        return List.of(choice.chosen(random.nextBoolean() ? choice.closed(seed) : seed));
+    }
+
+    /** To the byte, as long as nothing is old enough to be purged. */
+    @ParameterizedTest
+    @ValueSource(strings = {LEVELED, UNIVERSAL})
+    void whateverIsRewrittenReadsAreTheSame(String strategy) throws RocksDBException {
+        open(
+                "k text, c int, s text static, v text, m map<text, text>, PRIMARY KEY (k, c)",
+                strategy);
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        long hidden = 0;
+        table.alter(table.metadata().unbuild().gcGraceSeconds(1_000_000_000).build());
+        for (int epoch = 1; epoch <= 40; epoch++) {
+            List<Long> timestamps = new ArrayList<>();
+            for (long i = 0; i < 100; i++) timestamps.add(100L * epoch + i);
+            Collections.shuffle(timestamps, random);
+            for (long timestamp : timestamps) {
+                writeSomething(random, timestamp);
+                switch (random.nextInt(40)) {
+                    case 0 -> store.flush();
+                    case 1, 2 -> compactSomething(random);
+                    default -> {}
+                }
+            }
+            mayPurge.set(true);
+            permission.clock(database());
+            for (int i = random.nextInt(3); i >= 0; i--) {
+                Map<String, String> read = new TreeMap<>();
+                for (String key : List.of("a", "b", "c")) read.put(key, read(key));
+                long before = Tables.context(store).reconciler().purged();
+                // A write in the middle takes along what it finds below it.
+                round.run(
+                        database(),
+                        part -> {},
+                        (files, gcBefore) -> anything(files, random));
+                hidden += Tables.context(store).reconciler().purged() - before;
+                for (String key : read.keySet())
+                    assertThat(read(key)).as("seed " + seed + ", " + epoch).isEqualTo(read.get(key));
+            }
+        }
+        assertThat(hidden).as("seed " + seed).isGreaterThan(100);
+    }
+}
