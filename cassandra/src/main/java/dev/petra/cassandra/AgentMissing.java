@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.cassandra.agent.Weaving;
 import java.nio.file.Path;
 import java.security.CodeSource;
 import java.util.concurrent.atomic.AtomicReference;
@@ -11,7 +12,7 @@ import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.TableMetadataRef;
 
 /**
- * What a node without the agent gets: refusals that name the missing line.
+ * What a node gets that has neither the agent nor a woven Cassandra: refusals that name the missing line.
  *
  * <p>Cassandra reads the configuration of an existing table with a fallback, which would turn an
  * exception into its own memtable and show an empty table. There the refusal waits until the table
@@ -22,7 +23,7 @@ public final class AgentMissing implements Memtable.Factory {
 
     /** Whether this is such a node. */
     static boolean isSo() {
-        return !AgentState.isInstalled();
+        return !Weaving.isThere();
     }
 
     /**
@@ -50,8 +51,9 @@ public final class AgentMissing implements Memtable.Factory {
 
     private static String message(String table) {
         return table
-                + " is in a storage engine, which works only with its agent. Add this line to"
-                + " jvm-server.options and restart the node: -javaagent:"
+                + " is in a storage engine, which works only with its agent (or with a Cassandra that"
+                + " was woven). Add this line to jvm-server.options and restart the node:"
+                + " -javaagent:"
                 + jar();
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.cassandra.agent.Weaving;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreDirectory;
@@ -36,9 +37,6 @@ import org.slf4j.LoggerFactory;
 public final class StartupCheck {
     private static final Logger logger = LoggerFactory.getLogger(StartupCheck.class);
 
-    /** The releases with which all tests were run. */
-    static final Set<String> KNOWN_RELEASES = Set.of("5.0.9");
-
     /** The system property that lets another release start. */
     static final String ALLOW_UNKNOWN = "petra.allow_unknown_cassandra";
 
@@ -54,9 +52,13 @@ public final class StartupCheck {
      * @throws StartupException naming what is wrong and the mend; Cassandra logs it and exits
      */
     public static void run() throws StartupException {
-        String weaving = AgentState.missing();
+        String weaving = Weaving.defect();
         if (weaving != null) throw wrongConfig(weaving);
-        checkRelease(FBUtilities.getReleaseVersionString());
+        checkRelease(
+                FBUtilities.getReleaseVersionString(),
+                Weaving.closestRelease(),
+                Weaving.changedMethods(),
+                Weaving.isInsisted());
         try {
             OrphanStores.ttl();
         } catch (ConfigurationException e) {
@@ -67,44 +69,69 @@ public final class StartupCheck {
         else checkFormats(dataDirectories(), Engines.opened());
         passed = true;
         logger.info(
-                "Petra {} with Cassandra {}, memtable configurations {}",
+                "Petra {} with Cassandra {}, woven {}; memtable configurations {}",
                 StartupCheck.class.getPackage().getImplementationVersion(),
                 FBUtilities.getReleaseVersionString(),
+                Weaving.form(),
                 configurations);
     }
 
     /**
-     * Refuses to open a table if the checks did not run, which means that the agent did not reach
-     * the place where they are called.
+     * Refuses to open a table if the checks did not run, which means that the place where they are
+     * called was not woven.
      */
     static void requirePassed() {
         if (!passed)
             throw new IllegalStateException(
                     "The start-up checks of the storage engine did not run: the agent could not be"
-                            + " built into this Cassandra. See the log of its start.");
+                            + " built into this Cassandra, or one that was not woven comes first"
+                            + " on the class path. See the log of its start.");
     }
 
-    /** Refuses a release that was not tested. */
-    static void checkRelease(String release) throws StartupException {
-        if (KNOWN_RELEASES.contains(release)) return;
-        if (Boolean.getBoolean(ALLOW_UNKNOWN)) {
-            logger.warn(
-                    "Cassandra {} was not tested with this version of Petra, which knows {}; it"
-                            + " starts because -D{}=true is set",
-                    release,
-                    KNOWN_RELEASES,
-                    ALLOW_UNKNOWN);
+    /**
+     * Refuses a Cassandra whose methods, of those that Petra changes, are not those of a release
+     * that it knows.
+     *
+     * @param closest the known release that is most like it
+     * @param changed the methods that are not as in that
+     * @param insisted whether its builder was told of them
+     */
+    static void checkRelease(
+            String release, String closest, List<String> changed, boolean insisted)
+            throws StartupException {
+        Set<String> known = Weaving.knownReleases();
+        if (changed.isEmpty()) {
+            if (!known.contains(release))
+                logger.warn(
+                        "Cassandra {} was not tested with this version of Petra, which knows {};"
+                                + " it starts because the methods that Petra changes are those of"
+                                + " {}",
+                        release,
+                        known,
+                        closest);
             return;
         }
-        throw wrongConfig(
-                "Petra was not tested with Cassandra "
+        String what =
+                "Cassandra "
                         + release
-                        + ", only with "
-                        + new TreeSet<>(KNOWN_RELEASES)
-                        + ". Install the version of Petra that knows it, or start at your own risk"
-                        + " with -D"
-                        + ALLOW_UNKNOWN
-                        + "=true.");
+                        + " is none of the releases that Petra knows, "
+                        + known
+                        + " (docs/compatibility.md). Of the methods that Petra changes, these are"
+                        + " not as in "
+                        + closest
+                        + ", which is most like it: "
+                        + String.join("; ", changed);
+        if (!insisted && !Boolean.getBoolean(ALLOW_UNKNOWN))
+            throw wrongConfig(
+                    what
+                            + ". Install the version of Petra that knows it, or start at your own"
+                            + " risk with -D"
+                            + ALLOW_UNKNOWN
+                            + "=true.");
+        logger.warn(
+                "{}. It starts because {}",
+                what,
+                insisted ? "it was woven so" : "-D" + ALLOW_UNKNOWN + "=true is set");
     }
 
     private static Set<String> openConfigurations() throws StartupException {

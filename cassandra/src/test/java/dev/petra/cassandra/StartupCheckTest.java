@@ -22,26 +22,46 @@ class StartupCheckTest {
     @TempDir Path data;
 
     @Test
-    void aTestedReleaseStarts() {
-        assertThatCode(() -> StartupCheck.checkRelease("5.0.9")).doesNotThrowAnyException();
+    void aKnownReleaseStarts() {
+        assertThatCode(() -> StartupCheck.checkRelease("5.0.9", "5.0.9", List.of(), false))
+                .doesNotThrowAnyException();
     }
 
     @Test
-    void anUnknownReleaseIsRefusedWithTheSettingThatLetsItStart() {
-        assertThatThrownBy(() -> StartupCheck.checkRelease("5.0.10"))
-                .isInstanceOfSatisfying(
-                        StartupException.class,
-                        e -> assertThat(e.returnCode).isEqualTo(StartupException.ERR_WRONG_CONFIG))
-                .hasMessageContaining("5.0.10")
-                .hasMessageContaining("[5.0.9]")
-                .hasMessageContaining("-Dpetra.allow_unknown_cassandra=true");
+    void anUnknownReleaseStartsIfWhatPetraChangesIsAsInAKnownOne() {
+        assertThatCode(() -> StartupCheck.checkRelease("5.0.10", "5.0.9", List.of(), false))
+                .doesNotThrowAnyException();
     }
 
     @Test
-    void anUnknownReleaseStartsWithThatSetting() {
+    void changedMethodsAreRefusedByNameWithTheSettingThatLetsTheNodeStart() {
+        for (String release : List.of("5.0.10", "5.0.9"))
+            assertThatThrownBy(
+                            () ->
+                                    StartupCheck.checkRelease(
+                                            release, "5.0.9", List.of("A.a()", "B.b(int)"), false))
+                    .isInstanceOfSatisfying(
+                            StartupException.class,
+                            e ->
+                                    assertThat(e.returnCode)
+                                            .isEqualTo(StartupException.ERR_WRONG_CONFIG))
+                    .hasMessageContaining("Cassandra " + release)
+                    .hasMessageContaining("5.0.8, 5.0.9]")
+                    .hasMessageContaining("not as in 5.0.9")
+                    .hasMessageContaining("A.a(); B.b(int)")
+                    .hasMessageContaining("docs/compatibility.md")
+                    .hasMessageContaining("-Dpetra.allow_unknown_cassandra=true");
+    }
+
+    @Test
+    void changedMethodsStartWithThatSettingOrIfTheJarWasWovenSo() {
+        List<String> changed = List.of("A.a()");
+        assertThatCode(() -> StartupCheck.checkRelease("6.1", "5.0.9", changed, true))
+                .doesNotThrowAnyException();
         System.setProperty(StartupCheck.ALLOW_UNKNOWN, "true");
         try {
-            assertThatCode(() -> StartupCheck.checkRelease("6.1")).doesNotThrowAnyException();
+            assertThatCode(() -> StartupCheck.checkRelease("6.1", "5.0.9", changed, false))
+                    .doesNotThrowAnyException();
         } finally {
             System.clearProperty(StartupCheck.ALLOW_UNKNOWN);
         }

@@ -24,7 +24,8 @@ import picocli.CommandLine.Spec;
             StopCommand.class,
             CqlCommand.class,
             ClusterCommand.class,
-            ContainerCommand.class
+            ContainerCommand.class,
+            WeaveCommand.class
         })
 public final class Main implements Runnable {
     /** The exit code for what a user can mend. */

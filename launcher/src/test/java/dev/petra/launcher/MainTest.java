@@ -26,7 +26,7 @@ final class MainTest {
             Main.commandLine(new PrintWriter(out, true), new PrintWriter(err, true));
 
     @ParameterizedTest
-    @ValueSource(strings = {"run", "stop", "nodetool", "cql"})
+    @ValueSource(strings = {"run", "stop", "nodetool", "cql", "weave"})
     void everyCommandHelpsAndKnowsItsVersion(String command) {
         assertThat(petra.execute(command, "--help")).isZero();
         assertThat(petra.execute(command, "--version")).isZero();
@@ -85,7 +85,8 @@ final class MainTest {
                 "cluster",
                 "cluster up --nodes 0",
                 "cluster decommission",
-                "cluster decommission x"
+                "cluster decommission x",
+                "weave --in a.jar"
             })
     void aWrongCommandLineIsAnErrorWithoutAStackTrace(String line) {
         int exitCode = petra.execute(line.isEmpty() ? new String[0] : line.split(" ", -1));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
+import java.nio.charset.StandardCharsets;
 import java.util.List;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import java.util.Set;
 
 /**
  * Every place where Cassandra calls us outside the memtable API. The comment on each is the line
@@ -304,16 +304,56 @@ final class JoinPoints {
                     // first line: if (value) NodetoolHooks.refuse(this, "setNeverPurgeTombstones");
                     at(CFS, "setNeverPurgeTombstones", NODETOOL_ADVICE + "NeverPurge", "boolean"));
 
+    /** Classes that some releases lack, and with them what is woven there. */
+    private static final Set<String> MAY_BE_MISSING =
+            Set.of(CASSANDRA + "repair.autorepair.AutoRepairUtils$SizeEstimate");
+
     private JoinPoints() {}
 
-    /** The classes that have any. */
-    static List<String> types() {
-        return ALL.stream().map(JoinPoint::type).distinct().collect(Collectors.toList());
+    /**
+     * Those that a Cassandra has: all but those of classes that it may lack, and does.
+     *
+     * @param cassandra its class files
+     */
+    static List<JoinPoint> in(ClassFiles cassandra) {
+        return ALL.stream()
+                .filter(
+                        point ->
+                                !MAY_BE_MISSING.contains(point.type())
+                                        || cassandra.find(point.type()) != null)
+                .toList();
     }
 
-    /** Those of one class. */
-    static Stream<JoinPoint> of(String type) {
-        return ALL.stream().filter(point -> point.type().equals(type));
+    /** The methods that a Cassandra must have, and lacks. */
+    static List<String> missing(ClassFiles cassandra) {
+        return in(cassandra).stream()
+                .filter(
+                        point -> {
+                            byte[] file = cassandra.find(point.type());
+                            return file == null || !Fingerprint.has(file, point);
+                        })
+                .map(JoinPoint::toString)
+                .toList();
+    }
+
+    /**
+     * Stands for what is woven, and where: equal for equal tables and equal advice, whatever the
+     * lines that it was compiled from.
+     */
+    static String version() {
+        ClassFiles own = ClassFiles.of(JoinPoints.class.getClassLoader());
+        StringBuilder text = new StringBuilder();
+        for (JoinPoint point : ALL) {
+            byte[] advice = own.find(point.advice());
+            if (advice == null) throw new IllegalStateException(point.advice() + " is missing");
+            text.append(point).append(' ').append(Fingerprint.ofClass(advice)).append('\n');
+        }
+        return Fingerprint.of(text.toString().getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** The classes of some. */
+    static List<String> types(List<JoinPoint> points) {
+        return points.stream().map(JoinPoint::type).distinct().toList();
     }
 
     private static JoinPoint at(String type, String method, String advice, String... parameters) {

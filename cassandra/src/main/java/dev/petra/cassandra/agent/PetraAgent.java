@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
-import dev.petra.cassandra.AgentState;
 import java.lang.instrument.Instrumentation;
-import java.util.ArrayList;
 import java.util.List;
 import net.bytebuddy.agent.builder.AgentBuilder;
-import net.bytebuddy.description.method.MethodDescription;
 import net.bytebuddy.description.type.TypeDescription;
 import net.bytebuddy.dynamic.DynamicType;
-import net.bytebuddy.matcher.ElementMatcher;
-import net.bytebuddy.matcher.ElementMatchers;
-import net.bytebuddy.pool.TypePool;
 import net.bytebuddy.utility.JavaModule;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The entry of {@code -javaagent}: weaves {@link JoinPoints} into Cassandra's classes as they are
- * loaded. Loads none of them itself.
+ * loaded. Loads none of them itself. Where they were woven by {@link Weaver} it does nothing.
  */
 public final class PetraAgent {
     /** As Cassandra's start-up checks exit on a wrong configuration. */
@@ -31,15 +25,22 @@ public final class PetraAgent {
      */
     public static void premain(@Nullable String arguments, Instrumentation instrumentation) {
         try {
-            List<String> missing = missingMethods();
-            if (!missing.isEmpty())
-                throw new IllegalStateException(
-                        "this Cassandra has no "
-                                + String.join(", no ", missing)
-                                + ". Petra for Cassandra 5.0 knows the releases of its"
-                                + " compatibility table only");
-            install(instrumentation);
-            AgentState.installed(JoinPoints.types());
+            if (Weaving.isWovenJar()) {
+                Weaving.agentIsIdle();
+                return;
+            }
+            ClassFiles cassandra = ClassFiles.of(ClassLoader.getSystemClassLoader());
+            List<String> missing = JoinPoints.missing(cassandra);
+            if (!missing.isEmpty()) throw new IllegalStateException(hasNo(missing));
+            List<JoinPoint> points = JoinPoints.in(cassandra);
+            AdviceWeaver.builder(
+                            points,
+                            AgentBuilder.LocationStrategy.ForClassLoader.STRONG,
+                            new Listener(JoinPoints.types(points)))
+                    .installOn(instrumentation);
+            Weaving.installed(
+                    JoinPoints.types(points),
+                    Fingerprints.known().compare(cassandra, Release.of(cassandra)));
         } catch (RuntimeException | LinkageError e) {
             System.err.println("Petra's agent cannot be installed: " + e.getMessage());
             e.printStackTrace();
@@ -47,64 +48,21 @@ public final class PetraAgent {
         }
     }
 
-    /** The join points whose method is not in Cassandra's class files. */
-    static List<String> missingMethods() {
-        TypePool classes = TypePool.Default.ofSystemLoader();
-        List<String> missing = new ArrayList<>();
-        for (String type : JoinPoints.types()) {
-            TypePool.Resolution found = classes.describe(type);
-            if (!found.isResolved()) {
-                missing.add(type);
-                continue;
-            }
-            TypeDescription description = found.resolve();
-            JoinPoints.of(type)
-                    .filter(
-                            point ->
-                                    description.getDeclaredMethods().filter(method(point)).size()
-                                            != 1)
-                    .forEach(point -> missing.add(point.toString()));
-        }
-        return missing;
-    }
-
-    private static void install(Instrumentation instrumentation) {
-        AgentBuilder builder =
-                new AgentBuilder.Default()
-                        // Only method bodies change, which is all that is needed, and safest.
-                        .disableClassFormatChanges()
-                        .ignore(ElementMatchers.none())
-                        .with(new Listener());
-        for (String type : JoinPoints.types()) {
-            AgentBuilder.Transformer.ForAdvice advice =
-                    new AgentBuilder.Transformer.ForAdvice()
-                            .include(PetraAgent.class.getClassLoader());
-            for (JoinPoint point : JoinPoints.of(type).toList())
-                // By name: a loaded advice class would load the classes in its signature.
-                advice = advice.advice(method(point), point.advice());
-            builder = builder.type(ElementMatchers.named(type)).transform(advice);
-        }
-        builder.installOn(instrumentation);
-    }
-
-    private static ElementMatcher.Junction<MethodDescription> method(JoinPoint point) {
-        return ElementMatchers.<MethodDescription>hasMethodName(point.method())
-                .and(ElementMatchers.takesArguments(point.parameters().size()))
-                .and(
-                        method -> {
-                            for (int i = 0; i < point.parameters().size(); i++)
-                                if (!method.getParameters()
-                                        .get(i)
-                                        .getType()
-                                        .asErasure()
-                                        .getName()
-                                        .equals(point.parameters().get(i))) return false;
-                            return true;
-                        });
+    /** What is said of a Cassandra without the methods of some join points. */
+    static String hasNo(List<String> missing) {
+        return "this Cassandra has no "
+                + String.join(", no ", missing)
+                + ". Petra for Cassandra 5.0 knows the releases of docs/compatibility.md only";
     }
 
     /** Keeps book of what was woven, for the start-up check. */
     private static final class Listener extends AgentBuilder.Listener.Adapter {
+        private final List<String> types;
+
+        Listener(List<String> types) {
+            this.types = types;
+        }
+
         @Override
         public void onTransformation(
                 TypeDescription type,
@@ -112,7 +70,7 @@ public final class PetraAgent {
                 @Nullable JavaModule module,
                 boolean loaded,
                 DynamicType result) {
-            AgentState.woven(type.getName());
+            Weaving.woven(type.getName());
         }
 
         @Override
@@ -122,7 +80,7 @@ public final class PetraAgent {
                 @Nullable JavaModule module,
                 boolean loaded,
                 Throwable failure) {
-            if (JoinPoints.types().contains(type)) AgentState.failed(type, failure);
+            if (types.contains(type)) Weaving.failed(type, failure);
         }
     }
 }

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.migration;
 
 import com.google.common.util.concurrent.RateLimiter;
+import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableGenerations;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
@@ -119,11 +120,10 @@ public abstract class Migration {
         public CompactionInfo getCompactionInfo() {
             long done = doneBytes();
             long total = done + bytesLeft();
-            return CompactionInfo.withoutSSTables(
+            return CompactionInfos.withoutSSTables(
                     cfs.metadata(),
                     OperationType.RELOCATE,
                     done,
-                    total,
                     total,
                     CompactionInfo.Unit.BYTES,
                     id);

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.nodetool;
 
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.BackgroundTask;
 import dev.petra.engine.BackgroundTask.Kind;
@@ -43,11 +44,10 @@ public final class CompactionActivity {
     private static Map<String, String> row(BackgroundTask task) {
         TableMetadata table = task.store().metadata().get();
         long total = Math.max(task.totalBytes(), task.doneBytes());
-        return CompactionInfo.withoutSSTables(
+        return CompactionInfos.withoutSSTables(
                         table,
                         task.kind() == Kind.FLUSH ? OperationType.FLUSH : OperationType.COMPACTION,
                         task.doneBytes(),
-                        total,
                         total,
                         CompactionInfo.Unit.BYTES,
                         TimeUUID.Generator.nextTimeUUID())
