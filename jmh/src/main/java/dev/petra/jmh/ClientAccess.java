@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBuilder;
 import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.BoundStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
@@ -47,7 +48,7 @@ final class ClientAccess implements Access {
                         .addContactPoints(target.nodes())
                         .withLocalDatacenter("datacenter1")
                         .withConfigLoader(
-                                DriverConfigLoader.programmaticBuilder()
+                                options()
                                         .withString(
                                                 DefaultDriverOption.REQUEST_CONSISTENCY,
                                                 "LOCAL_QUORUM")
@@ -60,6 +61,13 @@ final class ClientAccess implements Access {
         session.execute(workload.createTable("memtable = '" + engine.memtable() + "'"));
         this.insert = session.prepare(workload.insert());
         this.select = session.prepare(workload.select());
+    }
+
+    /** Of a driver whose sessions close at once: by default each takes two seconds for that. */
+    static ProgrammaticDriverConfigLoaderBuilder options() {
+        return DriverConfigLoader.programmaticBuilder()
+                .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
+                .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0);
     }
 
     @Override

@@ -3,7 +3,6 @@ package dev.petra.jmh;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
-import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.NodeProcess;
 import dev.petra.launcher.NodeTool;
@@ -132,7 +131,7 @@ final class ManyTables {
                 .addContactPoints(target.nodes())
                 .withLocalDatacenter("datacenter1")
                 .withConfigLoader(
-                        DriverConfigLoader.programmaticBuilder()
+                        ClientAccess.options()
                                 .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, false)
                                 .withDuration(
                                         DefaultDriverOption.REQUEST_TIMEOUT, Duration.ofMinutes(2))

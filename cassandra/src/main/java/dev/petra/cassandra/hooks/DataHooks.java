@@ -42,10 +42,10 @@ public final class DataHooks {
      * @return its position, or null if Cassandra is to append what the tables' configurations say
      */
     public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
-        boolean moving = false;
+        boolean migrating = false;
         for (PartitionUpdate update : mutation.getPartitionUpdates())
-            moving |= owns(update) && !skipsLog(update);
-        if (!moving) return null;
+            migrating |= owns(update) && !skipsLog(update);
+        if (!migrating) return null;
         Set<TableId> skipping = new HashSet<>();
         for (PartitionUpdate update : mutation.getPartitionUpdates())
             if (owns(update) && skipsLog(update)) skipping.add(update.metadata().id);

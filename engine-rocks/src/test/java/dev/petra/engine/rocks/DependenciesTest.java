@@ -41,4 +41,13 @@ class DependenciesTest {
                     .should()
                     .dependOnClassesThat()
                     .resideInAPackage("org.rocksdb..");
+
+    @ArchTest
+    static final ArchRule onlyStreamingNamesNetty =
+            noClasses()
+                    .that()
+                    .resideOutsideOfPackage("dev.petra.streaming..")
+                    .should()
+                    .dependOnClassesThat()
+                    .resideInAPackage("io.netty..");
 }

@@ -46,9 +46,9 @@ public final class StagedStream implements StreamSink {
 
     /** Of a slice. */
     private enum Stage {
-        AWAITED,
-        ARRIVING,
-        THERE
+        EXPECTED,
+        RECEIVING,
+        STAGED
     }
 
     private final StoreContext store;
@@ -58,10 +58,10 @@ public final class StagedStream implements StreamSink {
     private final List<TokenRanges.KeyRange> notOwned;
     private final AtomicReferenceArray<Stage> stages;
 
-    /** Those that are there. */
+    /** Those that are staged. */
     private final AtomicReferenceArray<@Nullable Slice> slices;
 
-    /** A slice that is there. */
+    /** A slice that is staged. */
     private record Slice(Whole rows, Whole large) {}
 
     /** Of all slices. */
@@ -100,7 +100,7 @@ public final class StagedStream implements StreamSink {
         refuseUnless(head.columnFamily().equals(store.spec().columnFamily()), "its column family");
         this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());
         this.stages = new AtomicReferenceArray<>(head.slices());
-        for (int i = 0; i < head.slices(); i++) stages.set(i, Stage.AWAITED);
+        for (int i = 0; i < head.slices(); i++) stages.set(i, Stage.EXPECTED);
         this.slices = new AtomicReferenceArray<>(head.slices());
     }
 
@@ -143,18 +143,18 @@ public final class StagedStream implements StreamSink {
     public SliceWriter begin(int slice) {
         checkOpen();
         Objects.checkIndex(slice, stages.length());
-        if (!stages.compareAndSet(slice, Stage.AWAITED, Stage.ARRIVING))
+        if (!stages.compareAndSet(slice, Stage.EXPECTED, Stage.RECEIVING))
             throw new IllegalStateException("Slice " + slice + " is here already, or coming.");
         return new StagedSlice(this, store, slice);
     }
 
     void ended(int slice, Whole rows, Whole large) {
         slices.set(slice, new Slice(rows, large));
-        stages.set(slice, Stage.THERE);
+        stages.set(slice, Stage.STAGED);
     }
 
     void torn(int slice) {
-        stages.set(slice, Stage.AWAITED);
+        stages.set(slice, Stage.EXPECTED);
     }
 
     void undeleted(IOException e) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import dev.petra.engine.rocks.wal.SyncGroupStress;
+import dev.petra.engine.rocks.wal.SyncPendingStress;
 import dev.petra.streaming.Jcstress;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
@@ -14,11 +16,13 @@ class ConcurrencyStressTest {
 
     @Test
     @Timeout(value = 1, unit = TimeUnit.DAYS)
-    void nobodyUsesWhatIsFreedOrWritesBesideOneThatIsAlone() throws Exception {
+    void nothingIsUsedWhenItIsFreedWrittenBesideOneAloneOrAcknowledgedUnsynced() throws Exception {
         Jcstress.run(
                 directory,
                 UseCountStress.class,
                 WriteBarrierAloneStress.class,
-                WriteBarrierWaitStress.class);
+                WriteBarrierWaitStress.class,
+                SyncPendingStress.class,
+                SyncGroupStress.class);
     }
 }
