@@ -19,6 +19,9 @@ import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.RocksDBException;
@@ -51,14 +54,51 @@ class BackgroundReadsTest {
             store = engine.openStore(table.spec(directory.resolve("t")));
             Database database = Tables.context(store).database();
             int files = database.dataFiles().size();
-            long before = database.db.getLongProperty("rocksdb.block-cache-usage");
+            long before = cacheUsage(store);
             new CoveringDeletions(Tables.context(store)).run(database, LONG_AGO + 1, false);
-            long more = database.db.getLongProperty("rocksdb.block-cache-usage") - before;
-            assertThat(more).isLessThan(1 << 20);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
             // It did hand down.
             store.flush();
             assertThat(database.dataFiles()).hasSize(files + 1);
         }
+    }
+
+    /** As a repair does, or an export to SSTables. */
+    @Test
+    void whoScansAsideLeavesTheCacheToReaders() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int i = 0; i < 4_000; i++)
+                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+            store.flush();
+            store.close();
+            store = engine.openStore(table.spec(directory.resolve("t")));
+            DataRange all = DataRange.allData(table.metadata().partitioner);
+            long before = cacheUsage(store);
+            assertThat(count(store.scanAside(all, table.all()))).isEqualTo(4_000);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+            assertThat(count(store.scan(all, table.all()))).isEqualTo(4_000);
+            assertThat(cacheUsage(store) - before).isGreaterThan(7 << 20);
+        }
+    }
+
+    private static long cacheUsage(TableStore store) throws RocksDBException {
+        return Tables.context(store).database().db.getLongProperty("rocksdb.block-cache-usage");
+    }
+
+    private static int count(UnfilteredPartitionIterator partitions) {
+        int count = 0;
+        try (partitions) {
+            while (partitions.hasNext())
+                try (UnfilteredRowIterator rows = partitions.next()) {
+                    while (rows.hasNext()) {
+                        rows.next();
+                        count++;
+                    }
+                }
+        }
+        return count;
     }
 
     /** It may read for hours, and writes are refused until the database is opened anew. */
