@@ -268,8 +268,7 @@ final class PurgeRound {
         }
     }
 
-    private static byte @Nullable [] record(Database database, byte[] key)
-            throws RocksDBException {
+    private static byte @Nullable [] record(Database database, byte[] key) throws RocksDBException {
         return database.db.get(database.data, database.readOptions, key);
     }
 
