@@ -209,6 +209,30 @@ class DeletedPartitionsTest {
         for (String key : read.keySet()) assertThat(read(key)).isEqualTo(read.get(key));
     }
 
+    /** A cleanup that did not end leaves deletions in files that are there no more. */
+    @Test
+    void whatACleanupRemovedHidesNothing() throws RocksDBException {
+        open("k text PRIMARY KEY, v text", LEVELED + "', 'enabled': 'false");
+        store.write(table.update("a").at(2).deletePartition().build());
+        settle();
+        Database database = database();
+        database.db.deleteRange(database.data, new byte[] {0}, new byte[] {-1});
+        store.write(table.update("a").at(1).row().set("v", "x").build());
+        store.flush();
+        String before = read("a");
+        assertThat(before).contains("v=x");
+        mayPurge.set(true);
+        permission.clock(database);
+        round.run(
+                database,
+                part -> {},
+                (files, gcBefore) ->
+                        List.of(
+                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
+                                        .chosen(files)));
+        assertThat(read("a")).isEqualTo(before);
+    }
+
     @Test
     void counterTablesKeepWhatIsHidden() throws RocksDBException {
         open("k text PRIMARY KEY, v counter", LEVELED);
