@@ -214,6 +214,7 @@ struct Limits {
     uint8_t* bounds;  // the first and the last key, one behind the other
     size_t fromSize;
     size_t toSize;
+    bool hides;  // whether the covering is asked
     Covering covering;
 
     bool contains(Slice key) const {
@@ -222,7 +223,8 @@ struct Limits {
     }
 };
 constexpr int ANY = -1;
-thread_local Limits here{0, INT64_MIN, ANY, nullptr, 0, 0, Covering{nullptr, 0, Deletion{}}};
+thread_local Limits here{
+        0, INT64_MIN, ANY, nullptr, 0, 0, false, Covering{nullptr, 0, Deletion{}}};
 
 /** Of the iterator that this thread reads. */
 thread_local Covering reading{nullptr, 0, Deletion{}};
@@ -255,7 +257,7 @@ PurgeLimits limitsHere(const Store* store, Slice key) {
 Slice remains(Store* store, Slice key, Slice value) {
     static const uint8_t EMPTY_ROW[] = {ROW, 8, 0, 0, 0, 0, 0, 0, 0, 0};
     static const uint8_t EMPTY_PARTITION[] = {PARTITION, 0};
-    if (here.mark != ANY) here.covering.meet(key, value);
+    if (here.hides) here.covering.meet(key, value);
     PurgeCounts counts;
     Scratch* mine = createScratch();
     Verdict verdict = purge(value, limitsHere(store, key), *mine, &counts);
@@ -341,7 +343,7 @@ unsigned char filter(
         void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
         char** newValue, size_t* newSize, unsigned char* changed) {
     Store* store = static_cast<Store*>(state);
-    if (here.mark != ANY) here.covering.meet(slice(key, keySize), slice(value, valueSize));
+    if (here.hides) here.covering.meet(slice(key, keySize), slice(value, valueSize));
     return filterBy(
             store, limitsHere(store, slice(key, keySize)), key, keySize, value, valueSize, newValue, newSize, changed);
 }
@@ -495,7 +497,7 @@ char* extend(void* rep, uint32_t most, bool loosePaths, Slice head, Extent* exte
 void purgeHere(int64_t gcBefore, int64_t maxPurgeable) {
     free(here.bounds);
     here.covering.release();
-    here = Limits{gcBefore, maxPurgeable, ANY, nullptr, 0, 0, here.covering};
+    here = Limits{gcBefore, maxPurgeable, ANY, nullptr, 0, 0, false, here.covering};
 }
 
 void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to) {
@@ -505,10 +507,13 @@ void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from
     if (to.size > 0) memcpy(bounds + from.size, to.data, to.size);
     free(here.bounds);
     here.covering.release();
-    here = Limits{gcBefore, maxPurgeable, mark, bounds, from.size, to.size, here.covering};
+    here = Limits{gcBefore, maxPurgeable, mark, bounds, from.size, to.size, false, here.covering};
 }
 
-void coverHere(Slice key, Slice record) { here.covering.meet(key, record); }
+void coverHere(Slice key, Slice record) {
+    here.hides = true;
+    here.covering.meet(key, record);
+}
 
 /** Adds one entry to an SstFileWriter. */
 static Error append(SstWriter* writer, bool merge, Slice key, Slice value) {

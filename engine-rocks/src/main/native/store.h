@@ -86,16 +86,18 @@ void purgeHere(int64_t gcBefore, int64_t maxPurgeable);
 /**
  * While this thread compacts files, what is in a range of keys, both ends included, may go as far as
  * the store's own limits allow, with a max purgeable timestamp of its own, and within these limits
- * too; not what covers other keys. What the deletion of a partition hides that is in these files
- * goes, however young that is. To be ended by purgeHere.
+ * too; not what covers other keys. To be ended by purgeHere.
  *
  * @param mark which of the store's max purgeable timestamps holds
  */
 void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to);
 
 /**
- * Says, behind purgeRangeHere, that a partition has this record, which stays. What a partition's
- * deletion hides goes, also outside of the range.
+ * Says, behind purgeRangeHere, that what a partition's deletion hides goes, however young that is and
+ * also outside of the range; the deletions stay. Not while RocksDB has deletions of ranges: it asks
+ * the filter about what they delete too, and such a record hides nothing.
+ *
+ * @param record which the partition of the first key has; or nothing
  */
 void coverHere(Slice key, Slice record);
 

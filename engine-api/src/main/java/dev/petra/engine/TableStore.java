@@ -71,6 +71,11 @@ public interface TableStore extends AutoCloseable {
      */
     UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns);
 
+    /** The same for whoever reads much, once: what readers have in caches stays there. */
+    default UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
+        return scan(range, columns);
+    }
+
     /**
      * Whether the store may hold anything of this partition. May say true wrongly, never false.
      * Holds nothing that would need closing.

@@ -170,7 +170,7 @@ public final class MigrateOut extends Migration {
     private boolean write(TableStore store) {
         state("writing SSTables");
         try (UnfilteredPartitionIterator rest =
-                store.scan(rest(), ColumnFilter.all(cfs.metadata()))) {
+                store.scanAside(rest(), ColumnFilter.all(cfs.metadata()))) {
             SSTableExport.Step step =
                     SSTableExport.writeNext(
                             cfs,

@@ -101,7 +101,8 @@ public final class NodetoolOperations {
 
     private static void readAll(TableStore store, TableMetadata metadata) {
         try (UnfilteredPartitionIterator partitions =
-                store.scan(DataRange.allData(metadata.partitioner), ColumnFilter.all(metadata))) {
+                store.scanAside(
+                        DataRange.allData(metadata.partitioner), ColumnFilter.all(metadata))) {
             while (partitions.hasNext())
                 try (UnfilteredRowIterator partition = partitions.next()) {
                     while (partition.hasNext()) partition.next();

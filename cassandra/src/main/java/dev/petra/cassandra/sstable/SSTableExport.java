@@ -125,7 +125,7 @@ public final class SSTableExport {
         try {
             for (Range<Token> range : ranges)
                 try (UnfilteredPartitionIterator rest =
-                        store.scan(DataRange.forTokenRange(range), columns)) {
+                        store.scanAside(DataRange.forTokenRange(range), columns)) {
                     while (rest.hasNext())
                         try (UnfilteredRowIterator partition = rest.next()) {
                             watch.check(writer == null ? 0 : writer.getOnDiskBytesWritten());

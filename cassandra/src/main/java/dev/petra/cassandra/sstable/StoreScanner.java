@@ -27,7 +27,7 @@ public final class StoreScanner implements ISSTableScanner {
         var estimate = store.estimate(range);
         estimatedPartitions = Math.max(1, estimate.partitions());
         estimatedBytes = estimate.partitions() * estimate.meanPartitionBytes();
-        partitions = store.scan(DataRange.forTokenRange(range), ColumnFilter.all(table));
+        partitions = store.scanAside(DataRange.forTokenRange(range), ColumnFilter.all(table));
     }
 
     @Override

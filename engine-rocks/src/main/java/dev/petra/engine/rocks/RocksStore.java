@@ -173,7 +173,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     @Override
     public UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns) {
-        return new RangeScan(context, range, columns);
+        return new RangeScan(context, range, columns, false);
+    }
+
+    @Override
+    public UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
+        return new RangeScan(context, range, columns, true);
     }
 
     @Override

@@ -77,7 +77,7 @@ final class CoveringDeletions {
         Pacer pace = new Pacer(store, background);
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteSink position = new ByteSink();
-        try (Cursor cursor = context.open()) {
+        try (Cursor cursor = context.openAside()) {
             cursor.seek(ByteBuffer.allocateDirect(0));
             while (cursor.isValid()) {
                 pace.step();

@@ -81,7 +81,7 @@ final class LargeCellSweep {
         long bytes = largeBytes(database);
         long cells = 0;
         long garbage = 0;
-        try (ReadOptions keysOnly = Database.newReadOptions()) {
+        try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false)) {
             Reconciler.allowUnpreparedValue(keysOnly);
             try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
                 for (it.seekToFirst(); it.isValid(); it.next()) {

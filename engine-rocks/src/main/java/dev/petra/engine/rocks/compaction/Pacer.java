@@ -4,7 +4,10 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.rocks.db.StoreContext;
 import java.util.concurrent.locks.LockSupport;
 
-/** In the background, rests as long as it worked; ends when the store closes. */
+/**
+ * In the background, rests as long as it worked; ends when the store closes, or its disk is full:
+ * the database is not opened anew as long as it is read.
+ */
 final class Pacer {
     private static final int EVERY = 256;
 
@@ -21,6 +24,7 @@ final class Pacer {
     void step() {
         if (++steps % EVERY != 0) return;
         store.reopenable().checkOpen();
+        store.reopenable().checkNotFull();
         if (slowly) LockSupport.parkNanos(System.nanoTime() - since);
         since = System.nanoTime();
     }

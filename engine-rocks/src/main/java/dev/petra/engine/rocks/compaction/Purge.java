@@ -52,6 +52,9 @@ public final class Purge {
     private static final Logger logger = LoggerFactory.getLogger(Purge.class);
     private static final long SLICE_BYTES = 512L << 20;
 
+    /** So often a table is purged whole before its files are read, whether it must be. */
+    private static final int UNREAD = 5;
+
     private final StoreContext store;
     private final PurgePermission permission;
     private final PurgeSchedule schedule;
@@ -60,6 +63,10 @@ public final class Purge {
     private final ExpiredFiles expired;
     private final PurgeRound round;
     private final ReentrantLock running = new ReentrantLock();
+
+    /** How often it is still taken for granted that there are old range tombstones. */
+    private int unread;
+
     private volatile Phase phase = Phase.IDLE;
     private volatile double done;
 
@@ -126,15 +133,16 @@ public final class Purge {
                 sweep(database, false);
                 return;
             }
+            boolean wasFound = background && unread > 0;
+            if (wasFound) unread--;
             // One of all that was cut short goes on.
-            if (background
-                    && !hidesCounters()
-                    && schedule.resumeAt() == null) {
+            if (background && !wasFound && !hidesCounters() && schedule.resumeAt() == null) {
                 phase = Phase.PURGING;
                 round.run(database, part -> done = part);
                 // It was stopped, or may not go on.
                 if (schedule.isResting()) return;
                 if (sweep.isDue(database)) sweep(database, true);
+                unread = round.metOldRanges() ? UNREAD : 0;
                 boolean whole =
                         round.metOldRanges() || (round.wantsWhole() && schedule.isWholeDue());
                 if (!whole || permission.gcBefore() == 0) return;

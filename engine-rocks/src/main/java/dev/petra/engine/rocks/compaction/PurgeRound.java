@@ -41,6 +41,9 @@ import org.slf4j.LoggerFactory;
 final class PurgeRound {
     private static final Logger logger = LoggerFactory.getLogger(PurgeRound.class);
 
+    private static final String FILE_PROPERTIES = "rocksdb.aggregated-table-properties";
+    private static final byte[] NONE = {};
+
     /** Files come and go while they are read. */
     private static final int ATTEMPTS = 4;
 
@@ -268,8 +271,13 @@ final class PurgeRound {
         }
     }
 
-    private static byte @Nullable [] record(Database database, byte[] key)
-            throws RocksDBException {
+    /** Of a cleanup that has not ended, or was stopped. */
+    private static boolean hasRangeDeletions(Database database) throws RocksDBException {
+        Map<String, String> sums = database.db.getMapProperty(database.data, FILE_PROPERTIES);
+        return !"0".equals(sums.get("num_range_deletions"));
+    }
+
+    private static byte @Nullable [] record(Database database, byte[] key) throws RocksDBException {
         return database.db.get(database.data, database.readOptions, key);
     }
 
@@ -279,9 +287,12 @@ final class PurgeRound {
         Reconciler.purgeRangeHere(
                 gcBefore, set.limit(), mark, set.from().array(), set.to().array());
         try {
-            byte[] key = DataFiles.recordKey(store, set.from().array());
-            byte[] record = key == null ? null : record(database, key);
-            if (key != null && record != null) Reconciler.coverHere(key, record);
+            if (!hasRangeDeletions(database)) {
+                byte[] key = DataFiles.recordKey(store, set.from().array());
+                byte[] record = key == null ? null : record(database, key);
+                if (key == null || record == null) Reconciler.coverHere(NONE, NONE);
+                else Reconciler.coverHere(key, record);
+            }
             return held.compact(database, set.names(), database.bottommostLevel(), fileBytes());
         } finally {
             Reconciler.purgeNowhere();

@@ -153,12 +153,13 @@ public final class Catalog {
     private Map<String, String> readColumns() throws RocksDBException {
         Map<String, String> columns = new HashMap<>();
         try (RocksIterator it = database.db.newIterator(database.catalog)) {
-            for (it.seekToFirst(); it.isValid(); it.next()) {
+            // Behind them are the extents of all files.
+            for (it.seek(bytes(COLUMN)); it.isValid(); it.next()) {
                 String key = new String(it.key(), StandardCharsets.UTF_8);
-                if (key.startsWith(COLUMN))
-                    columns.put(
-                            key.substring(COLUMN.length()),
-                            new String(it.value(), StandardCharsets.UTF_8));
+                if (!key.startsWith(COLUMN)) break;
+                columns.put(
+                        key.substring(COLUMN.length()),
+                        new String(it.value(), StandardCharsets.UTF_8));
             }
             it.status();
         }

@@ -77,6 +77,9 @@ public final class Database implements AutoCloseable {
     public final List<ColumnFamilyHandle> families;
     public final ReadOptions readOptions;
 
+    /** Of whoever reads everything once, and leaves the block cache to others. */
+    public final ReadOptions asideReadOptions;
+
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
     public final WriteOptions writeOptions;
 
@@ -102,6 +105,7 @@ public final class Database implements AutoCloseable {
         this.families = List.of(data, large, catalog);
         this.owned = owned;
         this.readOptions = newReadOptions();
+        this.asideReadOptions = newReadOptions().setFillCache(false);
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
     }
@@ -416,6 +420,7 @@ public final class Database implements AutoCloseable {
         revokeLeases();
         syncLog();
         readOptions.close();
+        asideReadOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();
         data.close();

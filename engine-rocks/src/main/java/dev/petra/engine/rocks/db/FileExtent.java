@@ -23,9 +23,9 @@ import org.rocksdb.RocksDBException;
  * @param covers what of it only a purge of all of the table removes
  * @param head what of it belongs to a partition that begins in another file
  * @param garbage what may go one day within its own key, or is hidden by the deletion of its
- *     partition in the same file, whatever its own timestamp is: local time, highest timestamp and bytes,
- *     again and again, by local time. Where there was much, of neighbours one was made that is not
- *     older than any
+ *     partition in the same file, whatever its own timestamp is: local time, highest timestamp and
+ *     bytes, again and again, by local time. Where there was much, of neighbours one was made that
+ *     is not older than any
  */
 public record FileExtent(
         long lowest,
@@ -183,6 +183,7 @@ public record FileExtent(
         Head head = new Head(in.getLong(), in.getLong());
         ImmutableLongArray.Builder garbage = ImmutableLongArray.builder();
         while (in.hasRemaining()) garbage.add(in.getLong());
-        return new FileExtent(lowest, highest, end, all, entries, deletions, covers, head, garbage.build());
+        return new FileExtent(
+                lowest, highest, end, all, entries, deletions, covers, head, garbage.build());
     }
 }

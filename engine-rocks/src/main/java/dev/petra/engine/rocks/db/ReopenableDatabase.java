@@ -287,6 +287,16 @@ public final class ReopenableDatabase {
         return !closed && full == null;
     }
 
+    /**
+     * For whoever reads for long: the database is not opened anew before that has ended.
+     *
+     * @throws WriteStallException if writes are refused because the disk was full
+     */
+    public void checkNotFull() {
+        String reason = full;
+        if (reason != null) throw RocksErrors.full(name(), spec.directory(), reason);
+    }
+
     /** Whether writes are refused because the disk was full. */
     boolean isFull() {
         return full != null;

@@ -175,8 +175,7 @@ public final class Reconciler implements AutoCloseable {
 
     /**
      * While this thread compacts files, what is in a range of keys, both ends included, may go
-     * within these limits and {@link #clock}'s; not what covers other keys. What the deletion of a
-     * partition hides that is in the files goes, however young that is.
+     * within these limits and {@link #clock}'s; not what covers other keys.
      *
      * @param index of the max purgeable timestamp that holds too, active or not
      */
@@ -184,10 +183,12 @@ public final class Reconciler implements AutoCloseable {
             long gcBefore, long maxPurgeable, int index, byte[] from, byte[] to);
 
     /**
-     * Says, behind {@link #purgeRangeHere}, that a partition has this record, which is in other
-     * files and stays.
+     * Says, behind {@link #purgeRangeHere}, that what the deletion of a partition hides in the files
+     * goes too, however young that is; the deletions stay. Not while RocksDB has deletions of
+     * ranges: it asks the filter about what they delete too, and such a record hides nothing.
      *
-     * @param key of the record
+     * @param key of the record of the partition with which the files begin
+     * @param record empty if there is none
      */
     public static native void coverHere(byte[] key, byte[] record);
 

@@ -65,7 +65,7 @@ public final class Cursor implements AutoCloseable {
 
     /** Over all keys. Whoever decodes rows opens it by {@link ReadContext#open()}. */
     Cursor(StoreContext store) {
-        this(store, null);
+        this(store, null, false);
     }
 
     /**
@@ -73,7 +73,14 @@ public final class Cursor implements AutoCloseable {
      *
      * @param bounds which this closes
      */
-    Cursor(StoreContext store, @Nullable PartitionBounds bounds) {
+    Cursor(StoreContext store, PartitionBounds bounds) {
+        this(store, bounds, false);
+    }
+
+    /**
+     * @param aside whether what is read leaves the block cache as it is
+     */
+    Cursor(StoreContext store, @Nullable PartitionBounds bounds, boolean aside) {
         this.store = store;
         this.bounds = bounds;
         try {
@@ -89,7 +96,8 @@ public final class Cursor implements AutoCloseable {
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
-            ReadOptions options = bounds == null ? database.readOptions : bounds.options();
+            ReadOptions all = aside ? database.asideReadOptions : database.readOptions;
+            ReadOptions options = bounds == null ? all : bounds.options();
             RocksIterator plain = database.db.newIterator(database.data, options);
             // Asked behind the opening: if there are none now, the iterator sees none.
             if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) {
@@ -99,7 +107,7 @@ public final class Cursor implements AutoCloseable {
             }
             plain.close();
             // The bounds are those of rows. As of one moment, and from files that stay.
-            List<RocksIterator> both = database.newIterators(database.readOptions);
+            List<RocksIterator> both = database.newIterators(all);
             this.iterator = both.get(0);
             this.large = both.get(1);
         } catch (RocksDBException e) {

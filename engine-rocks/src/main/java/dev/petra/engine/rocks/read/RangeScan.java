@@ -43,7 +43,10 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
      */
     private @Nullable SlicesIterator partition;
 
-    public RangeScan(StoreContext store, DataRange range, ColumnFilter filter) {
+    /**
+     * @param aside whether what is read leaves the block cache as it is
+     */
+    public RangeScan(StoreContext store, DataRange range, ColumnFilter filter, boolean aside) {
         this.store = store;
         this.context = new ReadContext(store, filter);
         this.range = range;
@@ -55,7 +58,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
                 keys.left.isMinimum()
                         ? ByteBuffer.allocateDirect(0)
                         : bound(keys.left, !includesLeft);
-        this.cursor = context.open();
+        this.cursor = aside ? context.openAside() : context.open();
         cursor.seek(start);
     }
 

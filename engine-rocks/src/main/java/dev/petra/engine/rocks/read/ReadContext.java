@@ -65,6 +65,11 @@ public final class ReadContext {
         return opened(new Cursor(store));
     }
 
+    /** The same, for whoever reads everything once: the block cache is left to others. */
+    public Cursor openAside() {
+        return opened(new Cursor(store, null, true));
+    }
+
     /**
      * The same within one partition.
      *

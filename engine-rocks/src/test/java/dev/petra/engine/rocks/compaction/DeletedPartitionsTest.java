@@ -75,8 +75,7 @@ class DeletedPartitionsTest {
     private void open() {
         store =
                 engine.openStore(
-                        new StoreSpec(
-                                directory.resolve("1"), "t", 1, table.ref(), mayPurge::get));
+                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), mayPurge::get));
         StoreContext context = Tables.context(store);
         permission = new PurgePermission(context);
         round =
@@ -203,12 +202,35 @@ class DeletedPartitionsTest {
         settle();
         store.write(table.update("large").at(2).deletePartition().build());
         Map<String, String> read = new HashMap<>();
-        for (String key : List.of("before", "large", "other", "k1", "k2"))
-            read.put(key, read(key));
+        for (String key : List.of("before", "large", "other", "k1", "k2")) read.put(key, read(key));
         for (int i = 0; i < 3; i++) purge();
         // What is not hidden, the deletion, and the few that share a file with others.
         assertThat(entries()).isBetween(4 * 300 + 2, 4 * 300 + 300);
         for (String key : read.keySet()) assertThat(read(key)).isEqualTo(read.get(key));
+    }
+
+    /** A cleanup that did not end leaves deletions in files that are there no more. */
+    @Test
+    void whatACleanupRemovedHidesNothing() throws RocksDBException {
+        open("k text PRIMARY KEY, v text", LEVELED + "', 'enabled': 'false");
+        store.write(table.update("a").at(2).deletePartition().build());
+        settle();
+        Database database = database();
+        database.db.deleteRange(database.data, new byte[] {0}, new byte[] {-1});
+        store.write(table.update("a").at(1).row().set("v", "x").build());
+        store.flush();
+        String before = read("a");
+        assertThat(before).contains("v=x");
+        mayPurge.set(true);
+        permission.clock(database);
+        round.run(
+                database,
+                part -> {},
+                (files, gcBefore) ->
+                        List.of(
+                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
+                                        .chosen(files)));
+        assertThat(read("a")).isEqualTo(before);
     }
 
     @Test
@@ -237,8 +259,7 @@ class DeletedPartitionsTest {
         open("k text, c int, v text, PRIMARY KEY (k, c)", LEVELED);
         for (int row = 0; row < 100; row++)
             store.write(table.update("a").at(1).row(row).set("v", noise(row)).build());
-        store.write(
-                table.update("a").at(2).deleteRange(table.from(10), table.to(90)).build());
+        store.write(table.update("a").at(2).deleteRange(table.from(10), table.to(90)).build());
         purgeInBackground();
         assertThat(Tables.context(store).catalog().wholePurge()).isZero();
         store.write(
@@ -251,6 +272,44 @@ class DeletedPartitionsTest {
         assertThat(Tables.context(store).catalog().wholePurge()).isPositive();
         // And the record of the partition, which the younger one wrote too.
         assertThat(entries()).isEqualTo(19 + 1);
+    }
+
+    /** A purge of all writes all files anew, and each would be read before the next. */
+    @Test
+    void filesAreNotReadEachTimeWhereRangeTombstonesWereFound() throws RocksDBException {
+        table =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c)) WITH"
+                                + " gc_grace_seconds = 3600");
+        try (StorageEngine often = Tables.engine(Map.of("purge_interval", "1s"))) {
+            StoreSpec spec =
+                    new StoreSpec(
+                            directory.resolve("1"),
+                            "t",
+                            1,
+                            table.ref(),
+                            () -> !Thread.currentThread().getName().equals("petra-tick"));
+            store = often.openStore(spec);
+            StoreContext context = Tables.context(store);
+            Purge purge = new Purge(context, new DataFiles(context));
+            int read = 0;
+            for (int times = 0; times < 7; times++) {
+                store.write(
+                        table.update("a")
+                                .at(2 + times)
+                                .now(LONG_AGO)
+                                .deleteRange(table.from(10), table.to(20 + times))
+                                .build());
+                store.flush();
+                Map<String, FileExtent> before = context.catalog().extents();
+                Tables.await("its turn", () -> purge.isDue(database()));
+                purge.run(database(), true);
+                assertThat(context.catalog().wholePurge()).isPositive();
+                if (!context.catalog().extents().equals(before)) read++;
+            }
+            // The first and the last time.
+            assertThat(read).isEqualTo(2);
+        }
     }
 
     private void purgeInBackground() throws RocksDBException {
@@ -306,7 +365,8 @@ class DeletedPartitionsTest {
             }
             case 1 -> store.write(update.deleteRow(row).build());
             case 2 -> store.write(update.row(row).unset("v").build());
-            case 3 -> store.write(update.row(row).put("m", "e" + element, noise(timestamp)).build());
+            case 3 ->
+                    store.write(update.row(row).put("m", "e" + element, noise(timestamp)).build());
             case 4 -> store.write(update.row(row).remove("m", "e" + element).build());
             case 5 -> store.write(update.row(row).clear("m").build());
             case 6 -> store.write(update.staticRow().set("s", noise(timestamp)).build());
@@ -379,13 +439,12 @@ class DeletedPartitionsTest {
                 for (String key : List.of("a", "b", "c")) read.put(key, read(key));
                 long before = Tables.context(store).reconciler().purged();
                 // A write in the middle takes along what it finds below it.
-                round.run(
-                        database(),
-                        part -> {},
-                        (files, gcBefore) -> anything(files, random));
+                round.run(database(), part -> {}, (files, gcBefore) -> anything(files, random));
                 hidden += Tables.context(store).reconciler().purged() - before;
                 for (String key : read.keySet())
-                    assertThat(read(key)).as("seed " + seed + ", " + epoch).isEqualTo(read.get(key));
+                    assertThat(read(key))
+                            .as("seed " + seed + ", " + epoch)
+                            .isEqualTo(read.get(key));
             }
         }
         assertThat(hidden).as("seed " + seed).isGreaterThan(100);

@@ -44,6 +44,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
@@ -1151,6 +1152,7 @@ class PurgeRoundTest {
 
     private final Map<String, Value> cells = new TreeMap<>();
     private final Map<String, Long> deleted = new HashMap<>();
+    private final Map<String, Long> deletedPartitions = new HashMap<>();
 
     /** What a query would return. */
     private Map<String, String> live() {
@@ -1186,7 +1188,10 @@ class PurgeRoundTest {
         Map<String, String> live = new TreeMap<>();
         cells.forEach(
                 (cell, value) -> {
-                    long hidden = deleted.getOrDefault(cell.substring(0, cell.length() - 1), 0L);
+                    long hidden =
+                            Math.max(
+                                    deleted.getOrDefault(cell.substring(0, cell.length() - 1), 0L),
+                                    deletedPartitions.getOrDefault(cell.substring(0, 1), 0L));
                     if (value.timestamp > hidden && !value.text.isEmpty())
                         live.put(cell, value.text);
                 });
@@ -1201,6 +1206,11 @@ class PurgeRoundTest {
         // Some may not go yet.
         if (random.nextInt(4) > 0) update = update.now(LONG_AGO);
         String text = "";
+        if (random.nextInt(40) == 0) {
+            store.write(update.deletePartition().build());
+            deletedPartitions.merge(key, timestamp, Math::max);
+            return;
+        }
         switch (random.nextInt(5)) {
             case 0 -> {
                 store.write(update.deleteRow(row).build());
@@ -1211,7 +1221,10 @@ class PurgeRoundTest {
             case 2 -> store.write(update.ttl(10).row(row).set(column, noise(timestamp)).build());
             default -> {
                 text = noise(timestamp).substring(random.nextInt(190));
-                store.write(update.row(row).set(column, text).build());
+                // So many that the write buffer gets the row as it is below it.
+                int times = random.nextInt(20) == 0 ? 70 : 1;
+                PartitionUpdate written = update.row(row).set(column, text).build();
+                for (int i = 0; i < times; i++) store.write(written);
             }
         }
         cells.merge(
@@ -1311,7 +1324,8 @@ class PurgeRoundTest {
             mayPurge.set(true);
             permission.clock(database());
             for (int i = random.nextInt(3); i >= 0; i--) {
-                if (random.nextBoolean()) purge();
+                if (random.nextInt(5) == 0) store.compact(List.of());
+                else if (random.nextBoolean()) purge();
                 else
                     round.run(database(), part -> {}, (files, gcBefore) -> anything(files, random));
                 assertThat(live()).as("seed " + seed + ", " + epoch).isEqualTo(expected());

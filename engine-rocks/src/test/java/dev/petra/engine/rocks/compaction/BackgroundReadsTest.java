@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.RocksDBException;
+
+/** What reads all of a table in the background is in nobody's way. */
+class BackgroundReadsTest {
+    private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+    private static final String OPTIONS =
+            " WITH gc_grace_seconds = 3600 AND compression = {'enabled': 'false'}";
+
+    @TempDir Path directory;
+
+    private static String noise(long seed) {
+        byte[] noise = new byte[1_000];
+        new Random(seed).nextBytes(noise);
+        return HexFormat.of().formatHex(noise);
+    }
+
+    /** All of it is read; that would fill a cache. */
+    @Test
+    void whoHandsDownLeavesTheCacheToReaders() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int i = 0; i < 4_000; i++)
+                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+            store.write(table.update("k1").at(2).now(LONG_AGO).deletePartition().build());
+            store.flush();
+            store.close();
+            store = engine.openStore(table.spec(directory.resolve("t")));
+            Database database = Tables.context(store).database();
+            int files = database.dataFiles().size();
+            long before = cacheUsage(store);
+            new CoveringDeletions(Tables.context(store)).run(database, LONG_AGO + 1, false);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+            // It did hand down.
+            store.flush();
+            assertThat(database.dataFiles()).hasSize(files + 1);
+        }
+    }
+
+    /** As a repair does, or an export to SSTables. */
+    @Test
+    void whoScansAsideLeavesTheCacheToReaders() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int i = 0; i < 4_000; i++)
+                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+            store.flush();
+            store.close();
+            store = engine.openStore(table.spec(directory.resolve("t")));
+            DataRange all = DataRange.allData(table.metadata().partitioner);
+            long before = cacheUsage(store);
+            assertThat(count(store.scanAside(all, table.all()))).isEqualTo(4_000);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+            assertThat(count(store.scan(all, table.all()))).isEqualTo(4_000);
+            assertThat(cacheUsage(store) - before).isGreaterThan(7 << 20);
+        }
+    }
+
+    private static long cacheUsage(TableStore store) throws RocksDBException {
+        return Tables.context(store).database().db.getLongProperty("rocksdb.block-cache-usage");
+    }
+
+    private static int count(UnfilteredPartitionIterator partitions) {
+        int count = 0;
+        try (partitions) {
+            while (partitions.hasNext())
+                try (UnfilteredRowIterator rows = partitions.next()) {
+                    while (rows.hasNext()) {
+                        rows.next();
+                        count++;
+                    }
+                }
+        }
+        return count;
+    }
+
+    /** It may read for hours, and writes are refused until the database is opened anew. */
+    @Test
+    void whatReadsForLongEndsWhereTheDiskIsFull() throws Exception {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        AtomicBoolean stop = new AtomicBoolean();
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            CountDownLatch reading = new CountDownLatch(1);
+            CompletableFuture<Void> purge =
+                    CompletableFuture.runAsync(
+                            () ->
+                                    reopenable.maintain(
+                                            database -> {
+                                                Pacer pace = new Pacer(Tables.context(store), true);
+                                                reading.countDown();
+                                                while (!stop.get()) pace.step();
+                                            }));
+            reading.await();
+            try {
+                assertThat(reopenable.failed(Tables.noSpace()))
+                        .isInstanceOf(WriteStallException.class);
+                Tables.heal(reopenable);
+            } finally {
+                stop.set(true);
+            }
+            assertThatThrownBy(purge::get).hasCauseInstanceOf(WriteStallException.class);
+            store.write(table.update("a").at(1).row().set("v", "x").build());
+        }
+    }
+}
