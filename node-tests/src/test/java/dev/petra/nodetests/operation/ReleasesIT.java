@@ -68,7 +68,7 @@ class ReleasesIT {
         UnaryOperator<NodeConfig.Builder> other = options -> options.home(home).agent(false);
         try (TestNode node = TestNode.start(directory.resolve("node"), other)) {
             assertThat(node.process().log())
-                    .contains("with Cassandra " + release + ", woven by a woven jar");
+                    .contains("with Cassandra " + release + ", woven into its jar");
             TableLife.live(node);
         }
     }

@@ -59,7 +59,7 @@ class WovenIT {
         UnaryOperator<NodeConfig.Builder> woven =
                 options -> options.home(home).agent(false).jvmOptions(TestNode.VERIFIED);
         try (TestNode node = TestNode.start(data, woven)) {
-            assertThat(node.process().log()).contains("woven by a woven jar; memtable");
+            assertThat(node.process().log()).contains("woven into its jar; memtable");
             TableLife.live(node);
             // Cassandra's offline tools run from the same jar.
             NodeTool.Result tool =
@@ -78,7 +78,7 @@ class WovenIT {
         try (TestNode node = TestNode.start(data, options -> anew.apply(options).agent(true))) {
             assertThat(node.process().logSinceStart())
                     .contains(
-                            "by a woven jar; the agent does nothing, and its -javaagent line can"
+                            "woven into its jar; the agent does nothing, and its -javaagent line can"
                                     + " be");
             TableLife.check(node);
         }
