@@ -78,8 +78,8 @@ class WovenIT {
         try (TestNode node = TestNode.start(data, options -> anew.apply(options).agent(true))) {
             assertThat(node.process().logSinceStart())
                     .contains(
-                            "woven into its jar; the agent does nothing, and its -javaagent line can"
-                                    + " be");
+                            "woven into its jar; the agent does nothing, and its -javaagent line"
+                                    + " can be");
             TableLife.check(node);
         }
     }
