@@ -12,7 +12,8 @@ import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.TableMetadataRef;
 
 /**
- * What a node gets that has neither the agent nor a woven Cassandra: refusals that name the missing line.
+ * What a node gets that has neither the agent nor a woven Cassandra: refusals that name the missing
+ * line.
  *
  * <p>Cassandra reads the configuration of an existing table with a fallback, which would turn an
  * exception into its own memtable and show an empty table. There the refusal waits until the table
@@ -51,8 +52,8 @@ public final class AgentMissing implements Memtable.Factory {
 
     private static String message(String table) {
         return table
-                + " is in a storage engine, which works only with its agent (or with a Cassandra that"
-                + " was woven). Add this line to jvm-server.options and restart the node:"
+                + " is in a storage engine, which works only with its agent (or with a Cassandra"
+                + " that was woven). Add this line to jvm-server.options and restart the node:"
                 + " -javaagent:"
                 + jar();
     }

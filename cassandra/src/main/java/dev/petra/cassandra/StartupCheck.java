@@ -96,8 +96,7 @@ public final class StartupCheck {
      * @param changed the methods that are not as in that
      * @param insisted whether its builder was told of them
      */
-    static void checkRelease(
-            String release, String closest, List<String> changed, boolean insisted)
+    static void checkRelease(String release, String closest, List<String> changed, boolean insisted)
             throws StartupException {
         Set<String> known = Weaving.knownReleases();
         if (changed.isEmpty()) {

@@ -60,7 +60,8 @@ public final class NodeTool {
         command.add("-Dcassandra.config=" + directory.yaml().toUri());
         command.add("-Dlogback.configurationFile=" + directory.logbackTools());
         command.add("-cp");
-        command.add(distribution.classPath(List.of(directory.conf())));
+        // As Cassandra's scripts have all of lib: a woven Cassandra needs the plugin.
+        command.add(distribution.classPath(List.of(directory.conf(), distribution.plugin())));
         command.add(mainClass);
         return command;
     }

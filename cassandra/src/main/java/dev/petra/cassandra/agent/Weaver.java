@@ -79,7 +79,9 @@ final class Weaver {
                         Release.of(cassandra),
                         original,
                         fingerprints);
-        Path part = Files.createTempFile(folder, out.getFileName() + ".", ".part");
+        // Not a temporary file of Java's, which only its owner may read.
+        Path part =
+                folder.resolve(out.getFileName() + "." + ProcessHandle.current().pid() + ".part");
         try {
             write(jar, woven, marker, part);
             // Of the two files of a race the second would win; neither would be half.
@@ -98,11 +100,14 @@ final class Weaver {
                     in + " is woven already, by Petra " + before.petra() + ": take the original");
         if (cassandra.find("org.apache.cassandra.service.CassandraDaemon") == null)
             throw new RefusedException(
-                    in + " is not Cassandra: name the jar that is called apache-cassandra-5.0.x.jar"
-                            + " or cassandra-all-5.0.x.jar");
+                    in
+                            + " is not Cassandra: name the jar that is called"
+                            + " apache-cassandra-5.0.x.jar or cassandra-all-5.0.x.jar");
         if (jar.stream().anyMatch(entry -> entry.getName().matches("META-INF/[^/]+\\.SF")))
             throw new RefusedException(
-                    in + " is signed, and its signature would not fit: weave it before it is signed");
+                    in
+                            + " is signed, and its signature would not fit: weave it before it is"
+                            + " signed");
         List<String> missing = JoinPoints.missing(cassandra);
         if (!missing.isEmpty()) throw new RefusedException(PetraAgent.hasNo(missing));
         Fingerprints known = Fingerprints.known();
@@ -195,8 +200,7 @@ final class Weaver {
         }
     }
 
-    private static void write(ZipOutputStream out, String name, byte[] content)
-            throws IOException {
+    private static void write(ZipOutputStream out, String name, byte[] content) throws IOException {
         ZipEntry entry = new ZipEntry(name);
         entry.setTimeLocal(TIME);
         out.putNextEntry(entry);

@@ -120,8 +120,8 @@ public final class Weaving {
     public static String form() {
         if (!isWovenJar()) return "by the agent";
         return idle
-                ? "by a woven jar; the agent does nothing, and its -javaagent line can be removed"
-                : "by a woven jar";
+                ? "into its jar; the agent does nothing, and its -javaagent line can be removed"
+                : "into its jar";
     }
 
     private static Fingerprints.Comparison comparison() {

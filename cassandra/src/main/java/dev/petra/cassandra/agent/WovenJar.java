@@ -49,7 +49,8 @@ record WovenJar(
     /** The file's text: the same for the same. */
     String text() {
         StringBuilder text =
-                new StringBuilder("# Written by petra weave; a node compares its classes with it.\n");
+                new StringBuilder(
+                        "# Written by petra weave; a node compares its classes with it.\n");
         line(text, "join-points", joinPoints);
         line(text, "petra", petra);
         line(text, "cassandra", release);

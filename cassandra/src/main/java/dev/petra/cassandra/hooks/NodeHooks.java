@@ -39,7 +39,8 @@ public final class NodeHooks {
     private NodeHooks() {}
 
     /**
-     * First of the start-up checks.
+     * First of the start-up checks. Keeps its name and descriptor: a jar that another version wove
+     * calls it too, and what it calls refuses that jar.
      *
      * @throws StartupException if the node must not start
      */

@@ -134,7 +134,8 @@ class LinkageTest {
     /** A member may come from a class that is not Cassandra's, which is taken to have it. */
     private static boolean has(Map<String, Declared> types, String type, String member) {
         Declared declared = types.get(type);
-        if (declared == null) return !type.startsWith(CASSANDRA) && !type.equals("java/lang/Object");
+        if (declared == null)
+            return !type.startsWith(CASSANDRA) && !type.equals("java/lang/Object");
         return declared.members().contains(member)
                 || declared.parents().stream().anyMatch(parent -> has(types, parent, member));
     }
@@ -151,7 +152,8 @@ class LinkageTest {
     private static Map<String, Declared> declared(Path jar) throws IOException {
         Map<String, Declared> types = new HashMap<>();
         try (ZipFile zip = new ZipFile(jar.toFile())) {
-            for (ZipEntry entry : (Iterable<ZipEntry>) zip.stream().map(ZipEntry.class::cast)::iterator)
+            for (ZipEntry entry :
+                    (Iterable<ZipEntry>) zip.stream().map(ZipEntry.class::cast)::iterator)
                 if (entry.getName().endsWith(".class"))
                     try (InputStream in = zip.getInputStream(entry)) {
                         declare(in.readAllBytes(), types);
@@ -214,8 +216,7 @@ class LinkageTest {
     private static List<Path> entries(String module) {
         List<Path> entries = new ArrayList<>();
         if (module.equals("cassandra")) return List.of(Path.of("target", "classes"));
-        for (String entry :
-                System.getProperty("java.class.path").split(File.pathSeparator, -1))
+        for (String entry : System.getProperty("java.class.path").split(File.pathSeparator, -1))
             if (entry.contains(File.separator + module) && !entry.contains("test"))
                 entries.add(Path.of(entry));
         return entries;

@@ -196,6 +196,9 @@ class WeaverTest {
         Files.setLastModifiedTime(stock, java.nio.file.attribute.FileTime.fromMillis(0));
         Weaver.weave(stock, again, false);
         assertThat(again).hasSameBinaryContentAs(out());
+        // The node may be another user's than the builder's.
+        assertThat(Files.getPosixFilePermissions(again))
+                .isEqualTo(Files.getPosixFilePermissions(stock));
     }
 
     @Test
@@ -280,7 +283,9 @@ class WeaverTest {
                                     (path, file) -> changed(file, "dumpMemtable"));
                             content.computeIfPresent(
                                     ClassFiles.path(DAEMON), (path, file) -> changed(file, "stop"));
-                            content.put(VERSION, "CassandraVersion=5.0.9-acme".getBytes(StandardCharsets.UTF_8));
+                            content.put(
+                                    VERSION,
+                                    "CassandraVersion=5.0.9-acme".getBytes(StandardCharsets.UTF_8));
                         });
         assertThat(refusal(fork))
                 .contains("Cassandra 5.0.9-acme is none of [")
@@ -300,10 +305,13 @@ class WeaverTest {
                 cassandra(
                         "fork.jar",
                         content -> {
-                            content.put(VERSION, "CassandraVersion=5.0.10".getBytes(StandardCharsets.UTF_8));
+                            content.put(
+                                    VERSION,
+                                    "CassandraVersion=5.0.10".getBytes(StandardCharsets.UTF_8));
                             content.computeIfPresent(
                                     ClassFiles.path(STORE),
-                                    (path, file) -> shifted(changed(file, "rebuildSecondaryIndex")));
+                                    (path, file) ->
+                                            shifted(changed(file, "rebuildSecondaryIndex")));
                         });
         assertThat(Weaver.weave(fork, out(), false).original())
                 .isEqualTo(new Fingerprints.Comparison("5.0.9", List.of()));
@@ -402,9 +410,7 @@ class WeaverTest {
                                                 descriptor,
                                                 signature,
                                                 exceptions);
-                                return method == null || name.equals(method)
-                                        ? code.apply(to)
-                                        : to;
+                                return method == null || name.equals(method) ? code.apply(to) : to;
                             }
                         },
                         0);

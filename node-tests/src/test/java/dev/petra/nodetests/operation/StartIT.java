@@ -24,6 +24,7 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -123,7 +124,9 @@ class StartIT {
         }
     }
 
+    /** Neither the agent nor a woven Cassandra: for that see WovenIT. */
     @Test
+    @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
     void withoutTheAgent() throws IOException {
         assertThat(refused(options -> options.agent(false)))
                 .contains("Table ks.")
@@ -132,6 +135,7 @@ class StartIT {
     }
 
     @Test
+    @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
     void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
         try (TestNode node = TestNode.start(fresh, options -> options.agent(false));
                 CqlSession session = node.session()) {

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.launcher.Distribution;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeException;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.TableLife;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.WovenHome;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Nodes from a jar that was woven, without the agent. The same with other tests: {@code
+ * -Dpetra.woven=true}.
+ */
+class WovenIT {
+    /** Of the builder before it, where a test's own JVM is from a woven home already. */
+    private static final Path STOCK =
+            Commands.PETRA.resolve("../../launcher/target/petra").normalize();
+
+    @TempDir Path directory;
+
+    @Test
+    void aTableLivesWithoutTheAgent() throws Exception {
+        Path home = directory.resolve("home");
+        String said = WovenHome.make(STOCK, home);
+        assertThat(said)
+                .contains("woven   org.apache.cassandra.service.StartupChecks.verify(")
+                .contains("woven   org.apache.cassandra.db.ColumnFamilyStore.snapshot(")
+                .doesNotContain("no class")
+                .contains("Cassandra 5.0")
+                .contains("no -javaagent");
+        Path jar = cassandra(home);
+        NodeTool.Result again =
+                Commands.run(
+                        Commands.PETRA.toString(),
+                        "weave",
+                        "--in",
+                        jar.toString(),
+                        "--out",
+                        "x.jar");
+        assertThat(again.exitCode()).as(again.output()).isEqualTo(1);
+        assertThat(again.output()).contains("petra: " + jar + " is woven already");
+
+        Path data = directory.resolve("node");
+        UnaryOperator<NodeConfig.Builder> woven =
+                options -> options.home(home).agent(false).jvmOptions(TestNode.VERIFIED);
+        try (TestNode node = TestNode.start(data, woven)) {
+            assertThat(node.process().log()).contains("woven into its jar; memtable");
+            TableLife.live(node);
+            // Cassandra's offline tools run from the same jar.
+            NodeTool.Result tool =
+                    new NodeTool(new Distribution(home), node.process().directory())
+                            .tool(
+                                    "org.apache.cassandra.tools.StandaloneSSTableUtil",
+                                    "life",
+                                    "own");
+            assertThat(tool.exitCode()).as(tool.output()).isZero();
+            node.process().stop();
+        }
+        UnaryOperator<NodeConfig.Builder> anew =
+                options -> woven.apply(options).overwriteConf(true);
+        refusesAnotherVersion(data, home, anew);
+        refusesAStockCassandraBeforeIt(data, anew);
+        try (TestNode node = TestNode.start(data, options -> anew.apply(options).agent(true))) {
+            assertThat(node.process().logSinceStart())
+                    .contains(
+                            "woven into its jar; the agent does nothing, and its -javaagent line"
+                                    + " can be");
+            TableLife.check(node);
+        }
+    }
+
+    /** A plugin that was updated alone, with a jar that was woven before. */
+    private void refusesAnotherVersion(
+            Path data, Path home, UnaryOperator<NodeConfig.Builder> options) throws Exception {
+        Path other = directory.resolve("other");
+        Path lib = Files.createDirectories(other.resolve("lib/cassandra"));
+        Files.createSymbolicLink(other.resolve("lib/petra.jar"), home.resolve("lib/petra.jar"));
+        try (DirectoryStream<Path> jars = Files.newDirectoryStream(home.resolve("lib/cassandra"))) {
+            for (Path jar : jars) {
+                Path as = lib.resolve(jar.getFileName());
+                if (!jar.equals(cassandra(home))) {
+                    Files.createSymbolicLink(as, jar);
+                    continue;
+                }
+                Files.copy(jar, as);
+                try (FileSystem files = FileSystems.newFileSystem(as)) {
+                    Path marker = files.getPath("META-INF/petra/woven");
+                    Files.writeString(
+                            marker,
+                            Files.readString(marker)
+                                    .replaceFirst("join-points \\w+", "join-points 0123"));
+                }
+            }
+        }
+        assertThat(refused(data, config -> options.apply(config).home(other)))
+                .contains("Cassandra's jar was woven by Petra ")
+                .contains("(join points 0123), but the plugin jar is Petra ")
+                .contains("Weave the original jar once more");
+    }
+
+    private static void refusesAStockCassandraBeforeIt(
+            Path data, UnaryOperator<NodeConfig.Builder> options) throws IOException {
+        Path stock = cassandra(STOCK);
+        assertThat(refused(data, config -> options.apply(config).classPath(stock)))
+                .contains("one that was not woven comes first on the class path");
+    }
+
+    private static String refused(Path data, UnaryOperator<NodeConfig.Builder> options)
+            throws IOException {
+        Path log = data.resolve("logs/system.log");
+        Path output = data.resolve("logs/output.log");
+        int logLength = Files.readString(log).length();
+        int outputLength = Files.readString(output).length();
+        assertThatThrownBy(() -> TestNode.start(data, options).close())
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("ended before CQL was open");
+        return Files.readString(log).substring(logLength)
+                + Files.readString(output).substring(outputLength);
+    }
+
+    private static Path cassandra(Path home) throws IOException {
+        try (DirectoryStream<Path> jars =
+                Files.newDirectoryStream(home.resolve("lib/cassandra"), "cassandra-all-*.jar")) {
+            return jars.iterator().next();
+        }
+    }
+}
