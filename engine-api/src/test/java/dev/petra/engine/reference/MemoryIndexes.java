@@ -149,8 +149,11 @@ final class MemoryIndexes implements TermIndexes {
         for (TermEntry entry : added) if (!dropped.contains(entry.index())) of(entry.index());
         for (TermEntry entry : added) {
             NavigableSet<Entry> index = entries.get(entry.index());
-            if (index != null)
-                index.add(new Entry(ByteBufferUtil.clone(entry.term()), key, entry.clustering()));
+            if (index == null) continue;
+            Entry stored = new Entry(ByteBufferUtil.clone(entry.term()), key, entry.clustering());
+            // Of several byte forms of a clustering, the one that was written last.
+            index.remove(stored);
+            index.add(stored);
         }
     }
 

@@ -100,7 +100,7 @@ final class StoreMaintenance {
         if (period <= 0 || now - flushedAt < TimeUnit.MILLISECONDS.toNanos(period)) return;
         flushedAt = now;
         try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
-            database.db.flush(options, database.families);
+            database.db.flush(options, database.families());
         } catch (RocksDBException e) {
             logger.error("The periodic flush of {} failed", store.name(), e);
         }

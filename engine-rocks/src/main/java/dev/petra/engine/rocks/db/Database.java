@@ -74,7 +74,11 @@ public final class Database implements AutoCloseable {
     public final ColumnFamilyHandle data;
     public final ColumnFamilyHandle catalog;
     public final ColumnFamilyHandle large;
-    public final List<ColumnFamilyHandle> families;
+
+    /** Null until an index was ever defined. */
+    private volatile @Nullable ColumnFamilyHandle index;
+
+    private volatile List<ColumnFamilyHandle> families;
     public final ReadOptions readOptions;
 
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
@@ -82,6 +86,7 @@ public final class Database implements AutoCloseable {
 
     public final WriteOptions syncedWriteOptions;
 
+    /** Added to under its own lock. */
     private final List<AutoCloseable> owned;
 
     /**
@@ -93,17 +98,45 @@ public final class Database implements AutoCloseable {
             ColumnFamilyHandle data,
             ColumnFamilyHandle catalog,
             ColumnFamilyHandle large,
+            @Nullable ColumnFamilyHandle index,
             List<AutoCloseable> owned) {
         this.name = name;
         this.db = db;
         this.data = data;
         this.catalog = catalog;
         this.large = large;
-        this.families = List.of(data, large, catalog);
+        this.index = index;
+        this.families = families(index);
         this.owned = owned;
         this.readOptions = newReadOptions();
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
+    }
+
+    private List<ColumnFamilyHandle> families(@Nullable ColumnFamilyHandle index) {
+        return index == null ? List.of(data, large, catalog) : List.of(data, large, catalog, index);
+    }
+
+    /** All, that of rows first. To be asked for behind what they are asked about. */
+    public List<ColumnFamilyHandle> families() {
+        return families;
+    }
+
+    /** The column family of indexes; null if none was ever defined. */
+    public @Nullable ColumnFamilyHandle index() {
+        return index;
+    }
+
+    /**
+     * Makes the column family of indexes, while no write runs.
+     *
+     * @param options which this owns from now on, unless it throws
+     */
+    void addIndex(TableOptions options) throws RocksDBException {
+        ColumnFamilyHandle made = db.createColumnFamily(options.index());
+        owned.addAll(0, options.owned());
+        index = made;
+        families = families(made);
     }
 
     /**
@@ -295,7 +328,7 @@ public final class Database implements AutoCloseable {
     public void flush() throws RocksDBException {
         try (FlushOptions options =
                 new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
-            db.flush(options, families);
+            db.flush(options, families());
         }
     }
 
@@ -421,6 +454,8 @@ public final class Database implements AutoCloseable {
         data.close();
         catalog.close();
         large.close();
+        ColumnFamilyHandle indexed = index;
+        if (indexed != null) indexed.close();
         db.close();
         for (AutoCloseable handle : owned) {
             try {

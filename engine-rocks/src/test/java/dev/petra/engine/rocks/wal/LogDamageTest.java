@@ -392,7 +392,7 @@ class LogDamageTest {
         assertThat(
                         mark.set(
                                 database.db,
-                                database.families,
+                                database.families(),
                                 database.db.getLatestSequenceNumber(),
                                 false))
                 .isTrue();
@@ -412,7 +412,7 @@ class LogDamageTest {
         assertThat(
                         mark.set(
                                 database.db,
-                                database.families,
+                                database.families(),
                                 database.db.getLatestSequenceNumber(),
                                 true))
                 .isFalse();
