@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -137,6 +138,16 @@ public final class Database implements AutoCloseable {
         owned.addAll(0, options.owned());
         index = made;
         families = families(made);
+    }
+
+    /** The same in place of the one that is there, which nobody uses, with all that is in it. */
+    void renewIndex(TableOptions options) throws RocksDBException {
+        try (ColumnFamilyHandle old = Objects.requireNonNull(index)) {
+            db.dropColumnFamily(old);
+            index = null;
+            families = families(null);
+            addIndex(options);
+        }
     }
 
     /**

@@ -517,14 +517,33 @@ public final class ReopenableDatabase {
         synchronized (indexing) {
             if (database.index() != null) return;
             new StoreDescriptor(spec).indexed();
-            TableOptions options = options(opened.files, true, false);
-            boolean complete = false;
-            try {
-                room.writers.<RocksDBException>alone(() -> database.addIndex(options));
-                complete = true;
-            } finally {
-                if (!complete) options.close();
-            }
+            makeIndex(database::addIndex);
+        }
+    }
+
+    /**
+     * Makes it anew, and removes the one that is there: a file that no compaction could read too.
+     *
+     * @param database of which the caller has counted a use; nobody else uses it
+     */
+    public void renewIndex(Database database) throws RocksDBException {
+        synchronized (indexing) {
+            makeIndex(database::renewIndex);
+        }
+    }
+
+    private interface IndexMaker {
+        void make(TableOptions options) throws RocksDBException;
+    }
+
+    private void makeIndex(IndexMaker maker) throws RocksDBException {
+        TableOptions options = options(opened.files, true, false);
+        boolean complete = false;
+        try {
+            room.writers.<RocksDBException>alone(() -> maker.make(options));
+            complete = true;
+        } finally {
+            if (!complete) options.close();
         }
     }
 

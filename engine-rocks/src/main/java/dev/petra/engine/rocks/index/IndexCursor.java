@@ -25,6 +25,8 @@ import org.rocksdb.Slice;
  * The entries between two keys of the column family of indexes, decoded when they are asked for.
  */
 final class IndexCursor implements TermCursor {
+    private static final ThreadLocal<ByteSink> PLACE = ThreadLocal.withInitial(ByteSink::new);
+
     private final StoreContext store;
     private final int number;
     private final byte[] from;
@@ -101,7 +103,7 @@ final class IndexCursor implements TermCursor {
     public boolean seek(
             ByteBuffer term, PartitionPosition position, @Nullable Clustering<?> clustering) {
         checkOpen();
-        ByteSink place = new ByteSink();
+        ByteSink place = PLACE.get().clear();
         IndexKeys.putPlace(
                 place, number, term, store.partitionKeys(), position, clusterings, clustering);
         byte[] wanted = place.copy(0, place.position());

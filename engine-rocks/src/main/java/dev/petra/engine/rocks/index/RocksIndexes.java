@@ -36,6 +36,8 @@ import org.slf4j.LoggerFactory;
 public final class RocksIndexes implements TermIndexes {
     private static final Logger logger = LoggerFactory.getLogger(RocksIndexes.class);
 
+    private static final ThreadLocal<ByteSink> BOUND = ThreadLocal.withInitial(ByteSink::new);
+
     /** So many entries are looked at before the iterator over them is opened anew. */
     private static final int SWEPT_AT_ONCE = 1_000;
 
@@ -105,16 +107,18 @@ public final class RocksIndexes implements TermIndexes {
     }
 
     /**
-     * Removes what is left of indexes that were dropped before the store was opened. What comes in
-     * the way is tried again at the next opening.
+     * Removes what is left of indexes that were dropped before the store was opened; nobody uses it
+     * yet. What comes in the way is tried again at the next opening.
      */
     public void removeLeftovers() {
         if (catalog().leftovers().isEmpty()) return;
         try {
             reopenable.maintain(
                     database -> {
+                        boolean all = catalog().isEmpty();
+                        if (all) reopenable.renewIndex(database);
                         for (int number : catalog().leftovers()) {
-                            removeEntries(database, number);
+                            if (!all) removeEntries(database, number);
                             catalog().removed(number);
                         }
                     });
@@ -155,7 +159,7 @@ public final class RocksIndexes implements TermIndexes {
     }
 
     private static byte[] bound(int number, ByteBuffer term, boolean behind) {
-        ByteSink sink = new ByteSink();
+        ByteSink sink = BOUND.get().clear();
         IndexKeys.putBound(sink, number, term, behind);
         byte[] bound = sink.copy(0, sink.position());
         sink.release();

@@ -123,7 +123,7 @@ public final class WritePath {
         }
     }
 
-    /** Writes entries of rows that are there; no sync is waited for. */
+    /** Writes entries of rows that are there; it is synced soon, and nobody waits for that. */
     public void add(DecoratedKey key, List<TermEntry> indexed) {
         ReopenableDatabase reopenable = store.reopenable();
         reopenable.heal();
@@ -146,6 +146,7 @@ public final class WritePath {
                                                                             batch)));
                         }
                         bytesWritten.add(writer.bytes());
+                        sync.written(database, WalSync.PERIODIC);
                     } finally {
                         writer.release();
                     }

@@ -226,11 +226,21 @@ class IndexCrashTest {
                 assertThat(stored(opened)).isZero();
                 assertThat(Tables.context(opened).catalog().indexes().leftovers()).isEmpty();
             }
+        Path other = Tables.crashed(defined(LATER), directory.resolve("other"));
+        try (TableStore opened = Tables.open(engine, other, TABLE)) {
+            assertThat(opened.indexes().states()).containsOnlyKeys(LATER);
+            assertThat(stored(opened)).isZero();
+        }
         try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
             opened.indexes().define(INDEX);
             assertThat(Tables.context(opened).catalog().indexes().number(INDEX)).isEqualTo(1);
             assertThat(indexed(opened)).isEmpty();
         }
+    }
+
+    private TableStore defined(UUID index) {
+        store.indexes().define(index);
+        return store;
     }
 
     /** As RocksDB demands it where there is room again. */
@@ -365,6 +375,19 @@ class IndexCrashTest {
         write(store, 5);
         assertThat(indexed(store)).containsExactly(5);
         assertThatThrownBy(store::verify).isInstanceOf(CorruptStoreException.class);
+        store.indexes().drop(INDEX);
+        store = reopened();
+        store.verify();
+        store.indexes().define(INDEX);
+        write(store, 6);
+        store = reopened();
+        assertThat(indexed(store)).containsExactly(6);
+        for (int i = 0; i < 1_000; i++) assertThat(has(store, i)).isTrue();
+    }
+
+    private TableStore reopened() {
+        store.close();
+        return Tables.open(engine, directory.resolve("1"), TABLE);
     }
 
     private static boolean isOfIndex(Path file) throws Exception {
