@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine;
 
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -51,6 +53,23 @@ public interface TableStore extends AutoCloseable {
     void write(PartitionUpdate update);
 
     /**
+     * The same, and entries of indexes with it: both or neither, after a crash too. Nobody sees the
+     * update without its entries. An update without rows may have entries.
+     *
+     * <p>Entries of an index that was dropped are ignored, since whoever writes may have found it
+     * just before.
+     *
+     * @param entries of rows of the update's partition
+     * @throws IllegalArgumentException if one is of an index that was never defined; nothing was
+     *     applied
+     * @throws UnsupportedOperationException if there are entries and this engine has no indexes
+     */
+    default void write(PartitionUpdate update, List<TermEntry> entries) {
+        if (!entries.isEmpty()) throw noIndexes();
+        write(update);
+    }
+
+    /**
      * Reads slices of one partition, as a memtable would: rows reconciled and filtered as {@code
      * Row.filter} does, range tombstones clipped to the slices, boundaries between adjacent ones,
      * nothing purged.
@@ -87,6 +106,22 @@ public interface TableStore extends AutoCloseable {
      * wrongly. Never blocks.
      */
     boolean isEmpty();
+
+    // Indexes
+
+    /**
+     * The indexes of this store.
+     *
+     * @throws UnsupportedOperationException if this engine has none
+     */
+    default TermIndexes indexes() {
+        throw noIndexes();
+    }
+
+    private UnsupportedOperationException noIndexes() {
+        return new UnsupportedOperationException(
+                "The engine of " + spec().displayName() + " has no indexes.");
+    }
 
     // Streams
 

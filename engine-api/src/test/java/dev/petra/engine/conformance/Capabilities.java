@@ -7,8 +7,10 @@ package dev.petra.engine.conformance;
  * @param streams sends and receives slices
  * @param retainRanges removes what lies outside some ranges
  * @param findsDamage notices a changed byte in its data files
+ * @param indexes has indexes by term
  */
-public record Capabilities(boolean streams, boolean retainRanges, boolean findsDamage) {
+public record Capabilities(
+        boolean streams, boolean retainRanges, boolean findsDamage, boolean indexes) {
     /** An engine that does everything. */
-    public static final Capabilities ALL = new Capabilities(true, true, true);
+    public static final Capabilities ALL = new Capabilities(true, true, true, true);
 }

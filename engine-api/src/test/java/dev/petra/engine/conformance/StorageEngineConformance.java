@@ -26,6 +26,7 @@ public abstract class StorageEngineConformance
                 StreamTests,
                 SettingsTests,
                 PurgeTests,
+                IndexTests,
                 ConcurrencyTests,
                 RandomHistoryTests {
     private EngineUnderTest kit;
@@ -59,6 +60,11 @@ public abstract class StorageEngineConformance
         return true;
     }
 
+    /** Whether it has indexes by term. If not, it must refuse by name. */
+    protected boolean supportsIndexes() {
+        return true;
+    }
+
     @Override
     public final EngineUnderTest kit() {
         return kit;
@@ -69,7 +75,11 @@ public abstract class StorageEngineConformance
         return new EngineUnderTest(
                 engineName(),
                 settings(),
-                new Capabilities(supportsStreams(), supportsRetainRanges(), findsDamage()));
+                new Capabilities(
+                        supportsStreams(),
+                        supportsRetainRanges(),
+                        findsDamage(),
+                        supportsIndexes()));
     }
 
     @BeforeEach

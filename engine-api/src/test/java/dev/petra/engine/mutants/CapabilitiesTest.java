@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 
 /** What an engine says it leaves out, it must refuse by name. */
 final class CapabilitiesTest {
-    private static final Capabilities NONE = new Capabilities(false, false, false);
+    private static final Capabilities NONE = new Capabilities(false, false, false, false);
 
     private static TableStore refuses(TableStore store) {
         return new ForwardingStore(store) {

@@ -4,6 +4,8 @@ package dev.petra.engine.mutants;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -49,6 +51,17 @@ class ForwardingStore implements TableStore {
     public void write(PartitionUpdate update) {
         PartitionUpdate changed = changed(update);
         if (changed != null) store.write(changed);
+    }
+
+    @Override
+    public void write(PartitionUpdate update, List<TermEntry> entries) {
+        PartitionUpdate changed = changed(update);
+        if (changed != null) store.write(changed, entries);
+    }
+
+    @Override
+    public TermIndexes indexes() {
+        return store.indexes();
     }
 
     @Override

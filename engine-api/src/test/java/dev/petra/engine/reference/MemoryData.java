@@ -20,9 +20,19 @@ final class MemoryData {
     /** Whether an update was ever applied. */
     volatile boolean written;
 
+    final MemoryIndexes indexes;
+
+    MemoryData() {
+        this(new MemoryIndexes());
+    }
+
+    private MemoryData(MemoryIndexes indexes) {
+        this.indexes = indexes;
+    }
+
     /** The same content, from here on on its own. */
     MemoryData copy(TableMetadataRef metadata) {
-        MemoryData copy = new MemoryData();
+        MemoryData copy = new MemoryData(indexes.copy());
         partitions.forEach((key, partition) -> copy.partitions.put(key, partition.copy(metadata)));
         copy.written = written;
         return copy;

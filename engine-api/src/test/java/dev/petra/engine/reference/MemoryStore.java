@@ -4,6 +4,8 @@ package dev.petra.engine.reference;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -64,6 +66,7 @@ final class MemoryStore implements TableStore {
         this.directory = directory;
         this.data = data;
         data.adopt(spec.metadata());
+        data.indexes.openedBy(this);
     }
 
     @Override
@@ -95,9 +98,16 @@ final class MemoryStore implements TableStore {
 
     @Override
     public void write(PartitionUpdate update) {
+        write(update, List.of());
+    }
+
+    /** The entries first: nobody sees a row without them. */
+    @Override
+    public void write(PartitionUpdate update, List<TermEntry> entries) {
         acquire();
         data.moment.readLock().lock();
         try {
+            if (!entries.isEmpty()) data.indexes.add(update.partitionKey(), entries);
             data.written = true;
             apply(update, data.partitions);
             writes.increment();
@@ -261,6 +271,12 @@ final class MemoryStore implements TableStore {
         return !data.written;
     }
 
+    @Override
+    public TermIndexes indexes() {
+        checkOpen();
+        return data.indexes;
+    }
+
     // Streams
 
     @Override
@@ -272,6 +288,7 @@ final class MemoryStore implements TableStore {
     @Override
     public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
         checkOpen();
+        data.indexes.checkReceivable();
         return new MemorySink(this, head, owned);
     }
 
@@ -299,6 +316,7 @@ final class MemoryStore implements TableStore {
         data.moment.writeLock().lock();
         try {
             data.written = true;
+            updates.forEach(data.indexes::derive);
             MemoryData next = data.copy(spec.metadata());
             updates.forEach(update -> apply(update, next.partitions));
             data.partitions = next.partitions;

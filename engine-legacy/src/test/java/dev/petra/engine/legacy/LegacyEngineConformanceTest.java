@@ -38,6 +38,12 @@ class LegacyEngineConformanceTest extends StorageEngineConformance {
         return false;
     }
 
+    /** Its indexes are its tables'. */
+    @Override
+    protected boolean supportsIndexes() {
+        return false;
+    }
+
     @Override
     @Test
     @Disabled(NEWER_THAN_ITS_DROP)

@@ -7,6 +7,8 @@ import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.SharedResources;
@@ -16,6 +18,7 @@ import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.db.StoreSync;
 import dev.petra.engine.rocks.db.WriteStallRetry;
 import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.index.RocksIndexes;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.read.PartitionReader;
 import dev.petra.engine.rocks.read.RangeSample;
@@ -77,6 +80,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     private final WritePath writes;
     private final PartitionReader reader;
     private final Ingester ingester;
+    private final RocksIndexes indexes;
     private final WriteBufferFilter writeBufferFilter;
     private final StoreMaintenance maintenance;
     private final LongAdder reads = new LongAdder();
@@ -111,6 +115,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                 StoreContext context =
                         new StoreContext(spec, resources.settings(), reconciler, room, reopenable);
                 RocksStore store = new RocksStore(file, context, syncer, forget);
+                store.indexes.removeLeftovers();
                 complete = true;
                 return store;
             } finally {
@@ -134,6 +139,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         this.writes = new WritePath(context, sync, syncer);
         this.reader = new PartitionReader(context, samples);
         this.ingester = new Ingester(context, sync, writes);
+        this.indexes = new RocksIndexes(context, writes);
         this.writeBufferFilter = new WriteBufferFilter(writes, context.settings());
         this.maintenance = new StoreMaintenance(context, writeBufferFilter);
     }
@@ -161,7 +167,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     @Override
     public void write(PartitionUpdate update) {
-        writes.write(update);
+        writes.write(update, List.of());
+    }
+
+    @Override
+    public void write(PartitionUpdate update, List<TermEntry> entries) {
+        writes.write(update, entries);
     }
 
     @Override
@@ -190,6 +201,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     public boolean isEmpty() {
         reopenable.checkOpen();
         return !reopenable.hasData();
+    }
+
+    @Override
+    public TermIndexes indexes() {
+        reopenable.checkOpen();
+        return indexes;
     }
 
     // Streams

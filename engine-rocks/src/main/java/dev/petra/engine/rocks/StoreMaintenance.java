@@ -100,7 +100,7 @@ final class StoreMaintenance {
         if (period <= 0 || now - flushedAt < TimeUnit.MILLISECONDS.toNanos(period)) return;
         flushedAt = now;
         try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
-            database.db.flush(options, database.families);
+            database.db.flush(options, database.families());
         } catch (RocksDBException e) {
             logger.error("The periodic flush of {} failed", store.name(), e);
         }
@@ -173,7 +173,14 @@ final class StoreMaintenance {
                     } finally {
                         collectBlobs(database, TableOptions.BLOB_AGE_CUTOFF);
                     }
+                    compactIndexes(database);
                 });
+    }
+
+    /** Every file of them. */
+    private static void compactIndexes(Database database) throws RocksDBException {
+        ColumnFamilyHandle index = database.index();
+        if (index != null) database.compact(index, null, null, BottommostLevelCompaction.kForce);
     }
 
     /** Which part of the blob files, the oldest, compaction rewrites: 0 to 1. */
@@ -188,8 +195,10 @@ final class StoreMaintenance {
         reopenable.followTable();
         reopenable.maintain(
                 database -> {
-                    if (ranges.isEmpty()) purge.run(database, false);
-                    else
+                    if (ranges.isEmpty()) {
+                        purge.run(database, false);
+                        compactIndexes(database);
+                    } else
                         for (TokenRanges.KeyRange range :
                                 TokenRanges.of(ranges, store.partitionKeys()))
                             database.compact(

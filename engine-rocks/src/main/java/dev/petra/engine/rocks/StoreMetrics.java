@@ -9,6 +9,7 @@ import dev.petra.engine.rocks.read.ReadSamples;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.ColumnFamilyMetaData;
 import org.rocksdb.LevelMetaData;
 import org.rocksdb.RocksDBException;
@@ -30,17 +31,13 @@ final class StoreMetrics {
 
     static Buffers buffers(Database database) throws RocksDBException {
         return new Buffers(
-                data(database, "cur-size-active-mem-table")
-                        + large(database, "cur-size-active-mem-table"),
+                userData(database, "cur-size-active-mem-table"),
                 writeBufferBytes(database),
-                data(database, "num-entries-active-mem-table")
-                                + large(database, "num-entries-active-mem-table")
-                        == 0);
+                userData(database, "num-entries-active-mem-table") == 0);
     }
 
     static long writeBufferBytes(Database database) throws RocksDBException {
-        return data(database, "cur-size-all-mem-tables")
-                + large(database, "cur-size-all-mem-tables");
+        return userData(database, "cur-size-all-mem-tables");
     }
 
     /**
@@ -54,8 +51,7 @@ final class StoreMetrics {
                 keys,
                 keys,
                 data(database, "estimate-live-data-size") + large(database, "live-blob-file-size"),
-                data(database, "total-sst-files-size")
-                        + large(database, "total-sst-files-size")
+                userData(database, "total-sst-files-size")
                         + large(database, "total-blob-file-size"),
                 writeBufferBytes(database),
                 data(database, "estimate-pending-compaction-bytes"),
@@ -85,6 +81,8 @@ final class StoreMetrics {
         metrics.put("large_files", large(database, "num-blob-files"));
         metrics.put("large_bytes", large(database, "total-blob-file-size"));
         metrics.put("large_garbage_bytes", large(database, "live-blob-file-garbage-size"));
+        metrics.put("index_bytes", index(database, "total-sst-files-size"));
+        metrics.put("index_entries", index(database, "estimate-num-keys"));
         samples.putInto(metrics);
         metrics.put("merges", reconciler.merges());
         metrics.put("malformed", reconciler.malformed());
@@ -119,6 +117,17 @@ final class StoreMetrics {
 
     private static long large(Database database, String property) throws RocksDBException {
         return database.db.getLongProperty(database.large, "rocksdb." + property);
+    }
+
+    /** 0 if the store has none. */
+    private static long index(Database database, String property) throws RocksDBException {
+        ColumnFamilyHandle family = database.index();
+        return family == null ? 0 : database.db.getLongProperty(family, "rocksdb." + property);
+    }
+
+    /** Of all but the catalog. */
+    private static long userData(Database database, String property) throws RocksDBException {
+        return data(database, property) + large(database, property) + index(database, property);
     }
 
     private static long number(@Nullable String value) {

@@ -24,6 +24,7 @@ class ArchitectureTest {
                     "",
                     "stream",
                     "compaction",
+                    "index",
                     "write",
                     "read",
                     "db",

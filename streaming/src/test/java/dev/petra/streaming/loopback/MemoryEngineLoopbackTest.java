@@ -11,6 +11,6 @@ class MemoryEngineLoopbackTest extends LoopbackTests {
     MemoryEngineLoopbackTest() {
         super(
                 new EngineUnderTest(
-                        MemoryEngineProvider.NAME, Map.of(), new Capabilities(true, true, false)));
+                        MemoryEngineProvider.NAME, Map.of(), new Capabilities(true, true, false, true)));
     }
 }

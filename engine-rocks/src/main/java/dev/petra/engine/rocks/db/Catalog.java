@@ -62,6 +62,7 @@ public final class Catalog {
     private volatile Form[] forms;
 
     private volatile int flags;
+    private final IndexCatalog indexes;
 
     /** Another map when there is another column. */
     private volatile Map<String, String> columns;
@@ -70,7 +71,7 @@ public final class Catalog {
     Catalog(Database database, TableMetadata table, WriteStallRetry room) throws RocksDBException {
         this.database = database;
         this.room = room;
-        columns = Map.copyOf(readColumns());
+        columns = Map.copyOf(read(COLUMN));
         columns.forEach(
                 (name, value) ->
                         ids.put(name, Integer.parseInt(value.substring(0, value.indexOf(' ')))));
@@ -79,6 +80,13 @@ public final class Catalog {
             if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
         this.flags = found;
         this.forms = new Form[] {new Form(table, new RowLayout(table, ids))};
+        this.indexes =
+                new IndexCatalog(
+                        (key, value) -> put(bytes(key), bytes(value)), read(IndexCatalog.KEY));
+    }
+
+    public IndexCatalog indexes() {
+        return indexes;
     }
 
     /** The form of this version of the table: one for all versions with the same columns. */
@@ -150,20 +158,20 @@ public final class Catalog {
         return columns;
     }
 
-    private Map<String, String> readColumns() throws RocksDBException {
-        Map<String, String> columns = new HashMap<>();
+    /** Texts whose keys begin with that, by the rest of the key. */
+    private Map<String, String> read(String prefix) throws RocksDBException {
+        Map<String, String> found = new HashMap<>();
         try (RocksIterator it = database.db.newIterator(database.catalog)) {
-            // Behind them are the extents of all files.
-            for (it.seek(bytes(COLUMN)); it.isValid(); it.next()) {
+            for (it.seek(bytes(prefix)); it.isValid(); it.next()) {
                 String key = new String(it.key(), StandardCharsets.UTF_8);
-                if (!key.startsWith(COLUMN)) break;
-                columns.put(
-                        key.substring(COLUMN.length()),
+                if (!key.startsWith(prefix)) break;
+                found.put(
+                        key.substring(prefix.length()),
                         new String(it.value(), StandardCharsets.UTF_8));
             }
             it.status();
         }
-        return columns;
+        return found;
     }
 
     /**

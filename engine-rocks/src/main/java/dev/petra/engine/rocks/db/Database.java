@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -74,7 +75,11 @@ public final class Database implements AutoCloseable {
     public final ColumnFamilyHandle data;
     public final ColumnFamilyHandle catalog;
     public final ColumnFamilyHandle large;
-    public final List<ColumnFamilyHandle> families;
+
+    /** Null until an index was ever defined. */
+    private volatile @Nullable ColumnFamilyHandle index;
+
+    private volatile List<ColumnFamilyHandle> families;
     public final ReadOptions readOptions;
 
     /** Of whoever reads everything once, and leaves the block cache to others. */
@@ -85,6 +90,7 @@ public final class Database implements AutoCloseable {
 
     public final WriteOptions syncedWriteOptions;
 
+    /** Added to under its own lock. */
     private final List<AutoCloseable> owned;
 
     /**
@@ -96,18 +102,56 @@ public final class Database implements AutoCloseable {
             ColumnFamilyHandle data,
             ColumnFamilyHandle catalog,
             ColumnFamilyHandle large,
+            @Nullable ColumnFamilyHandle index,
             List<AutoCloseable> owned) {
         this.name = name;
         this.db = db;
         this.data = data;
         this.catalog = catalog;
         this.large = large;
-        this.families = List.of(data, large, catalog);
+        this.index = index;
+        this.families = families(index);
         this.owned = owned;
         this.readOptions = newReadOptions();
         this.asideReadOptions = newReadOptions().setFillCache(false);
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
+    }
+
+    private List<ColumnFamilyHandle> families(@Nullable ColumnFamilyHandle index) {
+        return index == null ? List.of(data, large, catalog) : List.of(data, large, catalog, index);
+    }
+
+    /** All, that of rows first. To be asked for behind what they are asked about. */
+    public List<ColumnFamilyHandle> families() {
+        return families;
+    }
+
+    /** The column family of indexes; null if none was ever defined. */
+    public @Nullable ColumnFamilyHandle index() {
+        return index;
+    }
+
+    /**
+     * Makes the column family of indexes, while no write runs.
+     *
+     * @param options which this owns from now on, unless it throws
+     */
+    void addIndex(TableOptions options) throws RocksDBException {
+        ColumnFamilyHandle made = db.createColumnFamily(options.index());
+        owned.addAll(0, options.owned());
+        index = made;
+        families = families(made);
+    }
+
+    /** The same in place of the one that is there, which nobody uses, with all that is in it. */
+    void renewIndex(TableOptions options) throws RocksDBException {
+        try (ColumnFamilyHandle old = Objects.requireNonNull(index)) {
+            db.dropColumnFamily(old);
+            index = null;
+            families = families(null);
+            addIndex(options);
+        }
     }
 
     /**
@@ -299,7 +343,7 @@ public final class Database implements AutoCloseable {
     public void flush() throws RocksDBException {
         try (FlushOptions options =
                 new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
-            db.flush(options, families);
+            db.flush(options, families());
         }
     }
 
@@ -426,6 +470,8 @@ public final class Database implements AutoCloseable {
         data.close();
         catalog.close();
         large.close();
+        ColumnFamilyHandle indexed = index;
+        if (indexed != null) indexed.close();
         db.close();
         for (AutoCloseable handle : owned) {
             try {

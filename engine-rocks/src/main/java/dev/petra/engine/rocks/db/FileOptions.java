@@ -68,6 +68,8 @@ public record FileOptions(
                             CompressionType.LZ4HC_COMPRESSION, "kLZ4HCCompression",
                             CompressionType.ZSTD_COMPRESSION, "kZSTD"));
 
+    private static final String BLOB_COMPRESSION = "blob_compression_type";
+
     private static final double LN_2_SQUARED = Math.log(2) * Math.log(2);
 
     /** Those of a table as it is now. */
@@ -167,6 +169,16 @@ public record FileOptions(
         return bitsPerKey == 0 ? null : new BloomFilter(bitsPerKey, false);
     }
 
+    /** {@link #asMap} for the column family of indexes. */
+    Map<String, String> asIndexMap() {
+        FileOptions unfiltered =
+                new FileOptions(
+                        compression, level, blockSize, 0, compaction, automatic, partitioned);
+        Map<String, String> options = unfiltered.asMap(true);
+        options.remove(BLOB_COMPRESSION);
+        return options;
+    }
+
     /**
      * The same for an open column family, as names and values, for the files that it writes then.
      *
@@ -179,7 +191,7 @@ public record FileOptions(
         if (!blobs) options.putAll(compaction.asMap());
         options.put("compression", name);
         options.put("compression_opts", "{level=" + level + "}");
-        if (blobs) options.put("blob_compression_type", name);
+        if (blobs) options.put(BLOB_COMPRESSION, name);
         options.put(
                 "block_based_table_factory",
                 "{block_size="

@@ -70,6 +70,9 @@ public final class ReopenableDatabase {
     /** The note of what is; for {@link StoreSync}. */
     final SyncMark mark;
 
+    /** Held by whoever makes the column family of indexes. */
+    private final Object indexing = new Object();
+
     /** What the engine's {@link IndexVolume} has of this store, in bytes. */
     private final AtomicLong counted = new AtomicLong();
 
@@ -139,7 +142,8 @@ public final class ReopenableDatabase {
                         table.compaction.isEnabled(),
                         resources.indexes().isLarge(),
                         settings);
-        TableOptions options = options(files, create);
+        boolean indexed = !create && new StoreDescriptor(spec).isIndexed();
+        TableOptions options = options(files, indexed, create);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
             if (!create) LogCheck.run(spec.directory());
@@ -157,6 +161,7 @@ public final class ReopenableDatabase {
                             handles.get(0),
                             handles.get(1),
                             handles.get(2),
+                            indexed ? handles.get(TableOptions.INDEX_AT) : null,
                             options.owned());
             try {
                 if (!settings.rocksdbOptions().isEmpty())
@@ -204,9 +209,15 @@ public final class ReopenableDatabase {
         return found;
     }
 
-    private TableOptions options(FileOptions files, boolean create) {
+    private TableOptions options(FileOptions files, boolean indexed, boolean create) {
         return new TableOptions(
-                name(), resources, reconciler, files, table().comparator.size() > 0, create);
+                name(),
+                resources,
+                reconciler,
+                files,
+                table().comparator.size() > 0,
+                indexed,
+                create);
     }
 
     /**
@@ -505,6 +516,47 @@ public final class ReopenableDatabase {
         }
     }
 
+    // Indexes
+
+    /**
+     * Makes the column family of indexes, unless there is one.
+     *
+     * @param database of which the caller has counted a use
+     */
+    public void addIndex(Database database) throws RocksDBException {
+        synchronized (indexing) {
+            if (database.index() != null) return;
+            new StoreDescriptor(spec).indexed();
+            makeIndex(database::addIndex);
+        }
+    }
+
+    /**
+     * Makes it anew, and removes the one that is there: a file that no compaction could read too.
+     *
+     * @param database of which the caller has counted a use; nobody else uses it
+     */
+    public void renewIndex(Database database) throws RocksDBException {
+        synchronized (indexing) {
+            makeIndex(database::renewIndex);
+        }
+    }
+
+    private interface IndexMaker {
+        void make(TableOptions options) throws RocksDBException;
+    }
+
+    private void makeIndex(IndexMaker maker) throws RocksDBException {
+        TableOptions options = options(opened.files, true, false);
+        boolean complete = false;
+        try {
+            room.writers.<RocksDBException>alone(() -> maker.make(options));
+            complete = true;
+        } finally {
+            if (!complete) options.close();
+        }
+    }
+
     // Options
 
     /** Whether files are merged by time windows, as they are where RocksDB has one level. */
@@ -537,7 +589,7 @@ public final class ReopenableDatabase {
         Database database = acquire();
         int use = Database.stripe();
         try {
-            return TableOptions.ForSst.of(options(opened.files, false), database, use);
+            return TableOptions.ForSst.of(options(opened.files, false, false), database, use);
         } catch (Throwable t) {
             database.release(use);
             throw t;
@@ -589,6 +641,8 @@ public final class ReopenableDatabase {
                 options.putAll(resources.settings().rocksdbOptions());
                 database.setOptions(database.data, options);
                 database.setOptions(database.large, wanted.asMap(true));
+                ColumnFamilyHandle index = database.index();
+                if (index != null) database.setOptions(index, wanted.asIndexMap());
                 logger.info("The files of {} are written with {} from now on", name(), wanted);
                 if (wanted.compaction().universal() != present.universal)
                     logger.warn(
@@ -613,9 +667,12 @@ public final class ReopenableDatabase {
         count(
                 ifWritable(
                         counted.get(),
-                        database ->
-                                indexBytes(database, database.data)
-                                        + indexBytes(database, database.large)));
+                        database -> {
+                            long bytes = 0;
+                            for (ColumnFamilyHandle family : database.families())
+                                bytes += indexBytes(database, family);
+                            return bytes;
+                        }));
     }
 
     /** Of the indexes and filters of a column family's files. */

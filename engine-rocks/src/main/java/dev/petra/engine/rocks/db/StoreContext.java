@@ -35,6 +35,8 @@ public final class StoreContext {
     /** Held by writers of large cells, and by whoever removes those no row refers to. */
     private final Object[] largeWrites = new Object[LARGE_WRITE_STRIPES];
 
+    private final Indexing indexing = new Indexing();
+
     private final AtomicLong recordWritesBegun = new AtomicLong();
     private final AtomicLong recordWritesEnded = new AtomicLong();
 
@@ -113,6 +115,10 @@ public final class StoreContext {
 
     public SupersededNotice superseded() {
         return superseded;
+    }
+
+    public Indexing indexing() {
+        return indexing;
     }
 
     // Records of partitions

@@ -38,9 +38,13 @@ public final class StoreDescriptor {
     public static final String STREAMS = "streams";
 
     /**
-     * The format that this version writes; {@code docs/FORMAT.md} says which release reads what.
+     * The format that this version writes, and that of slices; {@code docs/FORMAT.md} says which
+     * release reads what.
      */
     public static final int FORMAT = 2;
+
+    /** That of a store in which an index was ever defined. */
+    static final int INDEXED_FORMAT = 3;
 
     /** The oldest format that is read, and made into the newest when it is opened. */
     private static final int OLDEST_FORMAT = 1;
@@ -79,14 +83,14 @@ public final class StoreDescriptor {
                                     + " snapshot.");
                 Files.createDirectories(directory);
                 sync(Objects.requireNonNull(directory.toAbsolutePath().getParent()));
-                write(CREATING);
+                write(CREATING, FORMAT);
                 return true;
             }
             Properties found = read(file);
             check(found, file);
             if (READY.equals(found.getProperty("state"))) {
                 // Before anything is written that an older version would misread.
-                if (!Integer.toString(FORMAT).equals(found.getProperty("format"))) write(READY);
+                if (format(found) < FORMAT) write(READY, FORMAT);
                 return false;
             }
             // A crash while it was being created: nothing was ever acknowledged.
@@ -99,7 +103,21 @@ public final class StoreDescriptor {
 
     /** Says that creation is complete. */
     public void ready() {
-        write(READY);
+        write(READY, FORMAT);
+    }
+
+    /** Whether an index was ever defined, or was about to be. */
+    boolean isIndexed() {
+        return format(read(directory.resolve(NAME))) >= INDEXED_FORMAT;
+    }
+
+    /** Says so before it is: an older version would not see the column family, and lose entries. */
+    void indexed() {
+        if (!isIndexed()) write(READY, INDEXED_FORMAT);
+    }
+
+    private static int format(Properties found) {
+        return Integer.parseInt(found.getProperty("format"));
     }
 
     /** Copies the file into another directory of the same store. */
@@ -129,7 +147,7 @@ public final class StoreDescriptor {
         } catch (IOException e) {
             throw new FSWriteError(e, directory);
         }
-        write(READY);
+        write(READY, Math.max(FORMAT, format(found)));
     }
 
     /** Files of data never change, so that both may have them. */
@@ -183,7 +201,7 @@ public final class StoreDescriptor {
 
     private static void checkFormat(Properties found, Path file) {
         String format = found.getProperty("format", "none");
-        if (!format.matches("[" + OLDEST_FORMAT + "-" + FORMAT + "]"))
+        if (!format.matches("[" + OLDEST_FORMAT + "-" + INDEXED_FORMAT + "]"))
             throw new CorruptStoreException(
                     file
                             + " says format "
@@ -191,7 +209,7 @@ public final class StoreDescriptor {
                             + "; this version reads formats "
                             + OLDEST_FORMAT
                             + " to "
-                            + FORMAT
+                            + INDEXED_FORMAT
                             + ". Use the version that wrote it.");
     }
 
@@ -236,10 +254,10 @@ public final class StoreDescriptor {
         return spec.metadata().get().partitioner.getClass().getName();
     }
 
-    private void write(String state) {
+    private void write(String state, int format) {
         StringBuilder text = new StringBuilder();
         text.append("# A table of Apache Cassandra in RocksDB, kept by Petra. Do not edit.\n");
-        text.append("format=").append(FORMAT).append('\n');
+        text.append("format=").append(format).append('\n');
         text.append("state=").append(state).append('\n');
         text.append("table=").append(spec.displayName()).append('\n');
         identity().forEach((key, value) -> text.append(key).append('=').append(value).append('\n'));

@@ -40,7 +40,7 @@ public final class StoreSync {
         if (mark.covers(sequence)) return true;
         // Only then is nothing before it that was not synced.
         if (!room.isAsideSynced()) return false;
-        return mark.set(database.db, database.families, sequence, false);
+        return mark.set(database.db, database.families(), sequence, false);
     }
 
     public void syncLog() {
@@ -50,7 +50,7 @@ public final class StoreSync {
                     long sequence = database.db.getLatestSequenceNumber();
                     database.db.syncWal();
                     room.asideSynced(aside);
-                    mark.set(database.db, database.families, sequence, true);
+                    mark.set(database.db, database.families(), sequence, true);
                 });
     }
 

@@ -27,6 +27,7 @@ import org.rocksdb.WALRecoveryMode;
 public final class TableOptions {
     static final byte[] CATALOG = "catalog".getBytes(StandardCharsets.UTF_8);
     static final byte[] LARGE = "large".getBytes(StandardCharsets.UTF_8);
+    static final byte[] INDEX = "index".getBytes(StandardCharsets.UTF_8);
 
     /**
      * How often a key may be merged in the write buffer before the write itself reconciles it: so
@@ -64,6 +65,9 @@ public final class TableOptions {
 
     private static final int INDEX_PART_BYTES = 4 << 10;
 
+    /** Where that of indexes is among the column families, if it is. */
+    static final int INDEX_AT = 3;
+
     private static final int FORMAT_VERSION = 6;
     private static final long BYTES_PER_SYNC = 1 << 20;
 
@@ -74,6 +78,7 @@ public final class TableOptions {
     /**
      * @param name of the table, for its log
      * @param clustered whether a partition may have several rows: filters know partitions then
+     * @param indexed whether there is a column family of indexes
      * @param create whether there must be no database yet; otherwise there must be one
      */
     TableOptions(
@@ -82,12 +87,14 @@ public final class TableOptions {
             Reconciler reconciler,
             FileOptions files,
             boolean clustered,
+            boolean indexed,
             boolean create) {
         RocksSettings settings = resources.settings();
         this.database =
                 own(new DBOptions())
                         .setCreateIfMissing(create)
-                        // Stores of format 1 have no column family for large cells.
+                        // Stores of format 1 have no column family for large cells; that of
+                        // indexes is missing if a crash came before it was made.
                         .setCreateMissingColumnFamilies(true)
                         .setErrorIfExists(create)
                         .setEnv(Env.getDefault())
@@ -134,6 +141,12 @@ public final class TableOptions {
                                 .setWriteBufferSize(CATALOG_BUFFER)
                                 .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
         columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files)));
+        if (indexed) columnFamilies.add(new ColumnFamilyDescriptor(INDEX, index(resources, files)));
+    }
+
+    /** Of the column family of indexes, where there is one. */
+    ColumnFamilyDescriptor index() {
+        return columnFamilies.get(INDEX_AT);
     }
 
     private ColumnFamilyOptions data(
@@ -145,7 +158,7 @@ public final class TableOptions {
             // Only through such options can the native part be reached.
             reconciler.install(options, true);
             ColumnFamilyOptions family =
-                    common(own(new ColumnFamilyOptions(options)), resources, files)
+                    common(own(new ColumnFamilyOptions(options)), resources, files, true)
                             .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
             files.compaction().applyTo(family, own(new CompactionOptionsUniversal()));
             if (clustered) family.useFixedLengthPrefixExtractor(PartitionKeys.PREFIX);
@@ -158,7 +171,7 @@ public final class TableOptions {
      * small, and leveled whatever the table has.
      */
     private ColumnFamilyOptions large(SharedResources resources, FileOptions files) {
-        return common(own(new ColumnFamilyOptions()), resources, files)
+        return common(own(new ColumnFamilyOptions()), resources, files, true)
                 .setTtl(CompactionSettings.MOVES_DOWN_AFTER)
                 .setPeriodicCompactionSeconds(0)
                 .setEnableBlobFiles(true)
@@ -170,8 +183,18 @@ public final class TableOptions {
                 .setBlobGarbageCollectionForceThreshold(BLOB_GARBAGE);
     }
 
+    /** Entries are only looked for by where they lie, which no filter knows of. */
+    private ColumnFamilyOptions index(SharedResources resources, FileOptions files) {
+        return common(own(new ColumnFamilyOptions()), resources, files, false)
+                .setTtl(CompactionSettings.MOVES_DOWN_AFTER)
+                .setPeriodicCompactionSeconds(0);
+    }
+
     private ColumnFamilyOptions common(
-            ColumnFamilyOptions options, SharedResources resources, FileOptions files) {
+            ColumnFamilyOptions options,
+            SharedResources resources,
+            FileOptions files,
+            boolean filtered) {
         RocksSettings settings = resources.settings();
         BlockBasedTableConfig table =
                 new BlockBasedTableConfig()
@@ -187,7 +210,7 @@ public final class TableOptions {
                         // Of those that are cut: the parts, and what lists these.
                         .setMetadataBlockSize(INDEX_PART_BYTES)
                         .setPinTopLevelIndexAndFilter(true);
-        BloomFilter filter = files.newFilter();
+        BloomFilter filter = filtered ? files.newFilter() : null;
         if (filter != null) own(filter);
         files.applyTo(options, table, own(new CompressionOptions()), filter);
         return options.setTableFormatConfig(table)

@@ -7,6 +7,7 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ClusteringKeys;
 import dev.petra.engine.rocks.format.FragmentReader;
+import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.format.RowLayout;
 import dev.petra.engine.rocks.format.SimpleCells;
@@ -212,6 +213,30 @@ public final class ReadContext {
             return large != null && large.missed() ? null : row;
         } catch (MalformedFragment e) {
             throw malformed(e, key.position(0));
+        }
+    }
+
+    /**
+     * Decodes a row of a file whose columns have the ids of this store, and whose large cells are
+     * live.
+     *
+     * @param key from the kind on
+     */
+    public Row row(Database database, byte[] rowKey, ByteBuffer key, byte[] value) {
+        try {
+            RowLayout fixed = fixed();
+            Clustering<?> clustering =
+                    (key.get() & 0xFF) == KeyKind.STATIC
+                            ? Clustering.STATIC_CLUSTERING
+                            : clusterings.getClustering(key);
+            if (large != null) large.at(database, ByteBuffer.wrap(rowKey));
+            return FragmentReader.row(
+                    ByteBuffer.wrap(value), clustering, fixed, fetchedRegulars, large, cells);
+        } catch (MalformedFragment
+                | IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw malformed(e, ByteBuffer.wrap(rowKey));
         }
     }
 

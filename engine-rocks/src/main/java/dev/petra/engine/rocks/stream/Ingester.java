@@ -6,6 +6,7 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreSync;
+import dev.petra.engine.rocks.db.WriteBarrier;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.write.WritePath;
 import java.io.IOException;
@@ -45,11 +46,13 @@ public final class Ingester {
     private final StoreContext store;
     private final StoreSync sync;
     private final WritePath writes;
+    private final StagedTerms terms;
 
     public Ingester(StoreContext store, StoreSync sync, WritePath writes) {
         this.store = store;
         this.sync = sync;
         this.writes = writes;
+        this.terms = new StagedTerms(store, writes);
     }
 
     /**
@@ -92,6 +95,9 @@ public final class Ingester {
      * Of that there is little, since most was flushed before; and the files are on the disk by
      * then, so that what writers wait for does not depend on how large they are.
      *
+     * <p>The entries of indexes are there before the rows are.
+     *
+     * @param data of rows; their large cells are live already
      * @param flags of the catalog that they come from
      * @return false if there is no room for them; nothing was taken
      */
@@ -105,11 +111,19 @@ public final class Ingester {
                     sync.refuseAfterFailure();
                     for (Catalog.Flag flag : Catalog.Flag.values())
                         if ((flags & flag.bit) != 0) store.catalog().set(flag);
-                    synchronized (this) {
+                    WriteBarrier arriving = store.indexing().arriving();
+                    int slot = arriving.begin();
+                    try {
                         if (!hasRoom(database)) return false;
-                        for (int attempt = 1;
-                                !ingest(database, data, large, attempt == MOST_ATTEMPTS);
-                                attempt++) {}
+                        terms.add(database, data);
+                        synchronized (this) {
+                            if (!hasRoom(database)) return false;
+                            for (int attempt = 1;
+                                    !ingest(database, data, large, attempt == MOST_ATTEMPTS);
+                                    attempt++) {}
+                        }
+                    } finally {
+                        arriving.end(slot);
                     }
                     if (!data.isEmpty()) reopenable.dataWritten();
                     return true;

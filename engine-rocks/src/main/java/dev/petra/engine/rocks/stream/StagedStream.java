@@ -98,6 +98,14 @@ public final class StagedStream implements StreamSink {
         refuseUnless(head.format() == StoreDescriptor.FORMAT, "its format");
         refuseUnless(head.table().equals(store.table().id), "its table");
         refuseUnless(head.columnFamily().equals(store.spec().columnFamily()), "its column family");
+        if (!store.catalog().indexes().isEmpty() && store.indexing().terms() == null)
+            throw new IllegalArgumentException(
+                    "The store of "
+                            + store.name()
+                            + " has an index, and nothing derives the entries of what a stream"
+                            + " brings: it refuses "
+                            + head
+                            + ".");
         this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());
         this.stages = new AtomicReferenceArray<>(head.slices());
         for (int i = 0; i < head.slices(); i++) stages.set(i, Stage.EXPECTED);
@@ -270,6 +278,8 @@ public final class StagedStream implements StreamSink {
      */
     private int next(List<Staged> all) {
         int most = Math.min(all.size(), live + Ingester.AT_ONCE);
+        // Large cells by themselves: whoever looks at the rows reads them.
+        if (live < most && !all.get(live).isData()) while (all.get(most - 1).isData()) most--;
         for (int next = most; next > live; next--)
             // Large cells are not seen before their rows are.
             if (next == all.size() || !all.get(next).isData() || !all.get(next).within())

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.write;
 
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.IndexCatalog;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.ClusteringKeys;
 import dev.petra.engine.rocks.format.FragmentWriter;
+import dev.petra.engine.rocks.format.IndexKeys;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.LargeCells;
 import dev.petra.engine.rocks.format.RowLayout;
 import java.nio.ByteBuffer;
 import java.util.Iterator;
+import java.util.List;
+import java.util.Objects;
 import org.apache.cassandra.db.DeletionInfo;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.RangeTombstone;
@@ -25,10 +31,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * Turns an update into merges. Reused; one thread at a time.
  *
- * <p>Most updates are one row: one merge of two direct buffers, with nothing allocated. Others
- * become one write batch, put together here in RocksDB's own form (the form of its log: sequence,
- * count, then a tag, a key and a value each), since the Java API takes merges into a batch only as
- * arrays, one crossing each.
+ * <p>Most updates are one row: one merge of two direct buffers, with nothing allocated. Others and
+ * all that have entries of indexes, become one write batch, put together here in RocksDB's own form
+ * (the form of its log: sequence, count, then a tag, a key and a value each), since the Java API
+ * takes merges into a batch only as arrays, one crossing each.
  */
 final class UpdateEncoder {
     private static final ThreadLocal<UpdateEncoder> INSTANCE =
@@ -42,7 +48,10 @@ final class UpdateEncoder {
 
     private final ByteSink key = new ByteSink();
     private final ByteSink value = new ByteSink();
-    private final ByteSink largeKey = new ByteSink();
+
+    /** Of a large cell, or of an index's entry. */
+    private final ByteSink otherKey = new ByteSink();
+
     private final ByteSink batch = new ByteSink();
     private final FragmentWriter fragments = new FragmentWriter(value, new Large());
     private int prefix;
@@ -62,12 +71,17 @@ final class UpdateEncoder {
     }
 
     /**
-     * Encodes an update.
+     * Encodes an update, and entries of indexes in the same batch.
      *
-     * @param largeColumnFamily RocksDB's id of the column family for large cells
+     * @param database of which the caller has counted a use
      * @return the number of keys it touches; 0 if there is nothing to write
+     * @throws IllegalArgumentException if there is an entry of an index that was never defined
      */
-    int encode(PartitionUpdate update, StoreContext store, int largeColumnFamily) {
+    int encode(
+            PartitionUpdate update,
+            List<TermEntry> indexed,
+            StoreContext store,
+            Database database) {
         Catalog catalog = store.catalog();
         RowLayout form = catalog.layout(update.metadata());
         FragmentWriter.Columns ids = (ColumnMetadata column) -> catalog.id(form, column);
@@ -77,7 +91,7 @@ final class UpdateEncoder {
 
         entries = 0;
         largeCells = 0;
-        this.largeColumnFamily = largeColumnFamily;
+        largeColumnFamily = database.large.getID();
         largeThreshold = store.settings().largeCell();
         fragments.begin();
         batched = false;
@@ -85,7 +99,7 @@ final class UpdateEncoder {
                 (deletions.isLive() ? 0 : 1 + deletions.rangeCount())
                         + (staticRow.isEmpty() ? 0 : 1)
                         + update.rowCount();
-        if (keys > 1) beginBatch();
+        if (keys > 1 || !indexed.isEmpty()) beginBatch();
         key.clear();
         store.partitionKeys().put(key, update.partitionKey());
         prefix = key.position();
@@ -118,7 +132,39 @@ final class UpdateEncoder {
             fragments.row(row, ids, !clusterings.isExact(row.clustering()));
             end();
         }
+        if (!indexed.isEmpty()) putEntries(indexed, catalog.indexes(), clusterings, database);
         return entries;
+    }
+
+    private void putEntries(
+            List<TermEntry> indexed,
+            IndexCatalog indexes,
+            ClusteringKeys clusterings,
+            Database database) {
+        key.truncate(prefix);
+        for (TermEntry entry : indexed) {
+            int number = indexes.numberToWrite(entry.index());
+            if (number < 0) continue;
+            otherKey.clear();
+            IndexKeys.put(
+                    otherKey, number, entry.term(), key.flipped(), clusterings, entry.clustering());
+            key.resume(prefix);
+            value.clear();
+            IndexKeys.putValue(value, clusterings, entry.clustering());
+            // There is one as soon as there is an index.
+            beginPut(Objects.requireNonNull(database.index()).getID());
+            appendTo(batch, value);
+        }
+    }
+
+    /**
+     * Begins an entry in the batch that is put, under {@link #otherKey}; its value is to follow.
+     */
+    private void beginPut(int columnFamily) {
+        batch.put(BATCH_PUT_IN_COLUMN_FAMILY);
+        batch.putVarint(columnFamily);
+        appendTo(batch, otherKey);
+        entries++;
     }
 
     /** The highest timestamp and the highest local deletion time of the range tombstones. */
@@ -159,17 +205,14 @@ final class UpdateEncoder {
                 ValueAccessor<V> by) {
             if (!batched) beginBatch();
             int rowKey = key.position();
-            largeKey.clear();
-            largeKey.put(key.flipped());
+            otherKey.clear();
+            otherKey.put(key.flipped());
             key.resume(rowKey);
             LargeCells.putSuffix(
-                    largeKey, column, timestamp, hash, path == null ? null : path.get(0));
-            batch.put(BATCH_PUT_IN_COLUMN_FAMILY);
-            batch.putVarint(largeColumnFamily);
-            appendTo(batch, largeKey);
+                    otherKey, column, timestamp, hash, path == null ? null : path.get(0));
+            beginPut(largeColumnFamily);
             batch.putVarint(by.size(value));
             batch.put(value, by);
-            entries++;
             largeCells++;
         }
     }
@@ -233,7 +276,7 @@ final class UpdateEncoder {
     void release() {
         key.release();
         value.release();
-        largeKey.release();
+        otherKey.release();
         batch.release();
     }
 

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.write;
 
 import dev.petra.engine.WalSync;
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
@@ -10,7 +11,10 @@ import dev.petra.engine.rocks.db.StoreSync;
 import dev.petra.engine.rocks.db.WriteStallRetry;
 import dev.petra.engine.rocks.wal.LogSyncer;
 import java.nio.ByteBuffer;
+import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.Lock;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.WriteBatch;
@@ -33,13 +37,18 @@ public final class WritePath {
         this.syncer = syncer;
     }
 
-    public void write(PartitionUpdate update) {
+    /**
+     * Writes an update, and entries of indexes in the same batch.
+     *
+     * @throws IllegalArgumentException if one is of an index that was never defined
+     */
+    public void write(PartitionUpdate update, List<TermEntry> indexed) {
         ReopenableDatabase reopenable = store.reopenable();
         reopenable.heal();
         Database database = store.acquire();
         int use = Database.stripe();
         try {
-            write(update, database);
+            write(update, indexed, database);
         } catch (RocksDBException e) {
             throw reopenable.failed(e);
         } catch (Catalog.CatalogWriteFailure e) {
@@ -49,19 +58,24 @@ public final class WritePath {
         }
     }
 
-    private void write(PartitionUpdate update, Database database) throws RocksDBException {
+    private void write(PartitionUpdate update, List<TermEntry> indexed, Database database)
+            throws RocksDBException {
         sync.refuseAfterFailure();
         UpdateEncoder writer = UpdateEncoder.get();
         try {
-            write(update, database, writer);
+            write(update, indexed, database, writer);
         } finally {
             writer.release();
         }
     }
 
-    private void write(PartitionUpdate update, Database database, UpdateEncoder writer)
+    private void write(
+            PartitionUpdate update,
+            List<TermEntry> indexed,
+            Database database,
+            UpdateEncoder writer)
             throws RocksDBException {
-        int entries = writer.encode(update, store, database.large.getID());
+        int entries = writer.encode(update, indexed, store, database);
         if (entries == 0) return;
         int bytes = writer.bytes();
         Catalog catalog = store.catalog();
@@ -71,14 +85,13 @@ public final class WritePath {
             store.recordWriteBegins();
         }
         WalSync mode = syncer.mode();
+        boolean synced = mode == WalSync.BATCH;
+        DecoratedKey key = update.partitionKey();
         try {
             if (writer.minLocalTime() != Long.MAX_VALUE) catalog.set(Catalog.Flag.TOMBSTONES);
-            if (writer.hasLargeCells()) {
-                catalog.set(Catalog.Flag.LARGE_CELLS);
-                synchronized (store.largeWrites(update.partitionKey())) {
-                    write(writer, database, mode == WalSync.BATCH);
-                }
-            } else write(writer, database, mode == WalSync.BATCH);
+            if (writer.hasLargeCells()) catalog.set(Catalog.Flag.LARGE_CELLS);
+            if (indexed.isEmpty()) write(key, writer, database, synced);
+            else whileNotSwept(key, () -> write(key, writer, database, synced));
         } finally {
             if (record) store.recordWriteEnds();
         }
@@ -86,6 +99,58 @@ public final class WritePath {
         writes.increment();
         bytesWritten.add(bytes);
         sync.written(database, mode);
+    }
+
+    private void whileNotSwept(DecoratedKey key, WriteStallRetry.Attempt write)
+            throws RocksDBException {
+        Lock writing = store.indexing().writing(key);
+        writing.lock();
+        try {
+            write.run();
+        } finally {
+            writing.unlock();
+        }
+    }
+
+    private void write(DecoratedKey key, UpdateEncoder writer, Database database, boolean synced)
+            throws RocksDBException {
+        if (!writer.hasLargeCells()) {
+            write(writer, database, synced);
+            return;
+        }
+        synchronized (store.largeWrites(key)) {
+            write(writer, database, synced);
+        }
+    }
+
+    /** Writes entries of rows that are there; it is synced soon, and nobody waits for that. */
+    public void add(DecoratedKey key, List<TermEntry> indexed) {
+        ReopenableDatabase reopenable = store.reopenable();
+        reopenable.heal();
+        reopenable.maintain(
+                database -> {
+                    sync.refuseAfterFailure();
+                    UpdateEncoder writer = UpdateEncoder.get();
+                    try {
+                        PartitionUpdate none = PartitionUpdate.emptyUpdate(store.table(), key);
+                        if (writer.encode(none, indexed, store, database) == 0) return;
+                        try (WriteBatch batch = new WriteBatch(writer.batch())) {
+                            whileNotSwept(
+                                    key,
+                                    () ->
+                                            store.room()
+                                                    .write(
+                                                            () ->
+                                                                    database.db.write(
+                                                                            database.writeOptions,
+                                                                            batch)));
+                        }
+                        bytesWritten.add(writer.bytes());
+                        sync.written(database, WalSync.PERIODIC);
+                    } finally {
+                        writer.release();
+                    }
+                });
     }
 
     private void write(UpdateEncoder writer, Database database, boolean synced)

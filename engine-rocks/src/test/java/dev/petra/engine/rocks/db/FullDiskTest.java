@@ -12,6 +12,8 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.conformance.RangeTests;
+import dev.petra.engine.index.TermCursor;
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.stream.SentStream;
 import dev.petra.engine.stream.SliceWriter;
@@ -24,13 +26,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.PathUtils;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -46,6 +51,7 @@ class FullDiskTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)");
     private static final int VALUE = 8 << 10;
+    private static final UUID INDEX = new UUID(0, 1);
 
     @TempDir Path directory;
     private Path disk;
@@ -79,6 +85,7 @@ class FullDiskTest {
                                 "write_buffer", "1MiB",
                                 "write_stall_timeout", "300ms"))) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            store.indexes().define(INDEX);
             Throwable failure = null;
             while (failure == null && acknowledged < 10_000) {
                 failure = write(store, acknowledged);
@@ -338,10 +345,23 @@ class FullDiskTest {
         new SplittableRandom(i).nextBytes(value);
         var update = update(TABLE, i);
         update.row().add("v", java.nio.ByteBuffer.wrap(value));
-        return catchThrowable(() -> store.write(update.build()));
+        return catchThrowable(() -> store.write(update.build(), entries(store, i)));
+    }
+
+    /** None where the store has no index. */
+    private static List<TermEntry> entries(TableStore store, int i) {
+        return store.indexes().states().isEmpty()
+                ? List.of()
+                : List.of(new TermEntry(INDEX, ByteBufferUtil.bytes(i), Clustering.EMPTY));
     }
 
     private static void check(TableStore store, int i) {
+        for (TermEntry entry : entries(store, i))
+            try (TermCursor found =
+                    store.indexes().scan(INDEX, entry.term(), true, entry.term(), true)) {
+                assertThat(found.next()).describedAs("entry %d", i).isTrue();
+                assertThat(found.key()).isEqualTo(key(TABLE, i));
+            }
         byte[] value = new byte[VALUE];
         new SplittableRandom(i).nextBytes(value);
         try (var rows = store.read(key(TABLE, i), Slices.ALL, ColumnFilter.all(TABLE), false)) {

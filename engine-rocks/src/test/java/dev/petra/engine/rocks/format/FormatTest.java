@@ -9,6 +9,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes.State;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import java.net.URISyntaxException;
@@ -20,6 +22,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.DeletionTime;
@@ -42,6 +45,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.RocksIterator;
 
 /**
@@ -302,6 +306,91 @@ class FormatTest {
                 assertThat(HEX.formatHex(it.key()))
                         .isEqualTo(rowKey + "00000000" + "8000000000000005" + HASH);
                 assertThat(it.value()).isEqualTo(value.getBytes(UTF_8));
+            }
+        }
+    }
+
+    @Test
+    void entriesOfAnIndex() throws Exception {
+        UUID index = UUID.fromString("00112233-4455-6677-8899-aabbccddeeff");
+        var update = update(TABLE, "x");
+        update.row(7).add("a", "hi");
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = open(engine, directory.resolve("indexed"), TABLE);
+            store.indexes().define(new UUID(0, 0));
+            store.indexes().define(index);
+            store.write(
+                    update.build(),
+                    List.of(
+                            new TermEntry(index, ByteBufferUtil.bytes("hi"), clustering(7)),
+                            new TermEntry(
+                                    index,
+                                    ByteBuffer.wrap(HEX.parseHex("00610000")),
+                                    Clustering.STATIC_CLUSTERING)));
+            Database database = Tables.context(store).database();
+            ColumnFamilyHandle family = Objects.requireNonNull(database.index());
+            assertThat(HEX.formatHex(family.getName()))
+                    .isEqualTo(HEX.formatHex("index".getBytes(UTF_8)));
+            Map<String, String> found = new TreeMap<>();
+            try (RocksIterator it = database.db.newIterator(family)) {
+                for (it.seekToFirst(); it.isValid(); it.next())
+                    found.put(HEX.formatHex(it.key()), HEX.formatHex(it.value()));
+            }
+            assertThat(found)
+                    .containsExactly(
+                            Map.entry(
+                                    // the second index, the escaped term
+                                    "00000001"
+                                            + "00ff6100fefe"
+                                            + POSITION
+                                            // static row
+                                            + "20",
+                                    ""),
+                            Map.entry(
+                                    "00000001"
+                                            + "686900"
+                                            + POSITION
+                                            // row
+                                            + "40"
+                                            + "407ffffff8"
+                                            + "38",
+                                    ""));
+            store.indexes().setState(index, State.BUILT);
+            store.indexes().drop(new UUID(0, 0));
+            assertThat(catalog(database, "index/0"))
+                    .isEqualTo("00000000-0000-0000-0000-000000000000 dropping");
+            assertThat(catalog(database, "index/1")).isEqualTo(index + " built");
+        }
+    }
+
+    private static String catalog(Database database, String key) throws Exception {
+        return new String(database.db.get(database.catalog, key.getBytes(UTF_8)), UTF_8);
+    }
+
+    /** Where the key does not give back the clustering's bytes, the value has them. */
+    @Test
+    void anEntryOfAClusteringThatHasSeveralForms() {
+        TableMetadata table = Tables.table("CREATE TABLE t (k text, c varint, PRIMARY KEY (k, c))");
+        UUID index = new UUID(0, 0);
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = open(engine, directory.resolve("forms"), table);
+            store.indexes().define(index);
+            byte[] padded = {0, 7};
+            store.indexes()
+                    .add(
+                            Tables.key(table, "x"),
+                            List.of(
+                                    new TermEntry(
+                                            index,
+                                            ByteBufferUtil.EMPTY_BYTE_BUFFER,
+                                            Clustering.make(ByteBuffer.wrap(padded)))));
+            Database database = Tables.context(store).database();
+            try (RocksIterator it =
+                    database.db.newIterator(Objects.requireNonNull(database.index()))) {
+                it.seekToFirst();
+                assertThat(HEX.formatHex(it.key())).startsWith("00000000" + "00" + POSITION + "40");
+                // 3 - 1 bytes
+                assertThat(HEX.formatHex(it.value())).isEqualTo("03" + "0007");
             }
         }
     }

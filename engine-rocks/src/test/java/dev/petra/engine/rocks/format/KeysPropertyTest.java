@@ -27,7 +27,9 @@ import org.apache.cassandra.dht.LocalPartitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.OrderPreservingPartitioner;
 import org.apache.cassandra.dht.RandomPartitioner;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Keys against Cassandra's comparators, for every type, ascending and descending. jqwik prints the
@@ -181,6 +183,102 @@ class KeysPropertyTest {
         assertThat(read.kind()).isEqualTo(written.kind());
         assertThat(comparator.compare(written, (ClusteringPrefix<?>) read)).isZero();
     }
+
+    /** An index's entry, in parts. */
+    private record IndexEntry(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
+        static IndexEntry of(
+                IPartitioner partitioner,
+                ClusteringComparator comparator,
+                Random random,
+                @Nullable IndexEntry other) {
+            boolean same = other != null && random.nextBoolean();
+            boolean sameKey = same && random.nextBoolean();
+            Clustering<?> clustering =
+                    random.nextInt(4) == 0
+                            ? Clustering.STATIC_CLUSTERING
+                            : (Clustering<?>) two(comparator, random).get(1);
+            return new IndexEntry(
+                    same ? other.term : bytes(random, 0),
+                    sameKey ? other.key : partitioner.decorateKey(bytes(random, 1)),
+                    clustering);
+        }
+
+        private static ByteBuffer bytes(Random random, int least) {
+            byte[] any = {0, 0, 1, 0x20, 0x38, 0x40, 0x60, 'a', (byte) 0xFE, (byte) 0xFF};
+            byte[] bytes = new byte[least + random.nextInt(4)];
+            for (int i = 0; i < bytes.length; i++) bytes[i] = any[random.nextInt(any.length)];
+            return ByteBuffer.wrap(bytes);
+        }
+
+        byte[] encoded(PartitionKeys partitions, ClusteringKeys clusterings) {
+            ByteSink position = new ByteSink();
+            partitions.put(position, key);
+            ByteSink sink = new ByteSink();
+            IndexKeys.put(sink, 7, term, position.flipped(), clusterings, clustering);
+            return sink.copy(0, sink.position());
+        }
+
+        int compare(IndexEntry other, ClusteringComparator comparator) {
+            int order = ByteBufferUtil.compareUnsigned(term, other.term);
+            if (order == 0) order = key.compareTo(other.key);
+            boolean isStatic = clustering == Clustering.STATIC_CLUSTERING;
+            boolean otherIsStatic = other.clustering == Clustering.STATIC_CLUSTERING;
+            if (order == 0) order = Boolean.compare(otherIsStatic, isStatic);
+            if (order == 0 && !isStatic) order = comparator.compare(clustering, other.clustering);
+            return Integer.signum(order);
+        }
+    }
+
+    private static byte[] indexBound(ByteBuffer term, boolean behind) {
+        ByteSink sink = new ByteSink();
+        IndexKeys.putBound(sink, 7, term, behind);
+        return sink.copy(0, sink.position());
+    }
+
+    /** Terms with zeros at their ends, and all partitioners, clusterings of several byte forms. */
+    @Property(tries = 30_000)
+    void indexEntriesAreInOrderAndComeBack(@ForAll Random random) {
+        IPartitioner partitioner = PARTITIONERS.get(random.nextInt(PARTITIONERS.size()));
+        PartitionKeys partitions = new PartitionKeys(partitioner);
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys clusterings = new ClusteringKeys(comparator);
+        IndexEntry a = IndexEntry.of(partitioner, comparator, random, null);
+        IndexEntry b = IndexEntry.of(partitioner, comparator, random, a);
+        byte[] encoded = a.encoded(partitions, clusterings);
+        byte[] other = b.encoded(partitions, clusterings);
+        assertThat(Integer.signum(Arrays.compareUnsigned(encoded, other)))
+                .describedAs("%s %s against %s", comparator, a, b)
+                .isEqualTo(a.compare(b, comparator));
+        int terms = Integer.signum(ByteBufferUtil.compareUnsigned(a.term, b.term));
+        assertThat(Arrays.compareUnsigned(encoded, indexBound(b.term, false)) < 0)
+                .isEqualTo(terms < 0);
+        assertThat(Arrays.compareUnsigned(encoded, indexBound(b.term, true)) < 0)
+                .isEqualTo(terms <= 0);
+
+        ByteSink value = new ByteSink();
+        IndexKeys.putValue(value, clusterings, a.clustering);
+        ByteBuffer in = ByteBuffer.wrap(encoded);
+        assertThat(ByteBuffer.wrap(IndexKeys.getTerm(in))).isEqualTo(a.term);
+        int behind = in.position();
+        IndexKeys.skipTerm(in);
+        assertThat(in.position()).isEqualTo(behind);
+        assertThat(IndexKeys.isTermEnd(encoded[behind])).isTrue();
+        assertThat(partitions.get(in).getKey()).isEqualTo(a.key.getKey());
+        Clustering<?> read =
+                IndexKeys.getClustering(
+                        in, value.copy(0, value.position()), clusterings, comparator.size());
+        assertThat(in.hasRemaining()).isFalse();
+        assertThat(read.kind()).isEqualTo(a.clustering.kind());
+        for (int i = 0; i < read.size(); i++)
+            assertThat(read.bufferAt(i)).isEqualTo(a.clustering.bufferAt(i));
+    }
+
+    private static final List<IPartitioner> PARTITIONERS =
+            List.of(
+                    Murmur3Partitioner.instance,
+                    RandomPartitioner.instance,
+                    ByteOrderedPartitioner.instance,
+                    new LocalPartitioner(org.apache.cassandra.db.marshal.BytesType.instance));
 
     @Property(tries = 20_000)
     void partitionKeysComeBackByteForByteInCassandrasOwnForm(@ForAll Random random) {

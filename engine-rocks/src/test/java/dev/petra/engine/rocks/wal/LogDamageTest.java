@@ -474,7 +474,7 @@ class LogDamageTest {
         assertThat(
                         mark.set(
                                 database.db,
-                                database.families,
+                                database.families(),
                                 database.db.getLatestSequenceNumber(),
                                 false))
                 .isTrue();
@@ -494,7 +494,7 @@ class LogDamageTest {
         assertThat(
                         mark.set(
                                 database.db,
-                                database.families,
+                                database.families(),
                                 database.db.getLatestSequenceNumber(),
                                 true))
                 .isFalse();

@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.index.TermCursor;
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.streaming.ChildJvm;
 import java.io.BufferedReader;
@@ -16,14 +18,18 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
+import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -54,6 +60,8 @@ class PowerLossTest {
             Pattern.compile("([0-9]+) (?:-|\\S+ [0-9:]+\\.([0-9]+) \\S+) (/.*)");
 
     private static final Pattern PROMISE = Pattern.compile("([0-9]+) ([0-9]+)");
+
+    private static final UUID INDEX = new UUID(0, 1);
 
     @TempDir Path directory;
     private int copies;
@@ -92,6 +100,7 @@ class PowerLossTest {
             AtomicIntegerArray acknowledged = new AtomicIntegerArray(STORES);
             for (int s = 0; s < STORES; s++) {
                 stores.add(Tables.open(engine, Path.of(args[0], "" + s), table(s)));
+                stores.get(s).indexes().define(INDEX);
                 int store = s;
                 new Thread(() -> write(stores.get(store), acknowledged, store)).start();
             }
@@ -123,7 +132,9 @@ class PowerLossTest {
             for (int row = 0; row < 100_000; row++) {
                 PartitionUpdate.SimpleBuilder update = Tables.update(table(store), row);
                 update.row().add("v", value(row));
-                to.write(update.build());
+                to.write(
+                        update.build(),
+                        List.of(new TermEntry(INDEX, value(row), Clustering.EMPTY)));
                 acknowledged.set(store, row + 1);
                 LockSupport.parkNanos(50_000);
             }
@@ -268,7 +279,20 @@ class PowerLossTest {
         return torn;
     }
 
-    /** How many there are, which must be the first ones, and whole. */
+    private static Set<Integer> indexed(TableStore store) {
+        Set<Integer> rows = new HashSet<>();
+        if (store.indexes().states().isEmpty()) return rows;
+        try (TermCursor entries = store.indexes().scan(INDEX, null, true, null, true)) {
+            while (entries.next()) {
+                int row = ByteBufferUtil.toInt(entries.key().getKey());
+                assertThat(entries.term()).isEqualTo(value(row));
+                rows.add(row);
+            }
+        }
+        return rows;
+    }
+
+    /** How many there are, which must be the first ones, whole, and all in the index. */
     private static int rows(Path disk, int store, String what) {
         TableMetadata table = table(store);
         List<Integer> numbers = new ArrayList<>();
@@ -286,6 +310,7 @@ class PowerLossTest {
                             .isEqualTo(value(number));
                     numbers.add(number);
                 }
+            assertThat(indexed(opened)).as(what).isEqualTo(Set.copyOf(numbers));
         }
         numbers.sort(null);
         for (int i = 0; i < numbers.size(); i++) assertThat(numbers.get(i)).as(what).isEqualTo(i);

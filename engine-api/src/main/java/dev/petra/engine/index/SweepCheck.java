@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.index;
+
+import java.nio.ByteBuffer;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
+
+/** Reads the rows of entries, while a sweep asks. */
+@FunctionalInterface
+public interface SweepCheck {
+    /**
+     * Whether the row has the term now, or may have it: for the store, by what {@link
+     * dev.petra.engine.TableStore#read} gives, nothing purged. May block, and so paces the sweep;
+     * must not write to the store, which may wait for the sweep.
+     */
+    boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering);
+}

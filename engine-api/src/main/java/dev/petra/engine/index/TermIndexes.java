@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.index;
+
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import org.apache.cassandra.db.DecoratedKey;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The indexes of one store. Every method is thread-safe, throws {@link IllegalStateException} once
+ * the store is closed, and fails as the store's own reads and writes do. Definitions, states and
+ * entries survive a restart and a crash as rows do, and are in a checkpoint.
+ *
+ * <p>A method that names an index which is not defined throws {@link IllegalArgumentException},
+ * unless it says otherwise.
+ */
+public interface TermIndexes {
+    /** How far an index is. */
+    enum State {
+        /** It may lack rows that were there before it was defined. */
+        BUILDING,
+        /** Whoever built it says that it lacks none. */
+        BUILT
+    }
+
+    /** The indexes that are defined. Never blocks. */
+    Map<UUID, State> states();
+
+    /**
+     * Defines an index, {@link State#BUILDING}, or leaves it as it is if it is defined. Durable
+     * when it returns; every write that begins after that may have its entries. An index that was
+     * dropped may be defined again, and is empty then.
+     */
+    void define(UUID index);
+
+    /** Durable when it returns, and with it all that was added before. */
+    void setState(UUID index, State state);
+
+    /**
+     * Drops an index and its entries. Durable when it returns: a crash on the way may leave the
+     * index as it was, or undefined and the rest removed when the store is opened next. Idempotent;
+     * nothing if it was never defined.
+     */
+    void drop(UUID index);
+
+    /**
+     * How entries are derived of rows that come by {@link dev.petra.engine.TableStore#receive}:
+     * they are there before the rows are. Until it is set, after each opening, a store with a
+     * defined index refuses to receive, by {@link IllegalArgumentException}.
+     */
+    void deriveBy(TermFunction function);
+
+    /**
+     * Adds entries of rows of one partition that are in the store, all or none. As durable as a
+     * write that the engine's sync mode does not wait for; see {@link #setState}. Entries of an
+     * index that was dropped are ignored, as in a write.
+     *
+     * <p>A row that comes is written with its entries instead: a {@link #sweep} takes what no row
+     * confirms.
+     */
+    void add(DecoratedKey key, List<TermEntry> entries);
+
+    /**
+     * Opens the entries with terms within bounds.
+     *
+     * @param from null for no lower bound
+     * @param to null for no upper bound
+     * @return what the caller closes
+     */
+    TermCursor scan(
+            UUID index,
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive);
+
+    /**
+     * Removes entries that no row confirms. An entry that is written again meanwhile, with its row,
+     * stays. Ends early where the index is dropped; one sweep of a store at a time, others wait.
+     *
+     * @return how many it removed
+     */
+    long sweep(UUID index, SweepCheck check);
+
+    /** About how much the index takes, in bytes, in memory and on disk. Reads no entries. */
+    long bytes(UUID index);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.mutants;
+
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.EngineUnderTest;
+import dev.petra.engine.conformance.IndexTests;
+import dev.petra.engine.index.SweepCheck;
+import dev.petra.engine.index.TermCursor;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermFunction;
+import dev.petra.engine.index.TermIndexes;
+import dev.petra.engine.mutants.ExamplesFindMutantsTest.Example;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Named;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Indexes that do something wrong are found by the test that is there for it. */
+final class IndexesFindMutantsTest {
+    /** Indexes that do what others do: a mutant overrides what it gets wrong. */
+    private static class Forwarding implements TermIndexes {
+        final TermIndexes indexes;
+
+        Forwarding(TermIndexes indexes) {
+            this.indexes = indexes;
+        }
+
+        @Override
+        public Map<UUID, State> states() {
+            return indexes.states();
+        }
+
+        @Override
+        public void define(UUID index) {
+            indexes.define(index);
+        }
+
+        @Override
+        public void setState(UUID index, State state) {
+            indexes.setState(index, state);
+        }
+
+        @Override
+        public void drop(UUID index) {
+            indexes.drop(index);
+        }
+
+        @Override
+        public void deriveBy(TermFunction function) {
+            indexes.deriveBy(function);
+        }
+
+        @Override
+        public void add(DecoratedKey key, List<TermEntry> entries) {
+            indexes.add(key, entries);
+        }
+
+        @Override
+        public TermCursor scan(
+                UUID index,
+                @Nullable ByteBuffer from,
+                boolean fromInclusive,
+                @Nullable ByteBuffer to,
+                boolean toInclusive) {
+            return indexes.scan(index, from, fromInclusive, to, toInclusive);
+        }
+
+        @Override
+        public long sweep(UUID index, SweepCheck check) {
+            return indexes.sweep(index, check);
+        }
+
+        @Override
+        public long bytes(UUID index) {
+            return indexes.bytes(index);
+        }
+    }
+
+    private static IndexTests of(EngineUnderTest kit) {
+        return () -> kit;
+    }
+
+    private static Arguments writing(
+            String name, UnaryOperator<TableStore> mutation, Example example) {
+        return Arguments.of(Named.of(name, mutation), example);
+    }
+
+    private static Arguments indexing(
+            String name, UnaryOperator<TermIndexes> mutation, Example example) {
+        return writing(
+                name,
+                store ->
+                        new ForwardingStore(store) {
+                            @Override
+                            public TermIndexes indexes() {
+                                return mutation.apply(super.indexes());
+                            }
+                        },
+                example);
+    }
+
+    static Stream<Arguments> mutants() {
+        return Stream.of(
+                writing(
+                        "a write forgets its entries",
+                        store ->
+                                new ForwardingStore(store) {
+                                    @Override
+                                    public void write(
+                                            PartitionUpdate update, List<TermEntry> entries) {
+                                        super.write(update);
+                                    }
+                                },
+                        kit -> of(kit).rowsAreFoundByTheirTerms()),
+                writing(
+                        "entries come after their row",
+                        store ->
+                                new ForwardingStore(store) {
+                                    @Override
+                                    public void write(
+                                            PartitionUpdate update, List<TermEntry> entries) {
+                                        super.write(update);
+                                        store.indexes().add(update.partitionKey(), entries);
+                                    }
+                                },
+                        kit -> of(kit).anEntryOfAnUnknownIndexAppliesNothing()),
+                indexing(
+                        "an index that is defined again is being built",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public void define(UUID index) {
+                                        super.define(index);
+                                        super.setState(index, State.BUILDING);
+                                    }
+                                },
+                        kit -> of(kit).indexesOutliveARestart()),
+                indexing(
+                        "a drop keeps the entries",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public void drop(UUID index) {
+                                        if (states().containsKey(index))
+                                            super.setState(index, State.BUILDING);
+                                    }
+                                },
+                        kit -> of(kit).aDroppedIndexIsGone()),
+                indexing(
+                        "streams bring no entries",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public void deriveBy(TermFunction function) {
+                                        super.deriveBy((key, row) -> List.of());
+                                    }
+                                },
+                        kit -> of(kit).receivedRowsAreIndexed()),
+                indexing(
+                        "static rows that streams bring have no entries",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public void deriveBy(TermFunction function) {
+                                        super.deriveBy(
+                                                (key, row) ->
+                                                        row.isStatic()
+                                                                ? List.of()
+                                                                : function.entries(key, row));
+                                    }
+                                },
+                        kit -> of(kit).receivedRowsAreIndexed()),
+                indexing(
+                        "bounds are inclusive",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public TermCursor scan(
+                                            UUID index,
+                                            @Nullable ByteBuffer from,
+                                            boolean fromInclusive,
+                                            @Nullable ByteBuffer to,
+                                            boolean toInclusive) {
+                                        return super.scan(index, from, true, to, true);
+                                    }
+                                },
+                        kit -> of(kit).entriesComeInOrder()),
+                indexing(
+                        "a sweep removes all",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public long sweep(UUID index, SweepCheck check) {
+                                        return super.sweep(index, (term, key, row) -> false);
+                                    }
+                                },
+                        kit -> of(kit).aSweepRemovesWhatNoRowConfirms()));
+    }
+
+    @ParameterizedTest
+    @MethodSource("mutants")
+    void itsTestFindsEveryMutant(UnaryOperator<TableStore> mutation, Example example)
+            throws Exception {
+        ExamplesFindMutantsTest.requireFound(
+                mutation.toString(), () -> new MutantEngine(mutation), example);
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.index;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.index.TermCursor;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.ClusteringKeys;
+import dev.petra.engine.rocks.format.IndexKeys;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Objects;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.PartitionPosition;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+import org.rocksdb.Slice;
+
+/**
+ * The entries between two keys of the column family of indexes, decoded when they are asked for.
+ */
+final class IndexCursor implements TermCursor {
+    private static final ThreadLocal<ByteSink> PLACE = ThreadLocal.withInitial(ByteSink::new);
+
+    private final StoreContext store;
+    private final int number;
+    private final byte[] from;
+    private final ClusteringKeys clusterings;
+    private final int clusteringColumns;
+    private final Database database;
+    private final int use;
+    private final Slice end;
+    private final ReadOptions options;
+    private final RocksIterator iterator;
+    private boolean begun;
+    private boolean closed;
+
+    /** Of the entry; null where the cursor is on none. */
+    private byte @Nullable [] key;
+
+    /** The entry, once it was decoded. */
+    private @Nullable DecoratedKey partition;
+
+    private @Nullable Clustering<?> clustering;
+
+    /** The term that was decoded last, and the bytes that it was decoded of. */
+    private @Nullable ByteBuffer term;
+
+    private byte[] termBytes = {};
+
+    /**
+     * Opens one as of now.
+     *
+     * @param from inclusive
+     * @param to exclusive
+     */
+    IndexCursor(StoreContext store, int number, byte[] from, byte[] to) {
+        this.store = store;
+        this.number = number;
+        this.from = from;
+        this.database = store.acquire();
+        this.use = Database.stripe();
+        this.end = new Slice(to);
+        this.options = Database.newReadOptions().setIterateUpperBound(end);
+        boolean complete = false;
+        try {
+            this.clusterings = store.catalog().layout(store.table()).clusterings;
+            this.clusteringColumns = store.table().comparator.size();
+            // There is one as soon as there is an index.
+            this.iterator =
+                    database.db.newIterator(Objects.requireNonNull(database.index()), options);
+            complete = true;
+        } finally {
+            if (!complete) free();
+        }
+    }
+
+    private void free() {
+        options.close();
+        end.close();
+        database.release(use);
+    }
+
+    private void checkOpen() {
+        if (closed) throw new IllegalStateException("The cursor is closed.");
+    }
+
+    @Override
+    public boolean next() {
+        checkOpen();
+        if (!begun) return seek(from);
+        if (key == null) return false;
+        iterator.next();
+        return moved();
+    }
+
+    @Override
+    public boolean seek(
+            ByteBuffer term, PartitionPosition position, @Nullable Clustering<?> clustering) {
+        checkOpen();
+        ByteSink place = PLACE.get().clear();
+        IndexKeys.putPlace(
+                place, number, term, store.partitionKeys(), position, clusterings, clustering);
+        byte[] wanted = place.copy(0, place.position());
+        place.release();
+        return seek(Arrays.compareUnsigned(wanted, from) < 0 ? from : wanted);
+    }
+
+    private boolean seek(byte[] wanted) {
+        begun = true;
+        iterator.seek(wanted);
+        return moved();
+    }
+
+    private boolean moved() {
+        partition = null;
+        clustering = null;
+        key = null;
+        if (iterator.isValid()) {
+            key = iterator.key();
+            return true;
+        }
+        try {
+            iterator.status();
+            return false;
+        } catch (RocksDBException e) {
+            throw store.reopenable().onRead(e);
+        }
+    }
+
+    /** The entry's own key. */
+    byte[] rawKey() {
+        checkOpen();
+        byte[] present = key;
+        if (present == null) throw new IllegalStateException("The cursor is on no entry.");
+        return present;
+    }
+
+    @Override
+    public ByteBuffer term() {
+        byte[] raw = rawKey();
+        ByteBuffer known = term;
+        if (known != null && startsWith(raw, termBytes)) return known.duplicate();
+        ByteBuffer in = ByteBuffer.wrap(raw);
+        try {
+            ByteBuffer decoded = ByteBuffer.wrap(IndexKeys.getTerm(in));
+            termBytes = Arrays.copyOf(raw, in.position());
+            term = decoded;
+            return decoded.duplicate();
+        } catch (IndexOutOfBoundsException | IllegalArgumentException e) {
+            throw malformed(e, raw);
+        }
+    }
+
+    /**
+     * No term is a prefix of another, but one that ends in zeros has the bytes of a shorter one.
+     */
+    private static boolean startsWith(byte[] key, byte[] termBytes) {
+        int length = termBytes.length;
+        return key.length > length
+                && Arrays.equals(key, 0, length, termBytes, 0, length)
+                && IndexKeys.isTermEnd(key[length]);
+    }
+
+    @Override
+    public DecoratedKey key() {
+        if (partition == null) decode();
+        return Objects.requireNonNull(partition);
+    }
+
+    @Override
+    public Clustering<?> clustering() {
+        if (clustering == null) decode();
+        return Objects.requireNonNull(clustering);
+    }
+
+    private void decode() {
+        byte[] raw = rawKey();
+        ByteBuffer in = ByteBuffer.wrap(raw);
+        try {
+            IndexKeys.skipTerm(in);
+            partition = store.partitionKeys().get(in);
+            clustering =
+                    IndexKeys.getClustering(in, iterator.value(), clusterings, clusteringColumns);
+        } catch (IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
+            throw malformed(e, raw);
+        }
+    }
+
+    private CorruptStoreException malformed(RuntimeException e, byte[] raw) {
+        return store.malformed(e, ByteBuffer.wrap(raw));
+    }
+
+    @Override
+    public void close() {
+        if (closed) return;
+        closed = true;
+        iterator.close();
+        free();
+    }
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.index;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
+import dev.petra.engine.index.TermCursor;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermFunction;
+import dev.petra.engine.index.TermIndexes.State;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.stream.SentStream;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Random;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.FlushOptions;
+import org.rocksdb.Options;
+import org.rocksdb.RocksIterator;
+import org.rocksdb.SstFileReader;
+
+/** What crashes, full disks and streams leave of indexes: never a row without its entry. */
+class IndexCrashTest {
+    private static final TableMetadata TABLE =
+            Tables.table("CREATE TABLE t (k int PRIMARY KEY, v text)");
+    private static final UUID INDEX = new UUID(0x1111L, 1);
+    private static final UUID LATER = new UUID(0x2222L, 2);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+
+    @TempDir Path directory;
+    private StorageEngine engine;
+    private TableStore store;
+
+    @BeforeEach
+    void open() {
+        engine = Tables.engine();
+        engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private static TermEntry entry(int row) {
+        return new TermEntry(INDEX, ByteBufferUtil.bytes("v" + row), Clustering.EMPTY);
+    }
+
+    private static void write(TableStore to, int row) {
+        var update = Tables.update(TABLE, row);
+        update.row().add("v", "v" + row);
+        to.write(update.build(), List.of(entry(row)));
+    }
+
+    private static List<Integer> indexed(TableStore in) {
+        List<Integer> rows = new ArrayList<>();
+        try (TermCursor cursor = in.indexes().scan(INDEX, null, true, null, true)) {
+            while (cursor.next()) rows.add(ByteBufferUtil.toInt(cursor.key().getKey()));
+        }
+        rows.sort(null);
+        return rows;
+    }
+
+    private static boolean has(TableStore in, int row) {
+        try (UnfilteredRowIterator rows =
+                in.read(Tables.key(TABLE, row), Slices.ALL, ColumnFilter.all(TABLE), false)) {
+            return rows != null && rows.hasNext();
+        }
+    }
+
+    /** The keys in the column family of indexes, whoever's they are. */
+    private static int stored(TableStore in) {
+        Database database = Tables.context(in).database();
+        int count = 0;
+        try (RocksIterator it = database.db.newIterator(Objects.requireNonNull(database.index()))) {
+            for (it.seekToFirst(); it.isValid(); it.next()) count++;
+        }
+        return count;
+    }
+
+    private static String format(Path of) throws IOException {
+        return Files.readAllLines(of.resolve(StoreDescriptor.NAME)).stream()
+                .filter(line -> line.startsWith("format="))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** Wherever the log is torn, and whichever column family was flushed before. */
+    @Test
+    void aTornLogLeavesBothOrNeither() throws Exception {
+        Random random = new Random(SEED);
+        store.indexes().define(INDEX);
+        // It is synced: no crash takes it from the log.
+        store.flush();
+        int written = 0;
+        int torn = 0;
+        for (int round = 0; round < 6; round++) {
+            for (int i = 0; i < 20; i++) write(store, written++);
+            if (round % 3 > 0) {
+                Database database = Tables.context(store).database();
+                try (FlushOptions options = new FlushOptions().setWaitForFlush(true)) {
+                    database.db.flush(
+                            options,
+                            round % 3 == 1
+                                    ? database.data
+                                    : Objects.requireNonNull(database.index()));
+                }
+                for (int i = 0; i < 20; i++) write(store, written++);
+            }
+            Tables.awaitFlushes(store);
+            for (int copy = 0; copy < 6; copy++) {
+                Path crashed =
+                        Tables.crashed(store, directory.resolve("crashed" + round + "." + copy));
+                tear(crashed, random);
+                List<Integer> rows = Tables.numbers(engine, crashed, TABLE);
+                try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
+                    assertThat(indexed(opened)).as("seed %d", SEED).isEqualTo(rows);
+                }
+                for (int i = 0; i < rows.size(); i++)
+                    assertThat(rows.get(i)).as("seed %d", SEED).isEqualTo(i);
+                if (rows.size() < written) torn++;
+            }
+        }
+        assertThat(torn).as("seed %d", SEED).isPositive();
+    }
+
+    /** Takes some bytes from the end of the last log. */
+    private static void tear(Path crashed, Random random) throws IOException {
+        Path last = null;
+        try (var logs = Files.newDirectoryStream(crashed, "*.log")) {
+            for (Path log : logs) if (last == null || log.compareTo(last) > 0) last = log;
+        }
+        try (RandomAccessFile file =
+                new RandomAccessFile(Objects.requireNonNull(last).toFile(), "rw")) {
+            file.setLength(random.nextLong(file.length() + 1));
+        }
+    }
+
+    /** Stores without an index stay as they were; an older version refuses those with one. */
+    @Test
+    void theFirstDefinitionRaisesTheFormat() throws Exception {
+        Path plain = directory.resolve("1");
+        write(store, List.of(), 1);
+        assertThat(format(plain)).isEqualTo("format=2");
+        assertThat(Tables.context(store).database().index()).isNull();
+        store.indexes().define(INDEX);
+        assertThat(format(plain)).isEqualTo("format=3");
+        store.checkpoint(directory.resolve("copy"));
+        assertThat(format(directory.resolve("copy"))).isEqualTo("format=3");
+        store.indexes().drop(INDEX);
+        store.close();
+        store = Tables.open(engine, plain, TABLE);
+        assertThat(format(plain)).isEqualTo("format=3");
+        store.close();
+        Path descriptor = plain.resolve(StoreDescriptor.NAME);
+        Files.writeString(descriptor, Files.readString(descriptor).replace("format=3", "format=4"));
+        assertThatThrownBy(() -> Tables.open(engine, plain, TABLE))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("format 4")
+                .hasMessageContaining("1 to 3");
+    }
+
+    private static void write(TableStore to, List<TermEntry> entries, int row) {
+        var update = Tables.update(TABLE, row);
+        update.row().add("v", "v" + row);
+        to.write(update.build(), entries);
+    }
+
+    /** The format is raised before the column family is made. */
+    @Test
+    void aCrashBeforeTheColumnFamilyIsMadeLeavesNoIndex() throws Exception {
+        write(store, List.of(), 1);
+        Path crashed = Tables.crashed(store, directory.resolve("crashed"));
+        Path descriptor = crashed.resolve(StoreDescriptor.NAME);
+        Files.writeString(descriptor, Files.readString(descriptor).replace("format=2", "format=3"));
+        try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
+            assertThat(opened.indexes().states()).isEmpty();
+            opened.indexes().define(INDEX);
+            write(opened, 2);
+            assertThat(indexed(opened)).containsExactly(2);
+            assertThat(has(opened, 1)).isTrue();
+        }
+    }
+
+    /** And its number is nobody's: not even what a late write brings is found. */
+    @Test
+    void aCrashInTheMidstOfADropLeavesTheIndexUndefined() throws Exception {
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 10; i++) write(store, i);
+        Tables.context(store).catalog().indexes().drop(INDEX);
+        assertThat(stored(store)).isEqualTo(10);
+        Path crashed = Tables.crashed(store, directory.resolve("crashed"));
+        for (int time = 0; time < 2; time++)
+            try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
+                assertThat(opened.indexes().states()).isEmpty();
+                assertThat(stored(opened)).isZero();
+                assertThat(Tables.context(opened).catalog().indexes().leftovers()).isEmpty();
+            }
+        Path other = Tables.crashed(defined(LATER), directory.resolve("other"));
+        try (TableStore opened = Tables.open(engine, other, TABLE)) {
+            assertThat(opened.indexes().states()).containsOnlyKeys(LATER);
+            assertThat(stored(opened)).isZero();
+        }
+        try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
+            opened.indexes().define(INDEX);
+            assertThat(Tables.context(opened).catalog().indexes().number(INDEX)).isEqualTo(1);
+            assertThat(indexed(opened)).isEmpty();
+        }
+    }
+
+    private TableStore defined(UUID index) {
+        store.indexes().define(index);
+        return store;
+    }
+
+    /** As RocksDB demands it where there is room again. */
+    @Test
+    void aDatabaseThatIsOpenedAnewHasItsIndexes() throws Exception {
+        store.indexes().define(INDEX);
+        store.indexes().setState(INDEX, State.BUILT);
+        store.indexes().deriveBy((key, row) -> List.of());
+        for (int i = 0; i < 10; i++) write(store, i);
+        var database = Tables.context(store).reopenable();
+        assertThat(database.failed(Tables.noSpace())).hasMessageContaining("full");
+        Tables.heal(database);
+        assertThat(store.indexes().states()).isEqualTo(Map.of(INDEX, State.BUILT));
+        assertThat(indexed(store)).hasSize(10);
+        write(store, 10);
+        store.indexes().define(LATER);
+        assertThat(indexed(store)).hasSize(11);
+        assertThat(Tables.context(store).indexing().terms()).isNotNull();
+    }
+
+    private static TermFunction byValue(UUID... indexes) {
+        return (key, row) -> {
+            List<TermEntry> entries = new ArrayList<>();
+            ByteBuffer value = row.cells().iterator().next().buffer();
+            for (UUID index : indexes) entries.add(new TermEntry(index, value, row.clustering()));
+            return entries;
+        };
+    }
+
+    private SentStream sent(int rows) throws IOException {
+        try (TableStore from = Tables.open(engine, directory.resolve("from"), TABLE)) {
+            for (int i = 0; i < rows; i++) write(from, List.of(), i);
+            return SentStream.of(from);
+        }
+    }
+
+    /** An ingest takes a sequence number that is in no log; what comes later must not be lost. */
+    @Test
+    void whatWasIngestedAndWhatCameLaterHaveTheirEntriesAfterACrash() throws Exception {
+        store.indexes().define(INDEX);
+        store.indexes().deriveBy(byValue(INDEX));
+        SentStream sent = sent(100);
+        for (int round = 0; round < 3; round++) {
+            write(store, 1_000 + round);
+            sent.ingestedBy(store);
+            write(store, 2_000 + round);
+            store.syncLog();
+            Tables.awaitFlushes(store);
+            Path crashed = Tables.crashed(store, directory.resolve("crashed" + round));
+            List<Integer> rows = Tables.numbers(engine, crashed, TABLE);
+            assertThat(rows).hasSize(100 + 2 * (round + 1));
+            try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
+                assertThat(indexed(opened)).isEqualTo(rows);
+            }
+        }
+    }
+
+    /** Whoever builds it from what is there then finds what a stream brought by its old entries. */
+    @Test
+    void anIndexIsDefinedWhenWhatComesWithoutItsEntriesIsThere() throws Exception {
+        store.indexes().define(INDEX);
+        SentStream sent = sent(10);
+        CountDownLatch deriving = new CountDownLatch(1);
+        CompletableFuture<Boolean> defined = new CompletableFuture<>();
+        TermFunction function = byValue(INDEX, LATER);
+        store.indexes()
+                .deriveBy(
+                        (key, row) -> {
+                            if (deriving.getCount() > 0) {
+                                deriving.countDown();
+                                try {
+                                    defined.get(500, TimeUnit.MILLISECONDS);
+                                } catch (TimeoutException e) {
+                                    // As it should be.
+                                    assertThat(defined).isNotDone();
+                                } catch (Exception e) {
+                                    throw new IllegalStateException(e);
+                                }
+                            }
+                            return function.entries(key, row);
+                        });
+        Thread definer =
+                new Thread(
+                        () -> {
+                            try {
+                                deriving.await();
+                                store.indexes().define(LATER);
+                                defined.complete(has(store, 0) && has(store, 9));
+                            } catch (Throwable t) {
+                                defined.completeExceptionally(t);
+                            }
+                        });
+        definer.start();
+        sent.ingestedBy(store);
+        assertThat(defined.get(1, TimeUnit.MINUTES)).isTrue();
+        assertThat(indexed(store)).hasSize(10);
+    }
+
+    /** Their rows may be in the files that are still to come. */
+    @Test
+    void nothingIsSweptWhileAStreamArrives() {
+        store.indexes().define(INDEX);
+        write(store, 1);
+        Tables.context(store).filesBegin();
+        assertThat(store.indexes().sweep(INDEX, (term, key, clustering) -> false)).isZero();
+        Tables.context(store).filesEnd();
+        assertThat(store.indexes().sweep(INDEX, (term, key, clustering) -> false)).isOne();
+        assertThat(indexed(store)).isEmpty();
+    }
+
+    /** The index is damaged, not the table. */
+    @Test
+    void aDamagedIndexFileIsToldFromTheTable() throws Exception {
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 1_000; i++) write(store, i);
+        store.flush();
+        store.close();
+        Path damaged = null;
+        try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.sst")) {
+            for (Path file : files) if (isOfIndex(file)) damaged = file;
+        }
+        assertThat(damaged).isNotNull();
+        try (RandomAccessFile file = new RandomAccessFile(damaged.toFile(), "rw")) {
+            file.seek(100);
+            file.write(new byte[100]);
+        }
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+        assertThatThrownBy(() -> indexed(store)).isInstanceOf(CorruptStoreException.class);
+        for (int i = 0; i < 1_000; i++) assertThat(has(store, i)).isTrue();
+        store.indexes().drop(INDEX);
+        store.indexes().define(INDEX);
+        write(store, 5);
+        assertThat(indexed(store)).containsExactly(5);
+        assertThatThrownBy(store::verify).isInstanceOf(CorruptStoreException.class);
+        store.indexes().drop(INDEX);
+        store = reopened();
+        store.verify();
+        store.indexes().define(INDEX);
+        write(store, 6);
+        store = reopened();
+        assertThat(indexed(store)).containsExactly(6);
+        for (int i = 0; i < 1_000; i++) assertThat(has(store, i)).isTrue();
+    }
+
+    private TableStore reopened() {
+        store.close();
+        return Tables.open(engine, directory.resolve("1"), TABLE);
+    }
+
+    private static boolean isOfIndex(Path file) throws Exception {
+        try (Options options = new Options();
+                SstFileReader reader = new SstFileReader(options)) {
+            reader.open(file.toString());
+            return new String(
+                            reader.getTableProperties().getColumnFamilyName(),
+                            StandardCharsets.UTF_8)
+                    .equals("index");
+        }
+    }
+}
