@@ -11,6 +11,8 @@ class MemoryEngineLoopbackTest extends LoopbackTests {
     MemoryEngineLoopbackTest() {
         super(
                 new EngineUnderTest(
-                        MemoryEngineProvider.NAME, Map.of(), new Capabilities(true, true, false, true)));
+                        MemoryEngineProvider.NAME,
+                        Map.of(),
+                        new Capabilities(true, true, false, true)));
     }
 }

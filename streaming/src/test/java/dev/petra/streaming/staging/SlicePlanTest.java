@@ -138,7 +138,9 @@ class SlicePlanTest {
     void whatHasNothingHasNoSlices() {
         try (EngineUnderTest kit =
                 new EngineUnderTest(
-                        MemoryEngineProvider.NAME, Map.of(), new Capabilities(true, true, false, true))) {
+                        MemoryEngineProvider.NAME,
+                        Map.of(),
+                        new Capabilities(true, true, false, true))) {
             TestTable table = ScanTests.table();
             TableStore store = kit.open(table);
             assertThat(SlicePlan.of(store, RangeTests.everything(), 100, 4)).isEmpty();
