@@ -137,8 +137,7 @@ class PowerLossTest {
                 PartitionUpdate.SimpleBuilder update = Tables.update(table(store), row);
                 update.row().add("v", value(row));
                 to.write(
-                        update.build(),
-                        List.of(new TermEntry(INDEX, term(row), Clustering.EMPTY)));
+                        update.build(), List.of(new TermEntry(INDEX, term(row), Clustering.EMPTY)));
                 acknowledged.set(store, row + 1);
                 LockSupport.parkNanos(50_000);
             }
