@@ -326,11 +326,11 @@ class RocksStoreTest {
     void aNewerFormatIsRefusedAndLeftAlone() throws IOException {
         open(engine, store(), TABLE).close();
         Path file = store().resolve(StoreDescriptor.NAME);
-        Files.writeString(file, Files.readString(file).replace("format=2", "format=3"));
+        Files.writeString(file, Files.readString(file).replace("format=2", "format=4"));
         List<String> before = files();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
                 .isInstanceOf(CorruptStoreException.class)
-                .hasMessageContaining("format 3")
+                .hasMessageContaining("format 4")
                 .hasMessageContaining("Use the version that wrote it");
         assertThat(files()).isEqualTo(before);
     }

@@ -97,7 +97,7 @@ public final class Ingester {
      *
      * <p>The entries of indexes are there before the rows are.
      *
-     * @param data of rows; their large cells are live already
+     * @param data of rows; where there is an index their large cells are live already
      * @param flags of the catalog that they come from
      * @return false if there is no room for them; nothing was taken
      */
@@ -115,6 +115,10 @@ public final class Ingester {
                     int slot = arriving.begin();
                     try {
                         if (!hasRoom(database)) return false;
+                        // An index came since; its entries need the large cells to be live.
+                        if (!large.isEmpty()
+                                && !data.isEmpty()
+                                && !store.catalog().indexes().isEmpty()) return false;
                         terms.add(database, data);
                         synchronized (this) {
                             if (!hasRoom(database)) return false;

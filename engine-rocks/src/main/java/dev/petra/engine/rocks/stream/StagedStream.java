@@ -278,8 +278,9 @@ public final class StagedStream implements StreamSink {
      */
     private int next(List<Staged> all) {
         int most = Math.min(all.size(), live + Ingester.AT_ONCE);
-        // Large cells by themselves: whoever looks at the rows reads them.
-        if (live < most && !all.get(live).isData()) while (all.get(most - 1).isData()) most--;
+        // Large cells by themselves: whoever derives the entries of rows reads them.
+        if (live < most && !all.get(live).isData() && !store.catalog().indexes().isEmpty())
+            while (all.get(most - 1).isData()) most--;
         for (int next = most; next > live; next--)
             // Large cells are not seen before their rows are.
             if (next == all.size() || !all.get(next).isData() || !all.get(next).within())
