@@ -2,6 +2,7 @@
 package dev.petra.cassandra;
 
 import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableRegistry;
@@ -26,7 +27,6 @@ import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.LazilyInitializedUnfilteredRowIterator;
-import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.index.transactions.UpdateTransaction;
@@ -111,8 +111,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     }
 
     /**
-     * Index entries come before the row that they point to: an entry without a row is dropped by
-     * whoever reads it, a row without an entry would be missed.
+     * Index entries are written with their row. The indexer would keep them in memory, and for
+     * those that come with no indexer they are needed as well.
      */
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
@@ -121,22 +121,12 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         trace("Writing {} operation(s) to storage engine {}", update.operationCount());
         indexer.start();
         try {
-            if (indexer != UpdateTransaction.NO_OP) tell(indexer, update);
-            store.write(update);
+            StoreIndexes.write(owner, store, update);
         } finally {
             indexer.commit();
         }
         // Nothing was read, so there is no time between this write and an earlier one.
         return Long.MAX_VALUE;
-    }
-
-    private static void tell(UpdateTransaction indexer, PartitionUpdate update) {
-        if (!update.partitionLevelDeletion().isLive())
-            indexer.onPartitionDeletion(update.partitionLevelDeletion());
-        if (update.deletionInfo().hasRanges())
-            update.deletionInfo().rangeIterator(false).forEachRemaining(indexer::onRangeTombstone);
-        if (!update.staticRow().isEmpty()) indexer.onInserted(update.staticRow());
-        for (Row row : update) indexer.onInserted(row);
     }
 
     @Override
@@ -253,7 +243,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
 
     private UnsupportedOperationException indexesNotSupported() {
         return new UnsupportedOperationException(
-                "Table " + name() + " is in a storage engine: indexes are not supported yet.");
+                "Table " + name() + " is in a storage engine: it keeps its indexes there.");
     }
 
     // Life cycle
@@ -300,6 +290,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     @Override
     public void metadataUpdated() {
         Unfit.logIfSo(owner);
+        dropFormerIndexes();
         Memtable.Factory wanted = metadata().params.memtable.factory();
         if (wanted instanceof PetraMemtableFactory && !factory.equals(wanted))
             NoSpamLogger.log(
@@ -313,6 +304,17 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                     name(),
                     factory.engine(),
                     metadata().params.memtable.configurationKey());
+    }
+
+    /**
+     * What cannot be dropped now is at the next start; the schema must not be left half applied.
+     */
+    private void dropFormerIndexes() {
+        try {
+            StoreIndexes.dropFormer(owner);
+        } catch (RuntimeException | FSError e) {
+            logger.error("Former indexes of {} could not be dropped from its store", name(), e);
+        }
     }
 
     /** Token ranges do not show in a store. */

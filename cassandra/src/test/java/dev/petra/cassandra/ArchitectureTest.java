@@ -42,6 +42,7 @@ class ArchitectureTest {
                     List.of("repair", "nodetool", "metrics", "bulkload"),
                     List.of("streaming"),
                     List.of("migration"),
+                    List.of("index"),
                     List.of("table", "sstable"),
                     List.of("engine", "disk", "commitlog"),
                     List.of("agent"));

@@ -20,6 +20,8 @@ final class JoinPoints {
     private static final String TABLE_ADVICE = "dev.petra.cassandra.agent.advice.TableAdvice$";
     private static final String NODETOOL_ADVICE =
             "dev.petra.cassandra.agent.advice.NodetoolAdvice$";
+    private static final String INDEX_ADVICE = "dev.petra.cassandra.agent.advice.IndexAdvice$";
+    private static final String SAI = CASSANDRA + "index.sai.";
     private static final String NODE_ADVICE = "dev.petra.cassandra.agent.advice.NodeAdvice$";
     private static final String CONSTRUCTOR = "<init>";
     private static final String STRING = "java.lang.String";
@@ -233,6 +235,34 @@ final class JoinPoints {
                             CASSANDRA + "streaming.messages.PrepareSynAckMessage"),
                     // return TableHooks.repairManager(this, repairManager);
                     at(CFS, "getRepairManager", TABLE_ADVICE + "RepairManager"),
+
+                    // Storage-Attached Indexes
+
+                    // return IndexHooks.memtableIndexes(index, …);
+                    at(
+                            SAI + "memory.MemtableIndexManager",
+                            "getLiveMemtableIndexesSnapshot",
+                            INDEX_ADVICE + "MemtableIndexes"),
+                    // return IndexHooks.initializationTask(this, …);
+                    at(
+                            SAI + "StorageAttachedIndex",
+                            "getInitializationTask",
+                            INDEX_ADVICE + "InitializationTask"),
+                    // return IndexHooks.preJoinTask(this, this::startPreJoinTask);
+                    at(
+                            SAI + "StorageAttachedIndex",
+                            "getPreJoinTask",
+                            INDEX_ADVICE + "PreJoinTask",
+                            "boolean"),
+                    // return IndexHooks.buildTask(cfs, indexes, isFullRebuild, …);
+                    at(
+                            SAI + "StorageAttachedIndexBuildingSupport",
+                            "getIndexBuildTask",
+                            INDEX_ADVICE + "BuildTask",
+                            CFS,
+                            "java.util.Set",
+                            "java.util.Collection",
+                            "boolean"),
 
                     // nodetool, where the engine does it
 

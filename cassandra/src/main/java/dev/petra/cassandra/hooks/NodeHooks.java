@@ -8,6 +8,7 @@ import dev.petra.cassandra.commitlog.ReplayPlan;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.engine.Allocator;
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.streaming.StreamCapabilities;
@@ -21,7 +22,9 @@ import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
@@ -55,6 +58,7 @@ public final class NodeHooks {
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
         if (!TableRegistry.isEmpty()) Allocator.check();
+        TableRegistry.forEachOwner(NodeHooks::dropFormerIndexes);
         Migrations.start();
         if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
             logger.warn(
@@ -79,6 +83,15 @@ public final class NodeHooks {
                     FBUtilities.now());
         } catch (IOException e) {
             logger.error("The data directories cannot be searched for stores of dropped tables", e);
+        }
+    }
+
+    /** Those that the schema lost while the node was down, or just before. */
+    private static void dropFormerIndexes(ColumnFamilyStore cfs) {
+        try {
+            StoreIndexes.dropFormer(cfs);
+        } catch (RuntimeException | FSError e) {
+            logger.error("Former indexes of {} could not be dropped from its store", cfs, e);
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
@@ -29,6 +30,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -170,12 +172,14 @@ final class MigrateIn extends Migration {
                 table, partition.partitionKey(), table.regularAndStaticColumns(), 16);
     }
 
+    @SuppressWarnings("try") // the group is held, not used
     private void write(TableStore store, PartitionUpdate update) {
         if (update.isEmpty()) return;
         long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
         while (true) {
-            try {
-                store.write(update);
+            // Whoever builds an index waits for who does not know it yet.
+            try (OpOrder.Group writing = Keyspace.writeOrder.start()) {
+                StoreIndexes.write(cfs, store, update);
                 return;
             } catch (WriteStallException e) {
                 if (isHalted() || System.nanoTime() > deadline) throw e;

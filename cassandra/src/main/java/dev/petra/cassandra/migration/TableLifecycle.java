@@ -4,6 +4,7 @@ package dev.petra.cassandra.migration;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
@@ -183,12 +184,15 @@ public final class TableLifecycle {
     }
 
     private static TableGenerations openStores(ColumnFamilyStore cfs, EngineKey engine) {
-        return TableGenerations.open(
-                cfs.name,
-                cfs.metadata,
-                () -> Engines.get(engine),
-                TableRegistry.directories(cfs),
-                Disk.REAL);
+        TableGenerations stores =
+                TableGenerations.open(
+                        cfs.name,
+                        cfs.metadata,
+                        () -> Engines.get(engine),
+                        TableRegistry.directories(cfs),
+                        Disk.REAL);
+        stores.beforeFirstUse(store -> StoreIndexes.defineIn(cfs, store));
+        return stores;
     }
 
     private static TableGenerations unusable(

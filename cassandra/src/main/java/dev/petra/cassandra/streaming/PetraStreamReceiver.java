@@ -62,6 +62,11 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     private StreamSink open(StreamHead head) throws IOException {
         EngineMemtable table = StreamCapabilities.receiver(cfs);
+        if (!cfs.metadata().indexes.isEmpty())
+            throw new IOException(
+                    "%s.%s has indexes, and takes SSTables alone, of which the sender has not heard"
+                                    .formatted(cfs.getKeyspaceName(), cfs.name)
+                            + " yet: run again what streams");
         if (table == null)
             throw new IOException(
                     "%s.%s is not in a storage engine as a whole any more: run again what streams"

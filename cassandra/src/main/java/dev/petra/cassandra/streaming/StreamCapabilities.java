@@ -116,8 +116,12 @@ public final class StreamCapabilities {
 
     /** The memtable of a table that takes slices now, or null. */
     static @Nullable EngineMemtable receiver(ColumnFamilyStore cfs) {
-        // The change log is fed by the write path.
-        if (!ENABLED || cfs.getTracker() == null || cfs.metadata().params.cdc) return null;
+        // The change log is fed by the write path. And what comes as SSTables is indexed: there by
+        // Cassandra, and when it is moved into the store.
+        if (!ENABLED
+                || cfs.getTracker() == null
+                || cfs.metadata().params.cdc
+                || !cfs.metadata().indexes.isEmpty()) return null;
         if (!(cfs.getCurrentMemtable() instanceof EngineMemtable table) || table.departure() != 0)
             return null;
         if (table.generation().failure() != null) return null;

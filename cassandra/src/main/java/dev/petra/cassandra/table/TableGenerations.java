@@ -17,6 +17,7 @@ import java.util.OptionalLong;
 import java.util.SortedSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSError;
@@ -47,6 +48,7 @@ public final class TableGenerations {
     private final EndedGenerations ended;
     private final StreamGuards streams = new StreamGuards(FBUtilities::nowInSeconds);
 
+    private volatile Consumer<TableStore> beforeFirstUse = store -> {};
     private Generation current;
     private boolean dropped;
     private boolean departed;
@@ -171,12 +173,16 @@ public final class TableGenerations {
                                 + " appeared while the table was in use. Move it away, or restart"
                                 + " the node if it is the table's data.");
             if (generation == 1 && place.live().isEmpty()) place.makeLive(1);
+            TableStore store = null;
             try {
-                return openStore(place, generation);
+                store = openStore(place, generation);
+                beforeFirstUse.accept(store);
+                return store;
             } catch (RuntimeException | FSError e) {
                 // Nothing was acknowledged yet; half a store would be in the way of the next
                 // attempt.
                 try {
+                    if (store != null) store.close();
                     engine.get().deleteStore(place.generation(generation));
                 } catch (RuntimeException | FSError suppressed) {
                     e.addSuppressed(suppressed);
@@ -184,6 +190,11 @@ public final class TableGenerations {
                 throw e;
             }
         }
+    }
+
+    /** What is done with each store that is made, before anything is written to it. */
+    public void beforeFirstUse(Consumer<TableStore> action) {
+        beforeFirstUse = action;
     }
 
     /** The generation that is alive. */

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.util.File;
@@ -80,6 +81,15 @@ public final class TableRegistry {
             now = new HashMap<>(tables);
         }
         now.forEach((key, entry) -> use.accept(key.columnFamily(), entry.stores()));
+    }
+
+    /** The tables there are now. */
+    public static void forEachOwner(Consumer<ColumnFamilyStore> use) {
+        List<Entry> now;
+        synchronized (TableRegistry.class) {
+            now = new ArrayList<>(tables.values());
+        }
+        now.forEach(entry -> use.accept(entry.owner()));
     }
 
     /** Tells Cassandra's metrics how large the tables are now. */

@@ -40,14 +40,16 @@ public final class Unfit {
                 && !cfs.viewManager.hasViews()
                 && !table.isView()
                 && !(table.params.cdc && DatabaseDescriptor.isCDCEnabled())) return null;
-        for (IndexMetadata index : table.indexes)
-            return "it is in a storage engine and has the index '"
-                    + index.name
-                    + "', which would not show what is in the engine. DROP INDEX "
-                    + table.keyspace
-                    + "."
-                    + index.name
-                    + MEND;
+        if (!IndexSupport.supportsAllOf(table))
+            for (IndexMetadata index : table.indexes)
+                if (IndexSupport.reason(table, index) != null)
+                    return "it is in a storage engine and has the index '"
+                            + index.name
+                            + "', which would not show what is in the engine. DROP INDEX "
+                            + table.keyspace
+                            + "."
+                            + index.name
+                            + MEND;
         for (View view : cfs.viewManager)
             return "it is in a storage engine and has the materialized view '"
                     + view.name
@@ -59,6 +61,7 @@ public final class Unfit {
         if (table.isView())
             return "it is a materialized view in a storage engine, which is not supported. Drop it"
                     + MEND;
+        if (!(table.params.cdc && DatabaseDescriptor.isCDCEnabled())) return null;
         return "it is in a storage engine and has cdc = true, but its writes skip the commit log,"
                 + " which change data capture reads. ALTER TABLE "
                 + table

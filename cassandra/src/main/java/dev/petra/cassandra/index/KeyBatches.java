@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import java.util.List;
+import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
+import org.apache.cassandra.index.sai.utils.PrimaryKey;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Iterates over a {@link KeySource}, a batch at a time. It holds no cursor of the store: an
+ * iterator that SAI forgets to close costs nothing. Batches grow while they are used up one by one,
+ * and are small again where the iterator is only skipped about in.
+ */
+final class KeyBatches extends KeyRangeIterator {
+    /**
+     * Above any number of keys that is known. Two of them, and some more, can be added up: SAI
+     * takes an iterator of a negative number for an empty one.
+     */
+    static final long UNKNOWN = Integer.MAX_VALUE;
+
+    private final KeySource source;
+    private final int smallest;
+    private final int largest;
+
+    private List<PrimaryKey> batch;
+    private boolean isLast;
+    private int position;
+    private int limit;
+
+    private KeyBatches(
+            KeySource source,
+            int smallest,
+            int largest,
+            List<PrimaryKey> first,
+            boolean isLast,
+            PrimaryKey maximum,
+            long count) {
+        super(first.get(0), maximum, count);
+        this.source = source;
+        this.smallest = smallest;
+        this.largest = largest;
+        this.batch = first;
+        this.isLast = isLast;
+        this.limit = smallest;
+    }
+
+    /**
+     * Reads the first batch.
+     *
+     * @param smallest batch, and the first
+     * @param largest batch
+     * @param end no key is behind it; may be of a token alone
+     */
+    static KeyRangeIterator open(KeySource source, int smallest, int largest, PrimaryKey end) {
+        List<PrimaryKey> first = source.next(null, null, smallest);
+        if (first.isEmpty()) return KeyRangeIterator.empty();
+        boolean all = first.size() < smallest;
+        return new KeyBatches(
+                source,
+                smallest,
+                largest,
+                first,
+                all,
+                all ? first.get(first.size() - 1) : end,
+                all ? first.size() : UNKNOWN);
+    }
+
+    @Override
+    protected PrimaryKey computeNext() {
+        while (position == batch.size()) {
+            if (isLast) return endOfData();
+            limit = Math.min(largest, 2 * limit);
+            fetch(null);
+        }
+        return batch.get(position++);
+    }
+
+    @Override
+    protected void performSkipTo(PrimaryKey target) {
+        while (true) {
+            while (position < batch.size() && batch.get(position).compareTo(target, false) < 0)
+                position++;
+            if (position < batch.size() || isLast) return;
+            limit = smallest;
+            fetch(target);
+        }
+    }
+
+    private void fetch(@Nullable PrimaryKey target) {
+        batch = source.next(batch.get(batch.size() - 1), target, limit);
+        position = 0;
+        isLast = batch.size() < limit;
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import com.google.common.collect.MapMaker;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.index.Index;
+import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
+import org.apache.cassandra.schema.IndexMetadata;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The indexes of a table as they are in its store: their definitions, and the entries of what is
+ * written. Thread-safe.
+ *
+ * <h2>Why no write is missed</h2>
+ *
+ * <p>Cassandra registers an index before it is built, and {@link StoreIndexBuilder} defines it in
+ * the store. A write that begins after that gives its entries; the builder waits for those that
+ * began before, and reads what they wrote. A new store, of an empty table or after TRUNCATE, gets
+ * the definitions before its first write.
+ */
+public final class StoreIndexes {
+    private static final Logger logger = LoggerFactory.getLogger(StoreIndexes.class);
+
+    private static final Map<IndexMetadata, UUID> ids = new MapMaker().weakKeys().makeMap();
+
+    private StoreIndexes() {}
+
+    /** Those that Cassandra has registered for a table, and so for its writes. */
+    static List<StorageAttachedIndex> of(ColumnFamilyStore cfs) {
+        if (!cfs.indexManager.hasIndexes()) return List.of();
+        StorageAttachedIndexGroup group = StorageAttachedIndexGroup.getIndexGroup(cfs);
+        if (group == null) return List.of();
+        List<StorageAttachedIndex> all = new ArrayList<>();
+        for (Index index : group.getIndexes()) all.add((StorageAttachedIndex) index);
+        return all;
+    }
+
+    /**
+     * By what the store knows an index. Cassandra's own ID is made of the name alone: a node that
+     * missed DROP INDEX and CREATE INDEX of the same name would take the entries of the former for
+     * those of the latter.
+     */
+    static UUID id(IndexMetadata index) {
+        return ids.computeIfAbsent(index, StoreIndexes::hash);
+    }
+
+    private static UUID hash(IndexMetadata index) {
+        return UUID.nameUUIDFromBytes(
+                (index.name + '\n' + index.kind + '\n' + new TreeMap<>(index.options))
+                        .getBytes(StandardCharsets.UTF_8));
+    }
+
+    static UUID id(StorageAttachedIndex index) {
+        return id(index.getIndexMetadata());
+    }
+
+    /**
+     * Writes an update and the index entries of its rows, both or neither. To be called in a group
+     * of {@code Keyspace.writeOrder}: an index that is not defined yet gets no entries, and whoever
+     * defines it waits for this and reads what it wrote.
+     */
+    public static void write(ColumnFamilyStore cfs, TableStore store, PartitionUpdate update) {
+        List<StorageAttachedIndex> indexes = definedOf(cfs, store);
+        if (indexes.isEmpty()) {
+            store.write(update);
+            return;
+        }
+        List<TermEntry> entries = new ArrayList<>();
+        DecoratedKey key = update.partitionKey();
+        if (!update.staticRow().isEmpty()) derive(indexes, key, update.staticRow(), entries);
+        for (Row row : update) derive(indexes, key, row, entries);
+        if (entries.isEmpty()) store.write(update);
+        else store.write(update, entries);
+    }
+
+    private static List<StorageAttachedIndex> definedOf(ColumnFamilyStore cfs, TableStore store) {
+        List<StorageAttachedIndex> registered = of(cfs);
+        if (registered.isEmpty()) return registered;
+        Set<UUID> defined = store.indexes().states().keySet();
+        return registered.stream().filter(index -> defined.contains(id(index))).toList();
+    }
+
+    /** Adds the entries of a row, or of a part of one. */
+    static void derive(
+            List<StorageAttachedIndex> indexes,
+            DecoratedKey key,
+            Row row,
+            List<TermEntry> entries) {
+        if (!RowTerms.hasLiveData(row)) return;
+        for (StorageAttachedIndex index : indexes) {
+            UUID id = id(index);
+            Clustering<?> clustering = row.clustering();
+            RowTerms.derive(
+                    index.termType(),
+                    index.hasAnalyzer() ? index.analyzer() : null,
+                    term -> index.validateTermSize(key, term, false, null),
+                    key,
+                    row,
+                    term -> entries.add(new TermEntry(id, term, clustering)));
+        }
+    }
+
+    /**
+     * Defines the indexes in a store that was just made, and nothing was written to. Those that are
+     * queryable are complete there: every write to come gives their entries. Others are being
+     * built, and some write may not know of them yet.
+     */
+    public static void defineIn(ColumnFamilyStore cfs, TableStore store) {
+        for (StorageAttachedIndex index : of(cfs)) {
+            TermIndexes defined = store.indexes();
+            defined.define(id(index));
+            if (cfs.indexManager.isIndexQueryable(index))
+                defined.setState(id(index), TermIndexes.State.BUILT);
+        }
+    }
+
+    /** Drops what is defined in a table's store of indexes that the table has no more. */
+    public static void dropFormer(ColumnFamilyStore cfs) {
+        EngineMemtable memtable = EngineMemtables.current(cfs);
+        if (memtable == null || memtable.generation().failure() != null) return;
+        TableStore store = memtable.generation().existing();
+        if (store == null) return;
+        TermIndexes defined;
+        try {
+            defined = store.indexes();
+        } catch (UnsupportedOperationException e) {
+            return;
+        }
+        Set<UUID> former = new HashSet<>(defined.states().keySet());
+        for (StorageAttachedIndex index : of(cfs)) former.remove(id(index));
+        for (UUID id : former) {
+            logger.info("Dropping the entries of a former index of {}: {}", cfs, id);
+            defined.drop(id);
+        }
+    }
+
+    /**
+     * Whether an index is complete in the store of a table, as far as the store knows from before a
+     * restart. True where there is no store, which then has nothing to be found.
+     */
+    public static boolean isBuilt(StorageAttachedIndex index) {
+        EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
+        if (memtable == null) return true;
+        if (memtable.generation().failure() != null) return false;
+        TableStore store = memtable.generation().existing();
+        return store == null || store.indexes().states().get(id(index)) == TermIndexes.State.BUILT;
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.index.TermCursor;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.UUID;
+import java.util.function.Supplier;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.dht.IPartitioner;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.index.sai.QueryContext;
+import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
+import org.apache.cassandra.index.sai.memory.MemtableIndex;
+import org.apache.cassandra.index.sai.plan.Expression;
+import org.apache.cassandra.index.sai.utils.IndexTermType;
+import org.apache.cassandra.index.sai.utils.PrimaryKey;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What SAI takes for the index of a memtable, and is that of a table's store. For one query; SAI
+ * closes nothing but the iterators.
+ */
+public final class StoreMemtableIndex extends MemtableIndex {
+    private static final int SMALLEST_BATCH = 64;
+    private static final int LARGEST_BATCH = 4_096;
+
+    /** Of many terms: each batch is a pass over all of them. */
+    private static final int SMALLEST_PASS = 8_192;
+
+    private static final int LARGEST_PASS = 65_536;
+
+    private final StorageAttachedIndex index;
+    private final EngineMemtable memtable;
+
+    private StoreMemtableIndex(StorageAttachedIndex index, EngineMemtable memtable) {
+        super(index, memtable);
+        this.index = index;
+        this.memtable = memtable;
+    }
+
+    /**
+     * The indexes that a query is to search besides those of SSTables.
+     *
+     * @param stock those of memtables of Cassandra's
+     */
+    public static Collection<MemtableIndex> all(
+            StorageAttachedIndex index, Collection<MemtableIndex> stock) {
+        EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
+        if (memtable == null) return stock;
+        Collection<MemtableIndex> all = new ArrayList<>(stock);
+        all.add(new StoreMemtableIndex(index, memtable));
+        return all;
+    }
+
+    @Override
+    public KeyRangeIterator search(
+            QueryContext context,
+            Expression expression,
+            AbstractBounds<PartitionPosition> wantedRange) {
+        TableStore store = memtable.generation().existing();
+        if (store == null) return KeyRangeIterator.empty();
+        context.checkpoint();
+        return switch (expression.getIndexOperator()) {
+            case EQ, CONTAINS_KEY, CONTAINS_VALUE -> {
+                ByteBuffer term = equal(expression);
+                yield KeyBatches.open(
+                        search(() -> open(store, term, true, term, true), context, wantedRange)
+                                .inOneTerm(term),
+                        SMALLEST_BATCH,
+                        LARGEST_BATCH,
+                        end(wantedRange));
+            }
+            case RANGE -> {
+                Expression.Bound lower = expression.lower();
+                Expression.Bound upper = expression.upper();
+                ByteBuffer from = lower == null ? null : comparable(expression, lower);
+                ByteBuffer to = upper == null ? null : comparable(expression, upper);
+                yield KeyBatches.open(
+                        search(
+                                        () ->
+                                                open(
+                                                        store,
+                                                        from,
+                                                        lower != null && lower.inclusive,
+                                                        to,
+                                                        upper != null && upper.inclusive),
+                                        context,
+                                        wantedRange)
+                                .inManyTerms(),
+                        SMALLEST_PASS,
+                        LARGEST_PASS,
+                        end(wantedRange));
+            }
+            default -> throw new IllegalArgumentException("Unsupported expression: " + expression);
+        };
+    }
+
+    private TermSearch search(
+            Supplier<TermCursor> cursors,
+            QueryContext context,
+            AbstractBounds<PartitionPosition> wantedRange) {
+        ColumnMetadata column = index.termType().columnMetadata();
+        return new TermSearch(
+                cursors,
+                index.keyFactory(),
+                wantedRange,
+                column.isStatic() || column.isPartitionKey(),
+                context::checkpoint);
+    }
+
+    private TermCursor open(
+            TableStore store,
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive) {
+        UUID id = StoreIndexes.id(index);
+        return store.indexes().scan(id, from, fromInclusive, to, toInclusive);
+    }
+
+    private static ByteBuffer equal(Expression expression) {
+        Expression.Bound bound = expression.lower();
+        return bound == null ? ByteBuffer.allocate(0) : comparable(expression, bound);
+    }
+
+    private static ByteBuffer comparable(Expression expression, Expression.Bound bound) {
+        IndexTermType type = expression.getIndexTermType();
+        return RowTerms.comparable(type, bound.value.encoded);
+    }
+
+    /** Behind every key that is wanted, or equal to it. */
+    private PrimaryKey end(AbstractBounds<PartitionPosition> wantedRange) {
+        IPartitioner partitioner = index.baseCfs().getPartitioner();
+        Token last =
+                wantedRange.right.isMinimum()
+                        ? partitioner.getMaximumToken()
+                        : wantedRange.right.getToken();
+        return index.keyFactory().create(last);
+    }
+
+    // What Cassandra asks of the index of a memtable that it writes or flushes
+
+    @Override
+    public boolean isEmpty() {
+        return memtable.isClean();
+    }
+
+    @Override
+    public long index(DecoratedKey key, Clustering<?> clustering, ByteBuffer value) {
+        throw new UnsupportedOperationException("Entries go to the store with their row");
+    }
+
+    @Override
+    public long update(
+            DecoratedKey key, Clustering<?> clustering, ByteBuffer oldValue, ByteBuffer newValue) {
+        throw new UnsupportedOperationException("Entries go to the store with their row");
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import dev.petra.engine.index.TermCursor;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.function.Supplier;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.index.sai.utils.PrimaryKey;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Finds keys among the entries that cursors of one kind give. Each call opens a cursor of its own,
+ * so what it finds is as of that call; an entry whose row is there is not lost in between.
+ *
+ * @param cursors each over the same terms
+ * @param keys makes keys as the index does
+ * @param wantedRange of partitions
+ * @param hasStaticRows whether the index may find static rows besides others
+ * @param checkpoint called now and then; may throw to end the search
+ */
+record TermSearch(
+        Supplier<TermCursor> cursors,
+        PrimaryKey.Factory keys,
+        AbstractBounds<PartitionPosition> wantedRange,
+        boolean hasStaticRows,
+        Runnable checkpoint) {
+    /** So many entries are read between two checkpoints. */
+    private static final int CHECKED = 256;
+
+    /** So many entries that are not wanted are stepped over before the cursor seeks. */
+    private static final int STEPS = 8;
+
+    /**
+     * Where a search begins within a term.
+     *
+     * @param row null for the begin of the partition, its static row included
+     */
+    private record Place(PartitionPosition partition, @Nullable PrimaryKey row) {
+        boolean seek(TermCursor cursor, ByteBuffer term) {
+            return cursor.seek(term, partition, row == null ? null : row.clustering());
+        }
+
+        boolean isBehind(PrimaryKey key) {
+            return row == null
+                    ? key.partitionKey().compareTo(partition) < 0
+                    : key.compareTo(row, true) < 0;
+        }
+    }
+
+    /**
+     * The keys of one term: they are in order already.
+     *
+     * @param term the only one that the cursors give
+     */
+    KeySource inOneTerm(ByteBuffer term) {
+        return (after, target, limit) -> nextOfTerm(term, after, target, limit);
+    }
+
+    /**
+     * The keys of many terms. Each call reads all terms, in each from where the search is, and
+     * keeps the first keys of all: memory for a batch, whatever is found, and time for as many
+     * passes as there are batches.
+     */
+    KeySource inManyTerms() {
+        return this::nextOfAll;
+    }
+
+    private List<PrimaryKey> nextOfTerm(
+            ByteBuffer term, @Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit) {
+        List<PrimaryKey> found = new ArrayList<>();
+        Place begin = begin(after, target);
+        try (TermCursor cursor = cursors.get()) {
+            boolean isThere = begin.seek(cursor, term);
+            for (int read = 0; isThere && found.size() < limit; read++) {
+                if (read % CHECKED == 0) checkpoint.run();
+                if (isBehindRange(cursor)) break;
+                PrimaryKey key = key(cursor);
+                if (isWanted(key, after, target)) {
+                    found.add(key);
+                    if (target != null && isStaticBefore(key, target)) {
+                        // The rows between it and the target are not wanted.
+                        isThere = cursor.seek(term, target.partitionKey(), target.clustering());
+                        continue;
+                    }
+                }
+                isThere = cursor.next();
+            }
+        }
+        return found;
+    }
+
+    private List<PrimaryKey> nextOfAll(
+            @Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit) {
+        TreeSet<PrimaryKey> found = new TreeSet<>();
+        Place begin = begin(after, target);
+        try (TermCursor cursor = cursors.get()) {
+            boolean isThere = cursor.next();
+            int steps = 0;
+            for (int read = 0; isThere; read++) {
+                if (read % CHECKED == 0) checkpoint.run();
+                PrimaryKey key = key(cursor);
+                boolean isFull = found.size() == limit;
+                boolean isBehind =
+                        isBehindRange(cursor) || (isFull && key.compareTo(found.last()) >= 0);
+                if (!isBehind && isWanted(key, after, target)) {
+                    if (found.add(key) && isFull) found.pollLast();
+                    steps = 0;
+                    isThere = cursor.next();
+                } else if (++steps <= STEPS || !(isBehind || begin.isBehind(key))) {
+                    isThere = cursor.next();
+                } else {
+                    steps = 0;
+                    ByteBuffer term = cursor.term();
+                    isThere = begin.seek(cursor, isBehind ? following(term) : term);
+                }
+            }
+        }
+        return new ArrayList<>(found);
+    }
+
+    /** The first that can be wanted. */
+    private Place begin(@Nullable PrimaryKey after, @Nullable PrimaryKey target) {
+        Place begin = new Place(wantedRange.left, null);
+        PrimaryKey first = target == null || isAtOrBehind(after, target) ? after : target;
+        if (first == null) return begin;
+        PartitionPosition partition =
+                first.kind() == PrimaryKey.Kind.TOKEN
+                        ? first.token().minKeyBound()
+                        : first.partitionKey();
+        if (partition.compareTo(begin.partition()) < 0) return begin;
+        // The static row is wanted as well, unless it was found before.
+        boolean fromBegin =
+                first.kind() != PrimaryKey.Kind.WIDE
+                        || (first == target
+                                && hasStaticRows
+                                && (after == null || !isSamePartition(after, target)));
+        return new Place(partition, fromBegin ? null : first);
+    }
+
+    private static boolean isAtOrBehind(@Nullable PrimaryKey key, PrimaryKey target) {
+        return key != null && key.compareTo(target, true) >= 0;
+    }
+
+    private static boolean isSamePartition(PrimaryKey one, PrimaryKey other) {
+        return one.partitionKey().equals(other.partitionKey());
+    }
+
+    private static boolean isStaticBefore(PrimaryKey key, PrimaryKey target) {
+        return key.kind() == PrimaryKey.Kind.STATIC
+                && target.kind() == PrimaryKey.Kind.WIDE
+                && isSamePartition(key, target);
+    }
+
+    private boolean isWanted(
+            PrimaryKey key, @Nullable PrimaryKey after, @Nullable PrimaryKey target) {
+        return wantedRange.contains(key.partitionKey())
+                && (after == null || key.compareTo(after, true) > 0)
+                && (target == null || key.compareTo(target, false) >= 0);
+    }
+
+    private boolean isBehindRange(TermCursor cursor) {
+        return !wantedRange.right.isMinimum() && cursor.key().compareTo(wantedRange.right) > 0;
+    }
+
+    private PrimaryKey key(TermCursor cursor) {
+        if (!keys.hasClusteringColumns()) return keys.create(cursor.key());
+        Clustering<?> clustering = cursor.clustering();
+        // SAI asks for that very object.
+        boolean isStatic = clustering.kind() == ClusteringPrefix.Kind.STATIC_CLUSTERING;
+        return keys.create(cursor.key(), isStatic ? Clustering.STATIC_CLUSTERING : clustering);
+    }
+
+    /** The first bytes behind a term. */
+    private static ByteBuffer following(ByteBuffer term) {
+        ByteBuffer bytes = ByteBuffer.allocate(term.remaining() + 1);
+        bytes.put(term.duplicate()).put((byte) 0);
+        return bytes.flip();
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.table;
+
+import com.google.common.collect.MapMaker;
+import java.util.Map;
+import org.apache.cassandra.cql3.statements.schema.IndexTarget;
+import org.apache.cassandra.db.marshal.VectorType;
+import org.apache.cassandra.index.TargetParser;
+import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.index.sasi.SASIIndex;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.IndexMetadata;
+import org.apache.cassandra.schema.Indexes;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.Pair;
+import org.jspecify.annotations.Nullable;
+
+/** Which indexes a table in an engine can have. Thread-safe. */
+public final class IndexSupport {
+    /** Whether there are any yet. */
+    private static final boolean OPEN = Boolean.getBoolean("petra.sai");
+
+    /** Whether a table can have all of them. */
+    private static final Map<Indexes, Boolean> known = new MapMaker().weakKeys().makeMap();
+
+    private IndexSupport() {}
+
+    /**
+     * Whether a table in an engine can have all indexes that it has. Asked for each read and write.
+     */
+    static boolean supportsAllOf(TableMetadata table) {
+        Boolean supported = known.get(table.indexes);
+        if (supported == null) {
+            supported = table.indexes.stream().allMatch(index -> reason(table, index) == null);
+            known.put(table.indexes, supported);
+        }
+        return supported;
+    }
+
+    /** Why a table in an engine cannot have an index, or null if it can. */
+    public static @Nullable String reason(TableMetadata table, IndexMetadata index) {
+        if (!OPEN) return "secondary indexes are not supported yet.";
+        String type = index.getIndexClassName();
+        Pair<ColumnMetadata, IndexTarget.Type> target = TargetParser.parse(table, index);
+        if (!type.equals(StorageAttachedIndex.class.getName()))
+            return (type.equals(SASIIndex.class.getName())
+                            ? "SASI indexes are not supported."
+                            : "only Storage-Attached Indexes are supported.")
+                    + " CREATE INDEX … ON "
+                    + table
+                    + " ("
+                    + (target == null ? "…" : target.left.name.toCQLString())
+                    + ") USING 'sai'";
+        if (target != null && target.left.type.unwrap() instanceof VectorType)
+            return "an index on a vector searches a graph that Cassandra keeps with its SSTables,"
+                    + " and is not supported.";
+        return null;
+    }
+}

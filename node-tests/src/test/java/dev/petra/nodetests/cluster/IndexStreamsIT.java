@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.cluster;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What comes to a node by streams is found by the indexes of its table, at once and later. */
+class IndexStreamsIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(3);
+    private static final int PARTITIONS = 100;
+    private static final int VALUES = 7;
+
+    @TempDir Path first;
+    @TempDir Path second;
+
+    private final int seedPort = FreePorts.next();
+
+    private static NodeConfig.Builder common(NodeConfig.Builder options) {
+        return options.numTokens(4)
+                .jvmOptions("-Dpetra.sai=true")
+                .yaml(Map.of("hinted_handoff_enabled", false));
+    }
+
+    private static void insert(CqlSession session, int from, int to) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks.t (p, c, s, v) VALUES (?, ?, ?, ?)");
+        for (int p = from; p < to; p++)
+            for (int c = 0; c < 5; c++)
+                session.execute(insert.bind(p, c, p % VALUES, (p + c) % VALUES));
+    }
+
+    /** By each index it finds what it has. */
+    private static void check(TestNode node) {
+        for (String column : List.of("s", "v")) {
+            Set<String> found = new TreeSet<>();
+            for (int value = 0; value < VALUES; value++)
+                found.addAll(
+                        Contents.alone(
+                                node, "SELECT p, c FROM ks.t WHERE " + column + " = " + value));
+            Set<String> there = Contents.alone(node, "SELECT p, c FROM ks.t");
+            assertThat(there).isNotEmpty();
+            assertThat(found).as(column).isEqualTo(there);
+        }
+    }
+
+    @Test
+    void whatIsBootstrappedAndRepairedIsFound() throws Exception {
+        try (TestNode seed =
+                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
+            try (CqlSession session = seed.session()) {
+                TestNode.createKeyspace(session, "ks", 2);
+                session.execute(
+                        "CREATE TABLE ks.t (p int, c int, s int static, v int, PRIMARY KEY (p, c))"
+                                + " WITH memtable = 'rocks'");
+                session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
+                session.execute("CREATE INDEX t_s ON ks.t (s) USING 'sai'");
+                insert(session, 0, PARTITIONS);
+            }
+            try (TestNode newcomer =
+                    TestNode.start(
+                            second,
+                            options -> common(options).seeds(List.of("127.0.0.1:" + seedPort)))) {
+                newcomer.awaitRing(2);
+                check(newcomer);
+                awaitMigrations(newcomer);
+                check(newcomer);
+                newcomer.process().kill();
+                seed.awaitDead();
+                try (CqlSession session = seed.session()) {
+                    insert(session, PARTITIONS, 2 * PARTITIONS);
+                }
+                newcomer.restart();
+                TestNode.awaitSameRing(List.of(seed, newcomer));
+                newcomer.nodetool("repair", "-full", "ks");
+                check(newcomer);
+                awaitMigrations(newcomer);
+                check(newcomer);
+                assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
+                        .hasSize(2 * PARTITIONS * 5);
+            }
+        }
+    }
+
+    private static void awaitMigrations(TestNode node) throws Exception {
+        try (CqlSession session = node.session()) {
+            TestNode.awaitMigrations(session, PATIENCE);
+        }
+    }
+}

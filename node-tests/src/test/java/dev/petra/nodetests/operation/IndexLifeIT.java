@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
+import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The life of an index on a table in the engine, on a real node: no row is ever missed by it. */
+class IndexLifeIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(3);
+    private static final int VALUES = 10;
+
+    @TempDir static Path directory;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        node =
+                TestNode.start(
+                        directory,
+                        options ->
+                                options.jvmOptions("-Dpetra.sai=true")
+                                        .yaml(Map.of("sasi_indexes_enabled", true)));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+        session.execute(
+                "CREATE TABLE ks.refused (p int PRIMARY KEY, v text, vec vector<float, 2>)"
+                        + " WITH memtable = 'rocks'");
+        session.execute("CREATE TABLE ks.indexed (p int PRIMARY KEY, v text)");
+        session.execute("CREATE INDEX ON ks.indexed (v) USING 'sai'");
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    private static void create(String table) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int, c int, v int, w int, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks'");
+    }
+
+    private static void insert(String table, int from, int to) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (p, c, v, w) VALUES (?, ?, ?, ?)");
+        for (int i = from; i < to; i++)
+            session.execute(insert.bind(i % 17, i, i % VALUES, i % VALUES + 100));
+    }
+
+    private static long count(String table, String where) {
+        return session.execute("SELECT c FROM ks." + table + " WHERE " + where).all().size();
+    }
+
+    private static long all(String table) {
+        return session.execute("SELECT c FROM ks." + table).all().size();
+    }
+
+    /** Each row is found by its value, and by nothing else. */
+    private static void check(String table, String column, int first) {
+        long found = 0;
+        for (int v = 0; v < VALUES; v++) found += count(table, column + " = " + (first + v));
+        assertThat(found).as(table).isEqualTo(all(table));
+        assertThat(count(table, column + " >= " + first)).as(table).isEqualTo(all(table));
+    }
+
+    private static void awaitQueryable(String index) throws Exception {
+        TestNode.await(
+                index,
+                PATIENCE,
+                () ->
+                        session
+                                .execute("SELECT * FROM system_views.sai_column_indexes")
+                                .all()
+                                .stream()
+                                .filter(row -> index.equals(row.getString("index_name")))
+                                .anyMatch(row -> row.getBoolean("is_queryable")));
+    }
+
+    private static void killAndRestart() {
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "CREATE INDEX ON ks.refused (v)",
+                "CREATE CUSTOM INDEX ON ks.refused (v) USING"
+                        + " 'org.apache.cassandra.index.sasi.SASIIndex'",
+                "CREATE INDEX ON ks.refused (vec) USING 'sai'",
+                "ALTER TABLE ks.indexed WITH memtable = 'rocks'"
+            })
+    void whatIsNotSupportedIsRefused(String cql) {
+        assertThatThrownBy(() -> session.execute(cql))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("in a storage engine");
+        assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
+    }
+
+    @Test
+    void aTableWithAnIndexDoesNotLeaveItsEngine() throws Exception {
+        create("stays");
+        session.execute("CREATE INDEX stays_v ON ks.stays (v) USING 'sai'");
+        awaitQueryable("stays_v");
+        insert("stays", 0, 20);
+        assertThatThrownBy(() -> session.execute("ALTER TABLE ks.stays WITH memtable = 'default'"))
+                .hasMessageContaining("DROP INDEX");
+        check("stays", "v", 0);
+        session.execute("DROP INDEX ks.stays_v");
+        session.execute("ALTER TABLE ks.stays WITH memtable = 'default'");
+        TestNode.awaitMigrations(session, PATIENCE);
+        session.execute("CREATE INDEX stays_v ON ks.stays (v) USING 'sai'");
+        awaitQueryable("stays_v");
+        check("stays", "v", 0);
+    }
+
+    @Test
+    void anIndexOfAnEmptyTableIsThereAfterARestart() throws Exception {
+        create("empty");
+        session.execute("CREATE INDEX empty_v ON ks.empty (v) USING 'sai'");
+        awaitQueryable("empty_v");
+        assertThat(count("empty", "v = 1")).isZero();
+        insert("empty", 0, 200);
+        check("empty", "v", 0);
+        killAndRestart();
+        awaitQueryable("empty_v");
+        check("empty", "v", 0);
+        session.execute("TRUNCATE ks.empty");
+        assertThat(count("empty", "v = 1")).isZero();
+        insert("empty", 50, 150);
+        check("empty", "v", 0);
+        killAndRestart();
+        awaitQueryable("empty_v");
+        check("empty", "v", 0);
+    }
+
+    @Test
+    void anIndexIsBuiltWhileTheTableIsWritten() throws Exception {
+        create("busy");
+        insert("busy", 0, 3_000);
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicInteger written = new AtomicInteger(3_000);
+        List<Throwable> failures = new ArrayList<>();
+        List<Thread> writers = new ArrayList<>();
+        for (int w = 0; w < 4; w++) {
+            Thread writer =
+                    new Thread(
+                            () -> {
+                                try {
+                                    while (!stop.get()) {
+                                        int i = written.getAndIncrement();
+                                        insert("busy", i, i + 1);
+                                    }
+                                } catch (DriverException e) {
+                                    failures.add(e);
+                                }
+                            });
+            writer.start();
+            writers.add(writer);
+        }
+        for (int i = 0; i < 4; i++) {
+            session.execute("CREATE INDEX busy_v ON ks.busy (v) USING 'sai'");
+            awaitQueryable("busy_v");
+            int before = written.get();
+            long found = 0;
+            for (int v = 0; v < VALUES; v++) found += count("busy", "v = " + v);
+            // Those under way may not be written yet.
+            assertThat(found).isGreaterThanOrEqualTo(before - 4);
+            session.execute("DROP INDEX ks.busy_v");
+        }
+        session.execute("CREATE INDEX busy_v ON ks.busy (v) USING 'sai'");
+        awaitQueryable("busy_v");
+        stop.set(true);
+        for (Thread writer : writers) writer.join();
+        assertThat(failures).isEmpty();
+        assertThat(all("busy")).isEqualTo(written.get());
+        check("busy", "v", 0);
+    }
+
+    @Test
+    void aKillDuringABuildOrAWriteLosesNoEntry() throws Exception {
+        create("killed");
+        insert("killed", 0, 4_000);
+        for (int cycle = 0; cycle < 2; cycle++) {
+            session.execute("CREATE INDEX IF NOT EXISTS killed_v ON ks.killed (v) USING 'sai'");
+            int from = 4_000 + cycle * 10_000;
+            Thread writer =
+                    new Thread(
+                            () -> {
+                                try {
+                                    insert("killed", from, from + 10_000);
+                                } catch (DriverException e) {
+                                    // Killed.
+                                }
+                            });
+            writer.start();
+            if (cycle > 0) Thread.sleep(500);
+            node.process().kill();
+            writer.join();
+            session.close();
+            node.restart();
+            session = node.session();
+            awaitQueryable("killed_v");
+            check("killed", "v", 0);
+        }
+    }
+
+    @Test
+    void anIndexOfTheSameNameOnAnotherColumnFindsNothingOfTheFormer() throws Exception {
+        create("again");
+        insert("again", 0, 100);
+        session.execute("CREATE INDEX again_i ON ks.again (v) USING 'sai'");
+        awaitQueryable("again_i");
+        session.execute("DROP INDEX ks.again_i");
+        insert("again", 100, 150);
+        session.execute("CREATE INDEX again_i ON ks.again (w) USING 'sai'");
+        awaitQueryable("again_i");
+        check("again", "w", 100);
+        session.execute("DROP INDEX ks.again_i");
+        insert("again", 150, 200);
+        session.execute("CREATE INDEX again_i ON ks.again (v) USING 'sai'");
+        awaitQueryable("again_i");
+        check("again", "v", 0);
+    }
+
+    @Test
+    void overwrittenAndDeletedRowsAreNotFoundAndARebuildFindsAll() throws Exception {
+        create("changed");
+        session.execute("CREATE INDEX changed_v ON ks.changed (v) USING 'sai'");
+        awaitQueryable("changed_v");
+        insert("changed", 0, 500);
+        for (int i = 0; i < 500; i += 3)
+            session.execute(
+                    "UPDATE ks.changed SET v = "
+                            + (i + 1) % VALUES
+                            + " WHERE p = "
+                            + i % 17
+                            + " AND c = "
+                            + i);
+        for (int i = 1; i < 500; i += 7)
+            session.execute("DELETE FROM ks.changed WHERE p = " + i % 17 + " AND c = " + i);
+        session.execute("DELETE FROM ks.changed WHERE p = 3");
+        check("changed", "v", 0);
+        node.nodetool("rebuild_index", "ks", "changed", "changed_v");
+        check("changed", "v", 0);
+        node.nodetool("compact", "ks", "changed");
+        check("changed", "v", 0);
+    }
+
+    @Test
+    void aSnapshotHasTheIndex() throws Exception {
+        create("snapped");
+        session.execute("CREATE INDEX snapped_v ON ks.snapped (v) USING 'sai'");
+        awaitQueryable("snapped_v");
+        insert("snapped", 0, 100);
+        node.nodetool("snapshot", "-t", "s", "ks");
+        insert("snapped", 100, 200);
+        check("snapped", "v", 0);
+    }
+}
