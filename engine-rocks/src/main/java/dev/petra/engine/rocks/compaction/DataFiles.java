@@ -56,6 +56,7 @@ public final class DataFiles {
      * @param stopped looked at now and then
      * @return what each holds, by its name; null if it was stopped, or a file went meanwhile: then
      *     all others are known, so the next time takes less
+     * @throws dev.petra.engine.WriteStallException if the disk is full
      */
     synchronized @Nullable Map<String, FileExtent> learn(
             Database database,
@@ -169,13 +170,18 @@ public final class DataFiles {
         return record;
     }
 
-    /** Rests as long as it was read, each time that is asked whether to stop. */
-    private static BooleanSupplier pacing(BooleanSupplier stopped) {
+    /**
+     * Rests as long as it was read, each time that is asked whether to stop. Ends where the disk is
+     * full: the database is not opened anew as long as it is used, and writes are refused.
+     */
+    private BooleanSupplier pacing(BooleanSupplier stopped) {
         long[] since = {System.nanoTime()};
         return () -> {
             LockSupport.parkNanos(System.nanoTime() - since[0]);
             since[0] = System.nanoTime();
-            return stopped.getAsBoolean();
+            if (stopped.getAsBoolean()) return true;
+            store.reopenable().checkNotFull();
+            return false;
         };
     }
 

@@ -287,16 +287,26 @@ final class PurgeRound {
         Reconciler.purgeRangeHere(
                 gcBefore, set.limit(), mark, set.from().array(), set.to().array());
         try {
-            if (!hasRangeDeletions(database)) {
-                byte[] key = DataFiles.recordKey(store, set.from().array());
-                byte[] record = key == null ? null : record(database, key);
-                if (key == null || record == null) Reconciler.coverHere(NONE, NONE);
-                else Reconciler.coverHere(key, record);
-            }
+            // A deleted counter wins over a newer count, whatever hides it.
+            if (!store.table().isCounter()) hide(database, set);
             return held.compact(database, set.names(), database.bottommostLevel(), fileBytes());
         } finally {
             Reconciler.purgeNowhere();
         }
+    }
+
+    /** What the deletions of partitions hide in files that this thread is going to merge goes. */
+    private void hide(Database database, Chosen set) throws RocksDBException {
+        byte[] key = DataFiles.recordKey(store, set.from().array());
+        byte[] record = key == null ? null : record(database, key);
+        // It may be in the log only: after a loss of power nothing would hide what is elsewhere of
+        // rows whose own deletions are gone.
+        if (record != null) database.db.syncWal();
+        // Behind the sync, which may take long: of what is written from here on nothing is in the
+        // files.
+        if (hasRangeDeletions(database)) return;
+        if (key == null || record == null) Reconciler.coverHere(NONE, NONE);
+        else Reconciler.coverHere(key, record);
     }
 
     private long fileBytes() {

@@ -19,6 +19,7 @@ import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -129,6 +130,41 @@ class BackgroundReadsTest {
             }
             assertThatThrownBy(purge::get).hasCauseInstanceOf(WriteStallException.class);
             store.write(table.update("a").at(1).row().set("v", "x").build());
+        }
+    }
+
+    /** So may whoever looks what files hold. */
+    @Test
+    void whoReadsFilesEndsWhereTheDiskIsFull() throws Exception {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            store.write(table.update("a").at(1).row().set("v", "x").build());
+            store.flush();
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            CountDownLatch reading = new CountDownLatch(1);
+            BooleanSupplier stopped =
+                    () -> {
+                        reading.countDown();
+                        while (reopenable.isWritable()) Thread.onSpinWait();
+                        return false;
+                    };
+            CompletableFuture<Void> learning =
+                    CompletableFuture.runAsync(
+                            () ->
+                                    reopenable.maintain(
+                                            database ->
+                                                    new DataFiles(Tables.context(store))
+                                                            .learn(
+                                                                    database,
+                                                                    database.dataFiles(),
+                                                                    true,
+                                                                    stopped)));
+            reading.await();
+            assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+            assertThatThrownBy(learning::get).hasCauseInstanceOf(WriteStallException.class);
+            Tables.heal(reopenable);
+            store.write(table.update("b").at(1).row().set("v", "x").build());
         }
     }
 }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
@@ -15,6 +16,7 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.StoreContext;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
@@ -25,6 +27,8 @@ import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -42,6 +46,7 @@ class DeletedPartitionsTest {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
     private static final String LEVELED = "LeveledCompactionStrategy";
     private static final String UNIVERSAL = "UnifiedCompactionStrategy";
+    private static final String MEMORY_ENTRIES = "rocksdb.num-entries-active-mem-table";
 
     @TempDir Path directory;
     private final AtomicBoolean mayPurge = new AtomicBoolean();
@@ -209,6 +214,78 @@ class DeletedPartitionsTest {
         for (String key : read.keySet()) assertThat(read(key)).isEqualTo(read.get(key));
     }
 
+    /** A deletion that came while the purge ran is in the log, and files are synced without it. */
+    @Test
+    void whatHidesIsDurableBeforeWhatIsHiddenGoes() throws RocksDBException {
+        engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+        open("k text, c int, v text, PRIMARY KEY (k, c)", LEVELED);
+        for (int row = 0; row < 2000; row++)
+            store.write(table.update("large").at(1).row(row).set("v", noise(row)).build());
+        settle();
+        mayPurge.set(true);
+        permission.clock(database());
+        int before = entries();
+        List<Long> synced = new ArrayList<>();
+        round.run(
+                database(),
+                // Before each set.
+                part -> synced.add(synced()),
+                (files, gcBefore) -> {
+                    store.write(table.update("large").at(2).deletePartition().build());
+                    PurgeChoice choice = new PurgeChoice(files, gcBefore, 64 << 20, Map.of());
+                    return files.stream()
+                            .sorted(Comparator.comparing(Candidate::from).reversed())
+                            .limit(2)
+                            .map(file -> choice.chosen(List.of(file)))
+                            .toList();
+                });
+        assertThat(entries()).isLessThan(before - 10);
+        assertThat(database().db.getLongProperty(database().data, MEMORY_ENTRIES)).isOne();
+        assertThat(synced).hasSize(2).isSorted().doesNotHaveDuplicates();
+    }
+
+    /** How often a log was. */
+    private long synced() {
+        try {
+            String counters = database().db.getProperty("rocksdb.options-statistics");
+            Matcher count =
+                    Pattern.compile("rocksdb.wal.synced COUNT : ([0-9]+)").matcher(counters);
+            assertThat(count.find()).isTrue();
+            return Long.parseLong(count.group(1));
+        } catch (RocksDBException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Rows go from the files below a reader that was there before their deletion. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whoBeganToReadBeforeADeletionReadsToTheEnd(boolean large) throws RocksDBException {
+        open("k text, c int, v text, PRIMARY KEY (k, c)", LEVELED);
+        for (int row = 0; row < 500; row++)
+            store.write(
+                    table.update("a")
+                            .at(1)
+                            .row(row)
+                            .set("v", noise(row).repeat(large && row % 10 == 0 ? 100 : 1))
+                            .build());
+        settle();
+        String before = read("a");
+        try (UnfilteredRowIterator rows =
+                store.read(table.key("a"), Slices.ALL, table.all(), false)) {
+            StringBuilder text = new StringBuilder();
+            text.append(rows.partitionLevelDeletion()).append(rows.staticRow());
+            text.append('\n').append(rows.next().toString(table.metadata(), true, true));
+            store.write(table.update("a").at(2).deletePartition().build());
+            for (int i = 0; i < 3; i++) purge();
+            assertThat(entries()).isOne();
+            while (rows.hasNext())
+                text.append('\n').append(rows.next().toString(table.metadata(), true, true));
+            assertThat(text.toString()).isEqualTo(before);
+        }
+        assertThat(read("a")).doesNotContain("v=");
+    }
+
     /** A cleanup that did not end leaves deletions in files that are there no more. */
     @Test
     void whatACleanupRemovedHidesNothing() throws RocksDBException {
@@ -247,6 +324,25 @@ class DeletedPartitionsTest {
         // By a purge of all of the table, as ever.
         assertThat(Tables.context(store).catalog().wholePurge()).isPositive();
         assertThat(entries()).isZero();
+    }
+
+    /** A deleted counter wins over a newer count, so it must not go before that. */
+    @Test
+    void deletedCountersStay() throws RocksDBException {
+        open("k text PRIMARY KEY, v counter", LEVELED);
+        store.write(table.update("a").at(1).row().unset("v").build());
+        store.write(table.update("a").at(2).deletePartition().build());
+        settle();
+        mayPurge.set(true);
+        permission.clock(database());
+        round.run(
+                database(),
+                part -> {},
+                (files, gcBefore) ->
+                        List.of(
+                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
+                                        .chosen(files)));
+        assertThat(entries()).isEqualTo(2);
     }
 
     private void reopen() {
