@@ -98,16 +98,16 @@ class StartupCheckTest {
         List<StorageEngine> engines =
                 List.of(StorageEngines.open("rocks", new EngineSettings(Map.of())));
         try {
-            for (String known : List.of("1", "2")) {
+            for (String known : List.of("1", "2", "3")) {
                 Files.writeString(store.resolve("PETRA"), "format=" + known + "\n");
                 assertThatCode(() -> StartupCheck.checkFormats(List.of(data), engines))
                         .doesNotThrowAnyException();
             }
-            Files.writeString(store.resolve("PETRA"), "format=3\n");
+            Files.writeString(store.resolve("PETRA"), "format=4\n");
             assertThatThrownBy(() -> StartupCheck.checkFormats(List.of(data), engines))
                     .isInstanceOf(StartupException.class)
                     .hasMessageContaining(store.toString())
-                    .hasMessageContaining("format 3")
+                    .hasMessageContaining("format 4")
                     .hasMessageContaining("Use the version that wrote it");
         } finally {
             engines.get(0).close();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
@@ -73,11 +74,10 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                         ? 0
                         : memtable.generation().statistic(StoreStatistics::liveDataBytes);
         long read = done.get();
-        return CompactionInfo.withoutSSTables(
+        return CompactionInfos.withoutSSTables(
                 cfs.metadata(),
                 OperationType.INDEX_BUILD,
                 read,
-                Math.max(read, all),
                 Math.max(read, all),
                 CompactionInfo.Unit.BYTES,
                 id);

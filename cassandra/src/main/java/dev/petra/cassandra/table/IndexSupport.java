@@ -2,11 +2,14 @@
 package dev.petra.cassandra.table;
 
 import com.google.common.collect.MapMaker;
+import java.util.Arrays;
 import java.util.Map;
 import org.apache.cassandra.cql3.statements.schema.IndexTarget;
 import org.apache.cassandra.db.marshal.VectorType;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.index.TargetParser;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.index.sai.memory.MemtableIndex;
 import org.apache.cassandra.index.sasi.SASIIndex;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.IndexMetadata;
@@ -19,6 +22,14 @@ import org.jspecify.annotations.Nullable;
 public final class IndexSupport {
     /** Whether there are any yet. */
     private static final boolean OPEN = Boolean.getBoolean("petra.sai");
+
+    /** Cassandra 5.0.6 does not tell the index of a memtable which memtable it is of. */
+    private static final boolean RELEASE_HAS_THEM =
+            Arrays.stream(MemtableIndex.class.getConstructors())
+                    .anyMatch(
+                            constructor ->
+                                    Arrays.asList(constructor.getParameterTypes())
+                                            .contains(Memtable.class));
 
     /** Whether a table can have all of them. */
     private static final Map<Indexes, Boolean> known = new MapMaker().weakKeys().makeMap();
@@ -40,6 +51,7 @@ public final class IndexSupport {
     /** Why a table in an engine cannot have an index, or null if it can. */
     public static @Nullable String reason(TableMetadata table, IndexMetadata index) {
         if (!OPEN) return "secondary indexes are not supported yet.";
+        if (!RELEASE_HAS_THEM) return "indexes are supported as of Cassandra 5.0.7.";
         String type = index.getIndexClassName();
         Pair<ColumnMetadata, IndexTarget.Type> target = TargetParser.parse(table, index);
         if (!type.equals(StorageAttachedIndex.class.getName()))
