@@ -183,8 +183,8 @@ public final class Reconciler implements AutoCloseable {
             long gcBefore, long maxPurgeable, int index, byte[] from, byte[] to);
 
     /**
-     * Says, behind {@link #purgeRangeHere}, that what the deletion of a partition hides in the files
-     * goes too, however young that is; the deletions stay. Not while RocksDB has deletions of
+     * Says, behind {@link #purgeRangeHere}, that what the deletion of a partition hides in the
+     * files goes too, however young that is; the deletions stay. Not while RocksDB has deletions of
      * ranges: it asks the filter about what they delete too, and such a record hides nothing.
      *
      * @param key of the record of the partition with which the files begin
