@@ -96,7 +96,7 @@ class SSTableExportTest {
         return proxy(
                 TableStore.class,
                 store,
-                "scan",
+                "scanAside",
                 before,
                 scan ->
                         proxy(
