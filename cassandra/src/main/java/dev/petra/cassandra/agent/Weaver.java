@@ -7,10 +7,12 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.IllegalClassFormatException;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.time.LocalDateTime;
 import java.util.Collections;
 import java.util.HashMap;
@@ -84,6 +86,9 @@ final class Weaver {
                 folder.resolve(out.getFileName() + "." + ProcessHandle.current().pid() + ".part");
         try {
             write(jar, woven, marker, part);
+            try (FileChannel written = FileChannel.open(part, StandardOpenOption.WRITE)) {
+                written.force(true);
+            }
             // Of the two files of a race the second would win; neither would be half.
             Files.move(part, out, StandardCopyOption.ATOMIC_MOVE);
         } finally {
