@@ -447,6 +447,37 @@ class DeletedPartitionsTest {
         assertThat(extents.values()).allMatch(extent -> extent.covers().bytes() > 0);
     }
 
+    /** Of the same timestamp a deletion hides all but deletions that were not made earlier. */
+    @ParameterizedTest
+    @ValueSource(longs = {LONG_AGO, UpdateBuilder.NOW})
+    void whatIsAsOldAsTheDeletionIsHiddenAsReadsHideIt(long localTime) throws RocksDBException {
+        open("k text, c int, v text, m map<text, text>, PRIMARY KEY (k, c)", LEVELED);
+        table.alter(table.metadata().unbuild().gcGraceSeconds(1_000_000_000).build());
+        store.write(table.update("a").at(2).now(localTime).deletePartition().build());
+        for (long deleted : List.of(LONG_AGO, UpdateBuilder.NOW)) {
+            int row = deleted == LONG_AGO ? 0 : 10;
+            store.write(table.update("a").at(2).now(deleted).deleteRow(row).build());
+            store.write(table.update("a").at(2).now(deleted).row(row + 1).clear("m").build());
+            store.write(table.update("a").at(2).now(deleted).row(row + 2).unset("v").build());
+        }
+        store.write(table.update("a").at(2).row(20).liveness().set("v", "x").build());
+        store.write(table.update("a").at(3).row(21).liveness().set("v", "x").build());
+        settle();
+        String before = read("a");
+        mayPurge.set(true);
+        permission.clock(database());
+        round.run(
+                database(),
+                part -> {},
+                (files, gcBefore) ->
+                        List.of(
+                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
+                                        .chosen(files)));
+        assertThat(read("a")).isEqualTo(before);
+        // The deletion, the newer row, and of each kind the deletions that were not made earlier.
+        assertThat(entries()).isEqualTo(localTime == LONG_AGO ? 6 : 4);
+    }
+
     // Random histories
 
     private void writeSomething(Random random, long timestamp) {
@@ -518,7 +549,8 @@ class DeletedPartitionsTest {
         table.alter(table.metadata().unbuild().gcGraceSeconds(1_000_000_000).build());
         for (int epoch = 1; epoch <= 40; epoch++) {
             List<Long> timestamps = new ArrayList<>();
-            for (long i = 0; i < 100; i++) timestamps.add(100L * epoch + i);
+            // Each for two writes: which wins depends on what they are.
+            for (long i = 0; i < 100; i++) timestamps.add(100L * epoch + i / 2);
             Collections.shuffle(timestamps, random);
             for (long timestamp : timestamps) {
                 writeSomething(random, timestamp);
