@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
-import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
@@ -15,55 +14,32 @@ import dev.petra.engine.rocks.compaction.PurgeChoice.Chosen;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.StoreContext;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.RocksIterator;
 
 /** What deleted partitions hide goes from the files that have much of it, and from no others. */
-class DeletedPartitionsTest {
+class DeletedPartitionsTest extends PurgeFixture {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
     private static final String LEVELED = "LeveledCompactionStrategy";
     private static final String UNIVERSAL = "UnifiedCompactionStrategy";
     private static final String MEMORY_ENTRIES = "rocksdb.num-entries-active-mem-table";
-
-    @TempDir Path directory;
-    private final AtomicBoolean mayPurge = new AtomicBoolean();
-    private final StorageEngine engine =
-            Tables.engine(
-                    Map.of(
-                            "memory",
-                            "32MiB",
-                            "purge_interval",
-                            "1d",
-                            "rocksdb_options",
-                            "target_file_size_base=16384"));
-
-    private TestTable table;
-    private TableStore store;
-    private PurgePermission permission;
-    private PurgeRound round;
 
     private void open(String columns, String strategy) {
         table =
@@ -77,65 +53,17 @@ class DeletedPartitionsTest {
         open();
     }
 
-    private void open() {
-        store =
-                engine.openStore(
-                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), mayPurge::get));
-        StoreContext context = Tables.context(store);
-        permission = new PurgePermission(context);
-        round =
-                new PurgeRound(
-                        context,
-                        permission,
-                        new PurgeSchedule(context, permission),
-                        new DataFiles(context));
-    }
-
-    @AfterEach
-    void close() {
-        engine.close();
-    }
-
-    private Database database() {
-        return Tables.context(store).database();
-    }
-
-    private static String noise(long seed) {
-        byte[] noise = new byte[100];
-        new Random(seed).nextBytes(noise);
-        return HexFormat.of().formatHex(noise);
-    }
-
-    /** All to the bottom, without removing anything. */
-    private void settle() {
-        mayPurge.set(false);
-        store.flush();
-        store.compact(List.of());
-    }
-
-    private boolean purge() throws RocksDBException {
+    /** Whatever the files hold. */
+    private void rewriteAll() throws RocksDBException {
         mayPurge.set(true);
         permission.clock(database());
-        return round.run(database(), part -> {});
-    }
-
-    private Map<String, Long> files() {
-        Map<String, Long> files = new HashMap<>();
-        for (LiveFileMetaData file : database().dataFiles())
-            files.put(file.fileName(), file.size());
-        return files;
-    }
-
-    private static long sum(Map<String, Long> files) {
-        return files.values().stream().mapToLong(Long::longValue).sum();
-    }
-
-    private int entries() {
-        int entries = 0;
-        try (RocksIterator it = database().db.newIterator(database().data)) {
-            for (it.seekToFirst(); it.isValid(); it.next()) entries++;
-        }
-        return entries;
+        round.run(
+                database(),
+                part -> {},
+                (files, gcBefore) ->
+                        List.of(
+                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
+                                        .chosen(files)));
     }
 
     private String read(String key) {
@@ -298,15 +226,7 @@ class DeletedPartitionsTest {
         store.flush();
         String before = read("a");
         assertThat(before).contains("v=x");
-        mayPurge.set(true);
-        permission.clock(database);
-        round.run(
-                database,
-                part -> {},
-                (files, gcBefore) ->
-                        List.of(
-                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
-                                        .chosen(files)));
+        rewriteAll();
         assertThat(read("a")).isEqualTo(before);
     }
 
@@ -333,15 +253,7 @@ class DeletedPartitionsTest {
         store.write(table.update("a").at(1).row().unset("v").build());
         store.write(table.update("a").at(2).deletePartition().build());
         settle();
-        mayPurge.set(true);
-        permission.clock(database());
-        round.run(
-                database(),
-                part -> {},
-                (files, gcBefore) ->
-                        List.of(
-                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
-                                        .chosen(files)));
+        rewriteAll();
         assertThat(entries()).isEqualTo(2);
     }
 
@@ -464,15 +376,7 @@ class DeletedPartitionsTest {
         store.write(table.update("a").at(3).row(21).liveness().set("v", "x").build());
         settle();
         String before = read("a");
-        mayPurge.set(true);
-        permission.clock(database());
-        round.run(
-                database(),
-                part -> {},
-                (files, gcBefore) ->
-                        List.of(
-                                new PurgeChoice(files, gcBefore, 64 << 20, Map.of())
-                                        .chosen(files)));
+        rewriteAll();
         assertThat(read("a")).isEqualTo(before);
         // The deletion, the newer row, and of each kind the deletions that were not made earlier.
         assertThat(entries()).isEqualTo(localTime == LONG_AGO ? 6 : 4);

@@ -5,16 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.google.common.primitives.ImmutableLongArray;
-import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
-import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.compaction.PurgeChoice.Candidate;
 import dev.petra.engine.rocks.compaction.PurgeChoice.Chosen;
 import dev.petra.engine.rocks.compaction.PurgeChoice.Tried;
-import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDirectory;
@@ -24,14 +21,12 @@ import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -51,9 +46,7 @@ import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.LiveFileMetaData;
@@ -61,32 +54,18 @@ import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
 /** A purge in the background rewrites what has something to remove, and uncovers nothing. */
-class PurgeRoundTest {
+class PurgeRoundTest extends PurgeFixture {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
     private static final long FILE_BYTES = 64L << 20;
     private static final String LEVELED = "LeveledCompactionStrategy";
     private static final String UNIVERSAL = "UnifiedCompactionStrategy";
 
-    @TempDir Path directory;
-    private final AtomicBoolean mayPurge = new AtomicBoolean();
-    private final StorageEngine engine =
-            Tables.engine(
-                    Map.of(
-                            "memory",
-                            "32MiB",
-                            "purge_interval",
-                            "1d",
-                            "rocksdb_options",
-                            "target_file_size_base=16384"));
-
     /** Whether what the engine does by itself may, once a second, tell the filter what may go. */
     private volatile boolean engineMay = true;
 
-    private TestTable table = table(LEVELED);
-    private TableStore store;
-    private PurgePermission permission;
-    private DataFiles held;
-    private PurgeRound round;
+    PurgeRoundTest() {
+        table = table(LEVELED);
+    }
 
     private static TestTable table(String strategy) {
         return TestTable.of(
@@ -97,34 +76,10 @@ class PurgeRoundTest {
                         + "'}");
     }
 
-    private void open() {
-        store =
-                engine.openStore(
-                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), this::mayPurge));
-        StoreContext context = Tables.context(store);
-        permission = new PurgePermission(context);
-        held = new DataFiles(context);
-        round = new PurgeRound(context, permission, new PurgeSchedule(context, permission), held);
-    }
-
-    private boolean mayPurge() {
-        return mayPurge.get()
+    @Override
+    boolean mayPurge() {
+        return super.mayPurge()
                 && (engineMay || !Thread.currentThread().getName().equals("petra-tick"));
-    }
-
-    @AfterEach
-    void close() {
-        engine.close();
-    }
-
-    private Database database() {
-        return Tables.context(store).database();
-    }
-
-    private static String noise(long seed) {
-        byte[] noise = new byte[100];
-        new Random(seed).nextBytes(noise);
-        return HexFormat.of().formatHex(noise);
     }
 
     private PurgeSchedule schedule() {
@@ -141,38 +96,6 @@ class PurgeRoundTest {
         for (int i = from; i < to; i += step)
             store.write(table.update("k").at(2).now(LONG_AGO).deleteRow(i).build());
         settle();
-    }
-
-    /** All to the bottom, without removing anything. */
-    private void settle() {
-        mayPurge.set(false);
-        store.flush();
-        store.compact(List.of());
-    }
-
-    private boolean purge() throws RocksDBException {
-        mayPurge.set(true);
-        permission.clock(database());
-        return round.run(database(), part -> {});
-    }
-
-    private Map<String, Long> files() {
-        Map<String, Long> files = new HashMap<>();
-        for (LiveFileMetaData file : database().dataFiles())
-            files.put(file.fileName(), file.size());
-        return files;
-    }
-
-    private int entries() {
-        int entries = 0;
-        try (RocksIterator it = database().db.newIterator(database().data)) {
-            for (it.seekToFirst(); it.isValid(); it.next()) entries++;
-        }
-        return entries;
-    }
-
-    private static long sum(Map<String, Long> files) {
-        return files.values().stream().mapToLong(Long::longValue).sum();
     }
 
     @ParameterizedTest
