@@ -82,9 +82,6 @@ public final class Database implements AutoCloseable {
     private volatile List<ColumnFamilyHandle> families;
     public final ReadOptions readOptions;
 
-    /** Of whoever reads everything once, and leaves the block cache to others. */
-    public final ReadOptions asideReadOptions;
-
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
     public final WriteOptions writeOptions;
 
@@ -113,7 +110,6 @@ public final class Database implements AutoCloseable {
         this.families = families(index);
         this.owned = owned;
         this.readOptions = newReadOptions();
-        this.asideReadOptions = newReadOptions().setFillCache(false);
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
     }
@@ -464,7 +460,6 @@ public final class Database implements AutoCloseable {
         revokeLeases();
         syncLog();
         readOptions.close();
-        asideReadOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();
         data.close();

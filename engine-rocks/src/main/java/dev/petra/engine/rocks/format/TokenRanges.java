@@ -18,6 +18,11 @@ public final class TokenRanges {
 
     private TokenRanges() {}
 
+    /** Sorts behind every key. */
+    public static byte[] last() {
+        return LAST.clone();
+    }
+
     /** A range of keys, {@code to} not included. */
     @SuppressWarnings("ArrayRecordComponent") // passed on to RocksDB, never compared
     public record KeyRange(byte[] from, byte[] to) {}

@@ -44,8 +44,8 @@ public final class Cursor implements AutoCloseable {
     /** Values that lie apart from their rows; null where there are none. */
     private final @Nullable RocksIterator large;
 
-    /** Null where the cursor goes from partition to partition. */
-    private final @Nullable PartitionBounds bounds;
+    /** Null where the cursor goes over all keys. */
+    private final @Nullable CursorBounds bounds;
 
     private boolean keyLoaded;
     private boolean closed;
@@ -65,22 +65,13 @@ public final class Cursor implements AutoCloseable {
 
     /** Over all keys. Whoever decodes rows opens it by {@link ReadContext#open()}. */
     Cursor(StoreContext store) {
-        this(store, null, false);
+        this(store, null);
     }
 
     /**
-     * Within one partition.
-     *
-     * @param bounds which this closes
+     * @param bounds which this closes; null for all keys
      */
-    Cursor(StoreContext store, PartitionBounds bounds) {
-        this(store, bounds, false);
-    }
-
-    /**
-     * @param aside whether what is read leaves the block cache as it is
-     */
-    Cursor(StoreContext store, @Nullable PartitionBounds bounds, boolean aside) {
+    Cursor(StoreContext store, @Nullable CursorBounds bounds) {
         this.store = store;
         this.bounds = bounds;
         try {
@@ -96,7 +87,7 @@ public final class Cursor implements AutoCloseable {
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
-            ReadOptions all = aside ? database.asideReadOptions : database.readOptions;
+            ReadOptions all = database.readOptions;
             ReadOptions options = bounds == null ? all : bounds.options();
             RocksIterator plain = database.db.newIterator(database.data, options);
             // Asked behind the opening: if there are none now, the iterator sees none.
@@ -106,8 +97,9 @@ public final class Cursor implements AutoCloseable {
                 return;
             }
             plain.close();
-            // The bounds are those of rows. As of one moment, and from files that stay.
-            List<RocksIterator> both = database.newIterators(all);
+            // As of one moment, and from files that stay.
+            boolean within = bounds == null || bounds.holdLargeCells();
+            List<RocksIterator> both = database.newIterators(within ? options : all);
             this.iterator = both.get(0);
             this.large = both.get(1);
         } catch (RocksDBException e) {

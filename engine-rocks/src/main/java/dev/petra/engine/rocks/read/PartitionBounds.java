@@ -30,7 +30,7 @@ import org.rocksdb.ReadOptions;
  *
  * <p>One read at a time. What is native is kept for the next one: as many as {@value #SPARES}.
  */
-public final class PartitionBounds implements AutoCloseable {
+final class PartitionBounds implements CursorBounds {
     private static final int SPARES = 64;
     private static final int STRIDE = 16; // references: at least one cache line
     private static final int PROBES = 4;
@@ -122,9 +122,15 @@ public final class PartitionBounds implements AutoCloseable {
         return position;
     }
 
-    /** For an iterator that is closed before this is. */
-    ReadOptions options() {
+    @Override
+    public ReadOptions options() {
         return options;
+    }
+
+    /** The upper one is that of a row's key. */
+    @Override
+    public boolean holdLargeCells() {
+        return false;
     }
 
     private static PartitionBounds take() {

@@ -5,6 +5,7 @@ import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.format.TokenRanges;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.NoSuchElementException;
@@ -30,7 +31,6 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private final DataRange range;
     private final Cursor cursor;
     private final ByteSink current = new ByteSink();
-    private final @Nullable ByteBuffer end;
 
     /** Whether the cursor is somewhere in {@link #current}'s partition, or was moved behind it. */
     private boolean inPartition;
@@ -44,7 +44,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private @Nullable SlicesIterator partition;
 
     /**
-     * @param aside whether what is read leaves the block cache as it is
+     * @param aside whether what is read leaves the block cache as it is, however little it is
      */
     public RangeScan(StoreContext store, DataRange range, ColumnFilter filter, boolean aside) {
         this.store = store;
@@ -53,21 +53,19 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
         AbstractBounds<PartitionPosition> keys = range.keyRange();
         boolean includesLeft = keys instanceof Bounds || keys instanceof IncludingExcludingBounds;
         boolean includesRight = keys instanceof Bounds || keys instanceof Range;
-        this.end = keys.right.isMinimum() ? null : bound(keys.right, includesRight);
-        ByteBuffer start =
-                keys.left.isMinimum()
-                        ? ByteBuffer.allocateDirect(0)
-                        : bound(keys.left, !includesLeft);
-        this.cursor = aside ? context.openAside() : context.open();
-        cursor.seek(start);
+        byte[] start = keys.left.isMinimum() ? new byte[0] : bound(keys.left, !includesLeft);
+        byte[] end = keys.right.isMinimum() ? TokenRanges.last() : bound(keys.right, includesRight);
+        boolean past = aside || ScanBounds.wouldFloodCache(store, start, end);
+        this.cursor = context.open(new ScanBounds(end, past));
+        cursor.seek(ByteBuffer.allocateDirect(start.length).put(start).flip());
     }
 
     /** The key just before, or just behind, all keys of a position. */
-    private ByteBuffer bound(PartitionPosition position, boolean behind) {
+    private byte[] bound(PartitionPosition position, boolean behind) {
         ByteSink sink = new ByteSink();
         store.partitionKeys().putPosition(sink, position);
         if (behind) sink.put(KeyKind.END);
-        return sink.flipped();
+        return sink.copy(0, sink.position());
     }
 
     @Override
@@ -81,7 +79,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
             leavePartition();
             ready = true;
         }
-        return cursor.isValid() && (end == null || Keys.compare(cursor.key(), end) < 0);
+        return cursor.isValid();
     }
 
     /** Moves the cursor to the first key behind the partition that was handed out. */

@@ -11,6 +11,7 @@ import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.format.RowLayout;
 import dev.petra.engine.rocks.format.SimpleCells;
+import dev.petra.engine.rocks.format.TokenRanges;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import org.apache.cassandra.db.Clustering;
@@ -68,15 +69,15 @@ public final class ReadContext {
 
     /** The same, for whoever reads everything once: the block cache is left to others. */
     public Cursor openAside() {
-        return opened(new Cursor(store, null, true));
+        return open(new ScanBounds(TokenRanges.last(), true));
     }
 
     /**
-     * The same within one partition.
+     * The same within bounds.
      *
      * @param bounds which the cursor closes
      */
-    public Cursor open(PartitionBounds bounds) {
+    Cursor open(CursorBounds bounds) {
         return opened(new Cursor(store, bounds));
     }
 

@@ -23,6 +23,10 @@ import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.RocksDBException;
@@ -79,8 +83,30 @@ class BackgroundReadsTest {
             long before = cacheUsage(store);
             assertThat(count(store.scanAside(all, table.all()))).isEqualTo(4_000);
             assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+        }
+    }
+
+    /** All of it would drive out what others read; a small range is kept for who reads it again. */
+    @Test
+    void whoScansATableLeavesTheCacheToReaders() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int i = 0; i < 4_000; i++)
+                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+            store.flush();
+            store.close();
+            store = engine.openStore(table.spec(directory.resolve("t")));
+            DataRange all = DataRange.allData(table.metadata().partitioner);
+            long before = cacheUsage(store);
             assertThat(count(store.scan(all, table.all()))).isEqualTo(4_000);
-            assertThat(cacheUsage(store) - before).isGreaterThan(7 << 20);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+            Murmur3Partitioner murmur = Murmur3Partitioner.instance;
+            Token end = new LongToken(Long.MIN_VALUE + (1L << 60));
+            DataRange part = DataRange.forTokenRange(new Range<>(murmur.getMinimumToken(), end));
+            int rows = count(store.scan(part, table.all()));
+            assertThat(rows).isBetween(100, 600);
+            assertThat(cacheUsage(store) - before).isGreaterThan(rows * 2_000L);
         }
     }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.read;
+
+import org.rocksdb.ReadOptions;
+
+/** The keys that a cursor stays within, and how it reads them. Closed behind the cursor. */
+interface CursorBounds extends AutoCloseable {
+    /** For iterators that are closed before this is. */
+    ReadOptions options();
+
+    /** Whether values that lie apart from a row within the bounds are within them too. */
+    boolean holdLargeCells();
+
+    @Override
+    void close();
+}
