@@ -552,8 +552,8 @@ Error addPacked(void* rep, bool merge, Slice entries, const uint32_t* ids, size_
         if (left < sizeof(lengths))
             return Error{ErrorCode::MALFORMED, strdup("packed entries end early")};
         memcpy(lengths, at, sizeof(lengths));
-        size_t keySize = __builtin_bswap32(lengths[0]);
-        size_t valueSize = __builtin_bswap32(lengths[1]);
+        size_t keySize = lengths[0];
+        size_t valueSize = lengths[1];
         at += sizeof(lengths);
         left -= sizeof(lengths);
         if (keySize > left || valueSize > left - keySize)

@@ -136,8 +136,7 @@ struct Error {
 Error copyRows(void* iterator, void* writer, const uint32_t* ids, size_t idCount);
 
 /**
- * Adds entries to an SstFileWriter: of each the length of key and value, four bytes each, key and
- * value.
+ * Adds entries to an SstFileWriter, packed as fetch() packs them.
  *
  * @param ids as renumber() takes them, for values to be looked at and left; null: not even that
  */

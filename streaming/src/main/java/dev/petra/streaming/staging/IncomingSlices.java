@@ -21,6 +21,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 
 /**
@@ -34,7 +35,7 @@ public final class IncomingSlices implements AutoCloseable {
 
     private static final int UNIT = 1 << 20;
 
-    /** Bounds what large blocks of all sessions of this process take of the heap, in MiB. */
+    /** Bounds what large blocks of all sessions of this process take, in MiB. */
     private static final Semaphore LARGE =
             new Semaphore(
                     (int) (Math.max(512L << 20, Runtime.getRuntime().maxMemory() / 4) / UNIT),
@@ -42,7 +43,7 @@ public final class IncomingSlices implements AutoCloseable {
 
     private static final Duration PATIENCE = Duration.ofMinutes(5);
 
-    private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
+    private static final ByteBuffer NOTHING = ByteBuffer.allocateDirect(0);
 
     private final Target target;
     private final Semaphore large;
@@ -112,7 +113,13 @@ public final class IncomingSlices implements AutoCloseable {
      * @throws IllegalStateException if the table ends meanwhile, or the session is closed
      */
     public long receive(RebufferingInputStream input, Listener listener) throws IOException {
-        Reading from = new Reading(input);
+        try (Reading from = new Reading(input)) {
+            return receive(from, listener);
+        }
+    }
+
+    private long receive(Reading from, Listener listener) throws IOException {
+        RebufferingInputStream input = from.input;
         Frame first = Frame.read(input);
         if (first.kind() != Frame.Kind.HEAD) throw new IOException("A slice begins with " + first);
         SliceHead head = HeadCodec.decode(from.content(first));
@@ -133,8 +140,11 @@ public final class IncomingSlices implements AutoCloseable {
         return from.read;
     }
 
-    /** What follows the frames of one slice. */
-    private final class Reading {
+    /**
+     * What follows the frames of one slice. It is gathered off the heap, unpacked off the heap, and
+     * read there by the engine: a block lies in several of the connection's buffers.
+     */
+    private final class Reading implements AutoCloseable {
         private final RebufferingInputStream input;
         private OutgoingSlice.Progress progress = bytes -> {};
         private ByteBuffer packed = NOTHING;
@@ -169,11 +179,13 @@ public final class IncomingSlices implements AutoCloseable {
         private void takeLarge(Frame frame, SliceWriter to) throws IOException {
             int units = (frame.plain() + UNIT - 1) / UNIT;
             acquire(units);
+            ByteBuffer block = NOTHING;
             try {
-                ByteBuffer block = ByteBuffer.allocate(frame.packed());
+                block = ByteBuffer.allocateDirect(frame.packed());
                 fill(frame, block);
                 to.take(frame.unpack(block, NOTHING));
             } finally {
+                free(block);
                 large.release(units);
             }
         }
@@ -184,6 +196,15 @@ public final class IncomingSlices implements AutoCloseable {
             plain = withRoom(plain, frame.plain());
             fill(frame, packed);
             return frame.unpack(packed, plain);
+        }
+
+        /** Nothing of what was read is used any more. */
+        @Override
+        public void close() {
+            free(packed);
+            free(plain);
+            packed = NOTHING;
+            plain = NOTHING;
         }
 
         private void fill(Frame frame, ByteBuffer bytes) throws IOException {
@@ -202,8 +223,14 @@ public final class IncomingSlices implements AutoCloseable {
     }
 
     private static ByteBuffer withRoom(ByteBuffer buffer, int bytes) {
-        if (buffer.capacity() < bytes) return ByteBuffer.allocate(bytes);
-        return buffer.clear().limit(bytes);
+        if (buffer.capacity() >= bytes) return buffer.clear().limit(bytes);
+        free(buffer);
+        return ByteBuffer.allocateDirect(bytes);
+    }
+
+    /** At once: the JVM frees direct memory only by collecting the heap. */
+    private static void free(ByteBuffer buffer) {
+        if (buffer.capacity() > 0) FileUtils.clean(buffer);
     }
 
     private void acquire(int units) throws IOException {

@@ -26,8 +26,20 @@ import org.jspecify.annotations.Nullable;
 public final class OutgoingSlice {
     private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
 
-    /** Bytes of a buffer of the connection. */
+    /** Of a large block that lies in a buffer of the connection at a time. */
     private static final int CHUNK = 1 << 16;
+
+    /** For a buffer of the connection: how much of it goes out is known when it is full. */
+    private static final StreamingDataOutputPlus.RateLimiter NO_LIMIT =
+            new StreamingDataOutputPlus.RateLimiter() {
+                @Override
+                public void acquire(int bytes) {}
+
+                @Override
+                public boolean isRateLimited() {
+                    return false;
+                }
+            };
 
     /** What the slices of a stream have in common. */
     private record Outgoing(
@@ -119,6 +131,8 @@ public final class OutgoingSlice {
             for (ByteBuffer block = next(reader, check); block != null; block = next(reader, check))
                 to.write(Frame.Kind.BLOCK, block);
             to.write(Frame.Kind.END, NOTHING);
+            // Until here a failure shows at a later write, or not at all.
+            output.flush();
             return to.written;
         }
     }
@@ -134,7 +148,6 @@ public final class OutgoingSlice {
         private final StreamingDataOutputPlus output;
         private final StreamingDataOutputPlus.RateLimiter limiter;
         private final Progress progress;
-        private ByteBuffer scratch = NOTHING;
         private int number;
         private long written;
 
@@ -148,33 +161,40 @@ public final class OutgoingSlice {
         }
 
         void write(Frame.Kind kind, ByteBuffer content) throws IOException {
-            Frame frame;
-            ByteBuffer packed;
-            if (content.remaining() > SliceWriter.BLOCK) {
-                packed = content;
-                frame = Frame.asItIs(kind, stream.id, slice, number++, content);
-            } else {
-                int room = Frame.scratch(content.remaining());
-                if (scratch.capacity() < room) scratch = ByteBuffer.allocate(room);
-                packed = scratch;
-                frame = Frame.pack(kind, stream.id, slice, number++, content, scratch);
-            }
-            frame.write(output);
-            output.flush();
-            write(packed);
-            long bytes = Frame.BYTES + (long) frame.packed();
+            long bytes =
+                    content.remaining() > SliceWriter.BLOCK
+                            ? writeLarge(kind, content)
+                            : pack(kind, content);
+            number++;
             written += bytes;
             progress.moved(bytes);
         }
 
-        /** In pieces, each for a buffer of the connection's own. */
-        private void write(ByteBuffer bytes) throws IOException {
-            while (bytes.hasRemaining()) {
-                int size = Math.min(CHUNK, bytes.remaining());
-                ByteBuffer chunk = bytes.slice(bytes.position(), size);
-                output.writeToChannel(buffers -> buffers.get(size).put(chunk).flip(), limiter);
-                bytes.position(bytes.position() + size);
+        /** Into a buffer of the connection's own, which takes it to the network. */
+        private long pack(Frame.Kind kind, ByteBuffer content) throws IOException {
+            int room = Frame.BYTES + Frame.scratch(content.remaining());
+            return output.writeToChannel(
+                    buffers -> {
+                        ByteBuffer out = buffers.get(room);
+                        ByteBuffer packed = out.slice(Frame.BYTES, room - Frame.BYTES);
+                        Frame frame = Frame.pack(kind, stream.id, slice, number, content, packed);
+                        frame.write(out);
+                        out.position(0).limit(Frame.BYTES + frame.packed());
+                        limiter.acquire(out.limit());
+                    },
+                    NO_LIMIT);
+        }
+
+        /** As it is, in pieces, each copied to a buffer of the connection's own. */
+        private long writeLarge(Frame.Kind kind, ByteBuffer content) throws IOException {
+            Frame frame = Frame.asItIs(kind, stream.id, slice, number, content);
+            frame.write(output);
+            for (int at = content.position(); at < content.limit(); at += CHUNK) {
+                ByteBuffer chunk = content.slice(at, Math.min(CHUNK, content.limit() - at));
+                output.writeToChannel(
+                        buffers -> buffers.get(chunk.remaining()).put(chunk).flip(), limiter);
             }
+            return Frame.BYTES + (long) frame.packed();
         }
     }
 

@@ -164,19 +164,24 @@ public record Frame(
 
     /** Writes the frame, and not what it announces. */
     public void write(DataOutput out) throws IOException {
-        ByteBuffer frame =
-                ByteBuffer.allocate(BYTES)
-                        .putInt(MAGIC)
-                        .putShort((short) VERSION)
-                        .putShort((short) kind.code)
-                        .putLong(stream)
-                        .putInt(slice)
-                        .putInt(number)
-                        .putInt(plain)
-                        .putInt(packed)
-                        .putLong(checksum);
-        frame.putLong(Frame.hash(frame.duplicate().flip()));
+        ByteBuffer frame = ByteBuffer.allocate(BYTES);
+        write(frame);
         out.write(frame.array());
+    }
+
+    /** Writes the frame, and not what it announces, from the buffer's position. */
+    public void write(ByteBuffer out) {
+        ByteBuffer written = out.slice();
+        out.putInt(MAGIC)
+                .putShort((short) VERSION)
+                .putShort((short) kind.code)
+                .putLong(stream)
+                .putInt(slice)
+                .putInt(number)
+                .putInt(plain)
+                .putInt(packed)
+                .putLong(checksum)
+                .putLong(Frame.hash(written.limit(BYTES - Long.BYTES)));
     }
 
     /**

@@ -38,7 +38,6 @@ import org.apache.cassandra.serializers.MarshalException;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.RocksDBException;
 
 /**
  * Looks at every entry of one slice that another node has made: whether its key is one that this
@@ -54,8 +53,7 @@ final class EntryCheck {
 
     private static final int COUNTER_SHARD = 32;
 
-    /** So many are passed on at a time, and one entry more. */
-    private static final int PACKED_BYTES = 64 << 10;
+    private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
 
     private final boolean isData;
 
@@ -71,15 +69,12 @@ final class EntryCheck {
     private final ByteSink rebuilt = new ByteSink();
     private final ByteSink wanted = new ByteSink();
 
-    /** What was looked at and is not in the file yet. */
-    private final ByteSink packed = new ByteSink();
-
     private final RowCheck row = new RowCheck();
 
     // Of the entry that is looked at
     private ByteBuffer keyBuffer = ByteBuffer.allocate(0);
     private ByteBuffer keyPart = ByteBuffer.allocate(0);
-    private ByteBuffer valueBuffer = ByteBuffer.allocate(0);
+    private ByteBuffer valueBuffer = NOTHING;
 
     private int gap;
 
@@ -129,32 +124,41 @@ final class EntryCheck {
         ids = isData ? IntStream.range(0, columns).toArray() : null;
     }
 
+    /** Those that a value may refer to; null where values are no fragments. */
+    int @Nullable [] ids() {
+        return ids;
+    }
+
     /** Which of {@link Catalog.Flag} what was looked at needs. */
     int flags() {
         return flags;
     }
 
+    /** Where the values of the next entries lie, until {@link #forget}. */
+    void block(ByteBuffer in) {
+        valueBuffer = in.duplicate();
+    }
+
     /**
      * Looks at the next entry.
      *
-     * @param in where the value lies
+     * @param valueAt where in the block its value begins
      * @throws MalformedFragment if it is not what this table has there
      */
-    void look(byte[] key, int keyLength, byte[] in, int valueAt, int valueLength) {
+    void look(byte[] key, int keyLength, int valueAt, int valueLength) {
         if (keyBuffer.array() != key) {
             keyBuffer = ByteBuffer.wrap(key);
             keyPart = ByteBuffer.wrap(key);
         }
-        if (valueBuffer.array() != in) valueBuffer = ByteBuffer.wrap(in);
         look(
                 key,
                 keyBuffer.clear().limit(keyLength),
                 valueBuffer.clear().limit(valueAt + valueLength).position(valueAt));
     }
 
-    /** Lets go of the array in which the last value lay. */
+    /** Lets go of the block in which the last value lay. */
     void forget() {
-        valueBuffer = ByteBuffer.allocate(0);
+        valueBuffer = NOTHING;
         row.of(Clustering.STATIC_CLUSTERING, valueBuffer);
     }
 
@@ -166,32 +170,6 @@ final class EntryCheck {
     /** The last key. */
     byte[] last() {
         return Arrays.copyOf(last, lastLength);
-    }
-
-    /**
-     * Passes on what was looked at.
-     *
-     * @return whether it, and what was passed on before, is in the file by now
-     */
-    boolean pack(byte[] key, int keyLength, byte[] in, int valueAt, int valueLength, StreamSst to)
-            throws RocksDBException {
-        packed.putFixed32(keyLength);
-        packed.putFixed32(valueLength);
-        packed.put(key, 0, keyLength);
-        packed.put(in, valueAt, valueLength);
-        if (packed.position() < PACKED_BYTES) return false;
-        pass(to);
-        return true;
-    }
-
-    /** Each value is read once more, by the native parser that will merge it. */
-    void pass(StreamSst to) throws RocksDBException {
-        try {
-            to.addAll(packed.flipped(), ids);
-        } finally {
-            // What is large is given back.
-            packed.clear();
-        }
     }
 
     private void look(byte[] key, ByteBuffer rest, ByteBuffer value) {

@@ -46,8 +46,11 @@ import org.rocksdb.Slice;
  * little-endian, key, value. Rows ascend through the whole slice, and so do large cells.
  */
 final class SliceCursor implements SliceReader {
-    /** Bytes of a block about, but where one entry alone has more. */
-    static final int BLOCK = 256 << 10;
+    /**
+     * Bytes of a block at the most, but where one entry alone has more. Packed, with its frame, it
+     * fits in one of the buffers that Cassandra keeps for its connections.
+     */
+    static final int BLOCK = 120 << 10;
 
     /**
      * Bytes of rows of a lease, about, where the table has large cells: those that come next may

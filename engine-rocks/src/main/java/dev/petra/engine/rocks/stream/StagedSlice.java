@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.stream;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.format.LargeBuffers;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.stream.PledgedRoom;
 import dev.petra.engine.stream.SliceWriter;
@@ -29,6 +30,9 @@ final class StagedSlice implements SliceWriter {
     private static final int MOST_KEY = 1 << 24;
 
     private static final int LENGTHS = 2 * Integer.BYTES;
+
+    /** So many are added to a file at a time, and one entry more. */
+    private static final int PASSED_BYTES = 64 << 10;
 
     private final StagedStream stream;
     private final StoreContext store;
@@ -81,6 +85,9 @@ final class StagedSlice implements SliceWriter {
         /** Of the file, about. */
         private long bytes;
 
+        /** Where in the block the entries begin that were looked at and are not in the file yet. */
+        private int from;
+
         Family(boolean isData) {
             this.isData = isData;
             this.check =
@@ -91,22 +98,42 @@ final class StagedSlice implements SliceWriter {
             return new Whole(List.copyOf(files), first, check.last(), check.flags());
         }
 
-        void add(int keyLength, byte[] in, int at, int length)
+        /** Entries of a block come next, which begin there. */
+        void begin(ByteBuffer in, int at) {
+            check.block(in);
+            from = at;
+        }
+
+        /**
+         * Takes the next entry.
+         *
+         * @param at where it begins
+         */
+        void add(int keyLength, ByteBuffer in, int at, int valueAt, int end)
                 throws RocksDBException, IOException {
-            check.look(key, keyLength, in, at, length);
+            check.look(key, keyLength, valueAt, end - valueAt);
             if (first == null) first = Arrays.copyOf(key, keyLength);
             long part = store.settings().streamPart();
             boolean within = !check.beginsPartition();
-            if (bytes >= (within ? 2 * part : part)) finish();
-            StreamSst to = file;
-            if (to == null) to = begin(within);
-            if (check.pack(key, keyLength, in, at, length, to)) {
-                bytes = to.bytes();
-                Objects.requireNonNull(room).renew();
+            if (bytes >= (within ? 2 * part : part)) {
+                pass(in, at);
+                finish();
             }
+            if (file == null) begin(within);
+            if (end - from >= PASSED_BYTES) pass(in, end);
         }
 
-        private StreamSst begin(boolean within) throws RocksDBException, IOException {
+        /** Adds to the file what was looked at, up to a place in the block. */
+        void pass(ByteBuffer in, int to) throws RocksDBException, IOException {
+            if (from == to) return;
+            StreamSst into = Objects.requireNonNull(file);
+            into.addAll(in.slice(from, to - from), check.ids());
+            from = to;
+            bytes = into.bytes();
+            Objects.requireNonNull(room).renew();
+        }
+
+        private void begin(boolean within) throws RocksDBException, IOException {
             room = stream.pledge();
             Path path =
                     stream.directory()
@@ -118,11 +145,9 @@ final class StagedSlice implements SliceWriter {
             // The writer has what it needs of the options. Between two blocks it counts as no use
             // of the store: the store does not wait for a peer.
             try (TableOptions.ForSst options = store.reopenable().sstOptions()) {
-                StreamSst begun =
+                file =
                         new StreamSst(
                                 isData ? options.data() : options.large(), path.toString(), isData);
-                file = begun;
-                return begun;
             }
         }
 
@@ -130,7 +155,6 @@ final class StagedSlice implements SliceWriter {
         void finish() throws RocksDBException {
             StreamSst whole = file;
             if (whole == null) return;
-            check.pass(whole);
             whole.finish();
             closeFile();
         }
@@ -146,19 +170,18 @@ final class StagedSlice implements SliceWriter {
 
     @Override
     public void take(ByteBuffer block) throws IOException {
-        byte[] bytes;
-        int from;
-        int length = block.remaining();
-        if (block.hasArray()) {
-            bytes = block.array();
-            from = block.arrayOffset() + block.position();
-            block.position(block.limit());
+        ByteBuffer in = block.slice();
+        block.position(block.limit());
+        if (in.isDirect()) {
+            work(() -> read(in));
         } else {
-            bytes = new byte[length];
-            from = 0;
-            block.get(bytes);
+            ByteBuffer lent = LargeBuffers.OF_PROCESS.lend(in.remaining());
+            try {
+                work(() -> read(lent.put(in).flip()));
+            } finally {
+                LargeBuffers.OF_PROCESS.giveBack(lent);
+            }
         }
-        work(() -> read(bytes, from, length));
         open = true;
     }
 
@@ -192,13 +215,15 @@ final class StagedSlice implements SliceWriter {
         stream.checkOpen();
     }
 
-    private void read(byte[] bytes, int from, int length) throws RocksDBException, IOException {
-        if (length < 1 + Integer.BYTES) throw new MalformedFragment("a block that ends early");
-        switch (bytes[from]) {
-            case BlockKind.COLUMNS -> columns(ByteBuffer.wrap(bytes, from + 1, length - 1));
-            case BlockKind.ROWS -> entries(rows, bytes, from, length);
-            case BlockKind.LARGE -> entries(large, bytes, from, length);
-            default -> throw new MalformedFragment("a block of kind " + bytes[from]);
+    /** Off the heap, from 0 to its limit: RocksDB reads the entries where they are. */
+    private void read(ByteBuffer block) throws RocksDBException, IOException {
+        if (block.limit() < 1 + Integer.BYTES)
+            throw new MalformedFragment("a block that ends early");
+        switch (block.get(0)) {
+            case BlockKind.COLUMNS -> columns(block.slice(1, block.limit() - 1));
+            case BlockKind.ROWS -> entries(rows, block);
+            case BlockKind.LARGE -> entries(large, block);
+            default -> throw new MalformedFragment("a block of kind " + block.get(0));
         }
     }
 
@@ -212,13 +237,14 @@ final class StagedSlice implements SliceWriter {
         large.check.columns(store.table(), more.names());
     }
 
-    private void entries(Family family, byte[] bytes, int from, int length)
-            throws RocksDBException, IOException {
+    private void entries(Family family, ByteBuffer block) throws RocksDBException, IOException {
         if (columns == null) throw new MalformedFragment("entries before the dictionary");
-        ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-        int end = from + length;
-        int at = from + 1;
+        ByteBuffer in = block.order(ByteOrder.LITTLE_ENDIAN);
+        int end = in.limit();
+        int at = 1;
+        family.begin(in, at);
         while (at < end) {
+            int entry = at;
             if (end - at < LENGTHS) throw new MalformedFragment("a block that ends early");
             int keyBytes = in.getInt(at);
             int valueBytes = in.getInt(at + Integer.BYTES);
@@ -228,13 +254,14 @@ final class StagedSlice implements SliceWriter {
             if (valueBytes < 0 || (long) keyBytes + valueBytes > end - at)
                 throw new MalformedFragment("a block that ends early");
             if (key.length < keyBytes) key = new byte[2 * keyBytes];
-            System.arraycopy(bytes, at, key, 0, keyBytes);
+            in.get(at, key, 0, keyBytes);
             at += keyBytes;
-            family.add(keyBytes, bytes, at, valueBytes);
+            family.add(keyBytes, in, entry, at, at + valueBytes);
             at += valueBytes;
-            if (at < end && length > BLOCK)
-                throw new MalformedFragment("several entries in a block of " + length + " bytes");
+            if (at < end && end > BLOCK)
+                throw new MalformedFragment("several entries in a block of " + end + " bytes");
         }
+        family.pass(in, end);
     }
 
     @Override

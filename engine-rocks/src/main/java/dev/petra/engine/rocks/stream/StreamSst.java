@@ -47,9 +47,11 @@ final class StreamSst implements AutoCloseable {
     }
 
     /**
-     * Adds entries one behind the other, behind those that are there: of each the length of key and
-     * value, four bytes each, key and value.
+     * Adds entries one behind the other, behind those that are there: of each the lengths of key
+     * and value, four bytes each, little-endian, key and value. Each value is read once more, by
+     * the native parser that will merge it.
      *
+     * @param entries off the heap, from position 0
      * @param ids those that a value may have; null where values are no fragments
      * @throws MalformedFragment if a value is malformed
      */

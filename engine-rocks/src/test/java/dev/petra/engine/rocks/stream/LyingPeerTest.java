@@ -19,6 +19,7 @@ import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.format.PartitionKeys;
 import dev.petra.engine.rocks.stream.Peer.Entry;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -239,7 +240,7 @@ class LyingPeerTest {
     }
 
     private static ByteBuffer packed(Entry... entries) {
-        ByteBuffer packed = ByteBuffer.allocateDirect(1 << 16);
+        ByteBuffer packed = ByteBuffer.allocateDirect(1 << 16).order(ByteOrder.LITTLE_ENDIAN);
         for (Entry entry : entries)
             packed.putInt(entry.key().length)
                     .putInt(entry.value().length)
