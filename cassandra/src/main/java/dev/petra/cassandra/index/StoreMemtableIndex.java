@@ -9,7 +9,6 @@ import dev.petra.engine.index.TermCursor;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.List;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.Clustering;
@@ -78,85 +77,58 @@ public final class StoreMemtableIndex extends MemtableIndex {
             AbstractBounds<PartitionPosition> wantedRange) {
         TableStore store = memtable.generation().existing();
         if (store == null) return KeyRangeIterator.empty();
-        try {
-            return search(store, context, expression, wantedRange);
-        } catch (DamagedIndexException e) {
-            throw damaged(e);
-        } catch (IllegalStateException e) {
-            if (memtable.generation().isLive()) throw e;
-            return KeyRangeIterator.empty();
-        }
-    }
-
-    private KeyRangeIterator search(
-            TableStore store,
-            QueryContext context,
-            Expression expression,
-            AbstractBounds<PartitionPosition> wantedRange) {
         long incarnation = incarnation(store);
         context.checkpoint();
         return switch (expression.getIndexOperator()) {
             case EQ, CONTAINS_KEY, CONTAINS_VALUE -> {
                 ByteBuffer term = equal(expression);
-                yield KeyBatches.open(
-                        whileLive(
-                                search(
-                                                () ->
-                                                        open(
-                                                                store,
-                                                                incarnation,
-                                                                term,
-                                                                true,
-                                                                term,
-                                                                true),
-                                                context,
-                                                wantedRange)
-                                        .inOneTerm(term)),
-                        SMALLEST_BATCH,
-                        LARGEST_BATCH,
-                        end(wantedRange));
+                TermSearch search =
+                        search(
+                                () -> open(store, incarnation, term, true, term, true),
+                                context,
+                                wantedRange);
+                yield batches(
+                        search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH, wantedRange);
             }
             case RANGE -> {
                 Expression.Bound lower = expression.lower();
                 Expression.Bound upper = expression.upper();
                 ByteBuffer from = lower == null ? null : comparable(expression, lower);
                 ByteBuffer to = upper == null ? null : comparable(expression, upper);
-                yield KeyBatches.open(
-                        whileLive(
-                                search(
-                                                () ->
-                                                        open(
-                                                                store,
-                                                                incarnation,
-                                                                from,
-                                                                lower != null && lower.inclusive,
-                                                                to,
-                                                                upper != null && upper.inclusive),
-                                                context,
-                                                wantedRange)
-                                        .inManyTerms()),
-                        SMALLEST_PASS,
-                        LARGEST_PASS,
-                        end(wantedRange));
+                boolean fromInclusive = lower != null && lower.inclusive;
+                boolean toInclusive = upper != null && upper.inclusive;
+                TermSearch search =
+                        search(
+                                () ->
+                                        open(
+                                                store,
+                                                incarnation,
+                                                from,
+                                                fromInclusive,
+                                                to,
+                                                toInclusive),
+                                context,
+                                wantedRange);
+                yield batches(search.inManyTerms(), SMALLEST_PASS, LARGEST_PASS, wantedRange);
             }
             default -> throw new IllegalArgumentException("Unsupported expression: " + expression);
         };
     }
 
-    /**
-     * TRUNCATE and DROP end the store of a query that is under way; nothing is left to be found.
-     */
-    private KeySource whileLive(KeySource source) {
-        return (after, target, limit) -> {
-            try {
-                return source.next(after, target, limit);
-            } catch (DamagedIndexException e) {
-                throw damaged(e);
-            } catch (IllegalStateException e) {
-                if (memtable.generation().isLive()) throw e;
-                return List.of();
-            }
-        };
+    private KeyRangeIterator batches(
+            KeySource source,
+            int smallest,
+            int largest,
+            AbstractBounds<PartitionPosition> wantedRange) {
+        KeySource undamaged =
+                (after, target, limit) -> {
+                    try {
+                        return source.next(after, target, limit);
+                    } catch (DamagedIndexException e) {
+                        throw damaged(e);
+                    }
+                };
+        return KeyBatches.open(undamaged, smallest, largest, end(wantedRange));
     }
 
     /** Nobody takes an empty index for the answer: it is not queryable until it is rebuilt. */
