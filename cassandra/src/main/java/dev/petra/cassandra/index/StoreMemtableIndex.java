@@ -87,8 +87,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                                 () -> open(store, incarnation, term, true, term, true),
                                 context,
                                 wantedRange);
-                yield batches(
-                        search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH, wantedRange);
+                yield batches(search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH, wantedRange);
             }
             case RANGE -> {
                 Expression.Bound lower = expression.lower();
