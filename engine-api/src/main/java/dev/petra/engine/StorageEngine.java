@@ -101,6 +101,11 @@ public interface StorageEngine extends AutoCloseable {
         return List.of();
     }
 
+    /** {@link TableStore#hasIndexes}, of all its stores. */
+    default boolean hasIndexes() {
+        return false;
+    }
+
     /** The settings in force, defaults included, by their names. */
     default Map<String, String> settingsInForce() {
         return Map.of();

@@ -109,6 +109,11 @@ public interface TableStore extends AutoCloseable {
 
     // Indexes
 
+    /** Whether this engine has indexes by term. Never changes. */
+    default boolean hasIndexes() {
+        return false;
+    }
+
     /**
      * The indexes of this store.
      *

@@ -150,7 +150,10 @@ final class SchemaGate {
         if (!is) return;
         for (IndexMetadata index : after.indexes) {
             if (was && before != null && before.indexes.has(index.name)) continue;
-            String reason = IndexSupport.reason(after, index);
+            String reason =
+                    hasIndexes(after)
+                            ? IndexSupport.reason(after, index)
+                            : IndexSupport.ENGINE_HAS_NONE;
             if (reason != null) throw refused(after, "index '" + index.name + "': " + reason);
             if (before != null && !was)
                 throw refused(
@@ -160,6 +163,11 @@ final class SchemaGate {
                                 + ") it cannot be migrated in. DROP INDEX first, and create them"
                                 + " again with USING 'sai'.");
         }
+    }
+
+    private static boolean hasIndexes(TableMetadata table) {
+        return table.params.memtable.factory() instanceof PetraMemtableFactory factory
+                && factory.open().hasIndexes();
     }
 
     private static String names(TableMetadata table) {

@@ -13,7 +13,9 @@ import dev.petra.engine.index.TermIndexes;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -43,6 +45,8 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     /** Entries that are added at once, about. */
     private static final int BATCH = 1_000;
+
+    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final ColumnFamilyStore cfs;
     private final List<StorageAttachedIndex> indexes;
@@ -110,12 +114,12 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private boolean build(Generation generation) {
         // From here on whoever writes knows the indexes, and who did not has written.
         Keyspace.writeOrder.awaitNewBarrier();
-        TableStore store = generation.existing();
+        TableStore store = generation.existingOrCreated();
         if (store == null) return generation.isLive();
         TermIndexes defined = store.indexes();
         for (StorageAttachedIndex index : left()) {
             if (anew) defined.drop(StoreIndexes.id(index));
-            defined.define(StoreIndexes.id(index));
+            whileStalled(() -> defined.define(StoreIndexes.id(index)));
             defined.setState(StoreIndexes.id(index), TermIndexes.State.BUILDING);
         }
         // What was written until the definitions were there came without entries.
@@ -170,14 +174,20 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         StoreIndexes.derive(left, key, row, entries);
     }
 
-    /** Compaction that is behind makes it slow, and does not end it. */
     private void add(TermIndexes defined, DecoratedKey key, List<TermEntry> entries) {
-        while (!entries.isEmpty()) {
+        if (!entries.isEmpty()) whileStalled(() -> defined.add(key, entries));
+    }
+
+    /** Compaction that is behind, or a full disk, makes it slow, and does not end it. */
+    private void whileStalled(Runnable write) {
+        while (true) {
             try {
-                defined.add(key, entries);
+                write.run();
                 return;
             } catch (WriteStallException e) {
                 check(null);
+                // On a full disk the next try fails at once.
+                LockSupport.parkNanos(PAUSE_NANOS);
             }
         }
     }

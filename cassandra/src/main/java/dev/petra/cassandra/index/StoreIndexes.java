@@ -7,6 +7,7 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
+import dev.petra.engine.index.TermIndexes.State;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -36,7 +37,8 @@ import org.slf4j.LoggerFactory;
  * <p>Cassandra registers an index before it is built, and {@link StoreIndexBuilder} defines it in
  * the store. A write that begins after that gives its entries; the builder waits for those that
  * began before, and reads what they wrote. A new store, of an empty table or after TRUNCATE, gets
- * the definitions before its first write.
+ * the definitions before its first write. A write that does not know an index which the store takes
+ * for complete tells the store first that it is not.
  */
 public final class StoreIndexes {
     private static final Logger logger = LoggerFactory.getLogger(StoreIndexes.class);
@@ -80,11 +82,15 @@ public final class StoreIndexes {
      * defines it waits for this and reads what it wrote.
      */
     public static void write(ColumnFamilyStore cfs, TableStore store, PartitionUpdate update) {
-        List<StorageAttachedIndex> indexes = definedOf(cfs, store);
-        if (indexes.isEmpty()) {
+        Map<UUID, State> defined = store.hasIndexes() ? store.indexes().states() : Map.of();
+        if (defined.isEmpty()) {
             store.write(update);
             return;
         }
+        List<StorageAttachedIndex> indexes = new ArrayList<>();
+        Set<UUID> former = new HashSet<>(defined.keySet());
+        for (StorageAttachedIndex index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
+        for (UUID id : former) if (defined.get(id) == State.BUILT) lacksRows(store, id);
         List<TermEntry> entries = new ArrayList<>();
         DecoratedKey key = update.partitionKey();
         if (!update.staticRow().isEmpty()) derive(indexes, key, update.staticRow(), entries);
@@ -93,11 +99,16 @@ public final class StoreIndexes {
         else store.write(update, entries);
     }
 
-    private static List<StorageAttachedIndex> definedOf(ColumnFamilyStore cfs, TableStore store) {
-        List<StorageAttachedIndex> registered = of(cfs);
-        if (registered.isEmpty()) return registered;
-        Set<UUID> defined = store.indexes().states().keySet();
-        return registered.stream().filter(index -> defined.contains(id(index))).toList();
+    /**
+     * Of an index that was dropped, in the store or not yet. If it is created again, and the node
+     * ends before that has begun to build it, the store must not say that it is complete.
+     */
+    private static void lacksRows(TableStore store, UUID id) {
+        try {
+            store.indexes().setState(id, State.BUILDING);
+        } catch (IllegalArgumentException e) {
+            logger.debug("Index {} has just been dropped from {}", id, store.spec().displayName());
+        }
     }
 
     /** Adds the entries of a row, or of a part of one. */
@@ -129,8 +140,7 @@ public final class StoreIndexes {
         for (StorageAttachedIndex index : of(cfs)) {
             TermIndexes defined = store.indexes();
             defined.define(id(index));
-            if (cfs.indexManager.isIndexQueryable(index))
-                defined.setState(id(index), TermIndexes.State.BUILT);
+            if (cfs.indexManager.isIndexQueryable(index)) defined.setState(id(index), State.BUILT);
         }
     }
 
@@ -139,13 +149,8 @@ public final class StoreIndexes {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         if (memtable == null || memtable.generation().failure() != null) return;
         TableStore store = memtable.generation().existing();
-        if (store == null) return;
-        TermIndexes defined;
-        try {
-            defined = store.indexes();
-        } catch (UnsupportedOperationException e) {
-            return;
-        }
+        if (store == null || !store.hasIndexes()) return;
+        TermIndexes defined = store.indexes();
         Set<UUID> former = new HashSet<>(defined.states().keySet());
         for (StorageAttachedIndex index : of(cfs)) former.remove(id(index));
         for (UUID id : former) {
@@ -163,6 +168,6 @@ public final class StoreIndexes {
         if (memtable == null) return true;
         if (memtable.generation().failure() != null) return false;
         TableStore store = memtable.generation().existing();
-        return store == null || store.indexes().states().get(id(index)) == TermIndexes.State.BUILT;
+        return store == null || store.indexes().states().get(id(index)) == State.BUILT;
     }
 }

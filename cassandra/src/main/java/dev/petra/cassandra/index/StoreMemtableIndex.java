@@ -4,6 +4,7 @@ package dev.petra.cassandra.index;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermCursor;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -11,11 +12,14 @@ import java.util.Collection;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.index.Index;
+import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.sai.QueryContext;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
@@ -25,6 +29,8 @@ import org.apache.cassandra.index.sai.utils.IndexTermType;
 import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What SAI takes for the index of a memtable, and is that of a table's store. For one query; SAI
@@ -38,6 +44,8 @@ public final class StoreMemtableIndex extends MemtableIndex {
     private static final int SMALLEST_PASS = 8_192;
 
     private static final int LARGEST_PASS = 65_536;
+
+    private static final Logger logger = LoggerFactory.getLogger(StoreMemtableIndex.class);
 
     private final StorageAttachedIndex index;
     private final EngineMemtable memtable;
@@ -69,40 +77,73 @@ public final class StoreMemtableIndex extends MemtableIndex {
             AbstractBounds<PartitionPosition> wantedRange) {
         TableStore store = memtable.generation().existing();
         if (store == null) return KeyRangeIterator.empty();
+        long incarnation = incarnation(store);
         context.checkpoint();
         return switch (expression.getIndexOperator()) {
             case EQ, CONTAINS_KEY, CONTAINS_VALUE -> {
                 ByteBuffer term = equal(expression);
-                yield KeyBatches.open(
-                        search(() -> open(store, term, true, term, true), context, wantedRange)
-                                .inOneTerm(term),
-                        SMALLEST_BATCH,
-                        LARGEST_BATCH,
-                        end(wantedRange));
+                TermSearch search =
+                        search(
+                                () -> open(store, incarnation, term, true, term, true),
+                                context,
+                                wantedRange);
+                yield batches(search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH, wantedRange);
             }
             case RANGE -> {
                 Expression.Bound lower = expression.lower();
                 Expression.Bound upper = expression.upper();
                 ByteBuffer from = lower == null ? null : comparable(expression, lower);
                 ByteBuffer to = upper == null ? null : comparable(expression, upper);
-                yield KeyBatches.open(
+                boolean fromInclusive = lower != null && lower.inclusive;
+                boolean toInclusive = upper != null && upper.inclusive;
+                TermSearch search =
                         search(
-                                        () ->
-                                                open(
-                                                        store,
-                                                        from,
-                                                        lower != null && lower.inclusive,
-                                                        to,
-                                                        upper != null && upper.inclusive),
-                                        context,
-                                        wantedRange)
-                                .inManyTerms(),
-                        SMALLEST_PASS,
-                        LARGEST_PASS,
-                        end(wantedRange));
+                                () ->
+                                        open(
+                                                store,
+                                                incarnation,
+                                                from,
+                                                fromInclusive,
+                                                to,
+                                                toInclusive),
+                                context,
+                                wantedRange);
+                yield batches(search.inManyTerms(), SMALLEST_PASS, LARGEST_PASS, wantedRange);
             }
             default -> throw new IllegalArgumentException("Unsupported expression: " + expression);
         };
+    }
+
+    private KeyRangeIterator batches(
+            KeySource source,
+            int smallest,
+            int largest,
+            AbstractBounds<PartitionPosition> wantedRange) {
+        KeySource undamaged =
+                (after, target, limit) -> {
+                    try {
+                        return source.next(after, target, limit);
+                    } catch (DamagedIndexException e) {
+                        throw damaged(e);
+                    }
+                };
+        return KeyBatches.open(undamaged, smallest, largest, end(wantedRange));
+    }
+
+    /** Nobody takes an empty index for the answer: it is not queryable until it is rebuilt. */
+    private IndexNotAvailableException damaged(RuntimeException e) {
+        ColumnFamilyStore cfs = index.baseCfs();
+        logger.error(
+                "Index {} of {} is damaged and cannot be queried; the table is not concerned. Run"
+                        + " nodetool rebuild_index {} {} {}, or restart the node",
+                index.getIndexMetadata().name,
+                cfs.metadata(),
+                cfs.getKeyspaceName(),
+                cfs.getTableName(),
+                index.getIndexMetadata().name,
+                e);
+        cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
+        return new IndexNotAvailableException(index);
     }
 
     private TermSearch search(
@@ -118,14 +159,54 @@ public final class StoreMemtableIndex extends MemtableIndex {
                 context::checkpoint);
     }
 
+    /**
+     * Which definition of the index the query reads.
+     *
+     * @throws IndexNotAvailableException if it is not complete
+     */
+    private long incarnation(TableStore store) {
+        try {
+            long incarnation = store.indexes().incarnation(id());
+            // Asked for behind it: what is made anew is complete before it is queryable again.
+            if (index.baseCfs().indexManager.isIndexQueryable(index)) return incarnation;
+        } catch (IllegalArgumentException e) {
+            // The store lost it by damage, unless it has just been dropped or is made anew.
+            if (index.isIndexValid().getAsBoolean()
+                    && index.baseCfs().indexManager.isIndexQueryable(index)
+                    && !store.indexes().states().containsKey(id())) throw damaged(e);
+        }
+        throw new IndexNotAvailableException(index);
+    }
+
+    /**
+     * Reads on in the index that the query began with.
+     *
+     * @throws IndexNotAvailableException if it was dropped, or is made anew, since the query began:
+     *     what is there now may lack rows
+     */
     private TermCursor open(
             TableStore store,
+            long incarnation,
             @Nullable ByteBuffer from,
             boolean fromInclusive,
             @Nullable ByteBuffer to,
             boolean toInclusive) {
-        UUID id = StoreIndexes.id(index);
-        return store.indexes().scan(id, from, fromInclusive, to, toInclusive);
+        TermCursor cursor = null;
+        boolean isSame = false;
+        try {
+            cursor = store.indexes().scan(id(), from, fromInclusive, to, toInclusive);
+            isSame = store.indexes().incarnation(id()) == incarnation;
+            if (isSame) return cursor;
+        } catch (IllegalArgumentException e) {
+            logger.debug("A query finds {} dropped from {}", index, memtable, e);
+        } finally {
+            if (!isSame && cursor != null) cursor.close();
+        }
+        throw new IndexNotAvailableException(index);
+    }
+
+    private UUID id() {
+        return StoreIndexes.id(index);
     }
 
     private static ByteBuffer equal(Expression expression) {

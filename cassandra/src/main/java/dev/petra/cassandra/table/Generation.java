@@ -97,6 +97,14 @@ public final class Generation {
         return store;
     }
 
+    /**
+     * The same, and a store that is being created now is waited for: if there is none, whoever
+     * creates one later sees what the caller has done before.
+     */
+    public synchronized @Nullable TableStore existingOrCreated() {
+        return existing();
+    }
+
     /** Lets every later use fail: writing on would acknowledge what a restart may not find. */
     void fail(Throwable reason) {
         failure = reason;

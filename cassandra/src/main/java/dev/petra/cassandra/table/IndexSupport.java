@@ -34,6 +34,9 @@ public final class IndexSupport {
     /** Whether a table can have all of them. */
     private static final Map<Indexes, Boolean> known = new MapMaker().weakKeys().makeMap();
 
+    /** Why a table in some engine cannot have any index. */
+    public static final String ENGINE_HAS_NONE = "this engine has no indexes.";
+
     private IndexSupport() {}
 
     /**

@@ -49,6 +49,7 @@ public final class TableGenerations {
     private final StreamGuards streams = new StreamGuards(FBUtilities::nowInSeconds);
 
     private volatile Consumer<TableStore> beforeFirstUse = store -> {};
+    private volatile @Nullable Boolean hasIndexes;
     private Generation current;
     private boolean dropped;
     private boolean departed;
@@ -195,6 +196,13 @@ public final class TableGenerations {
     /** What is done with each store that is made, before anything is written to it. */
     public void beforeFirstUse(Consumer<TableStore> action) {
         beforeFirstUse = action;
+    }
+
+    /** {@link StorageEngine#hasIndexes}. */
+    boolean hasIndexes() {
+        Boolean known = hasIndexes;
+        if (known == null) hasIndexes = known = engine.get().hasIndexes();
+        return known;
     }
 
     /** The generation that is alive. */

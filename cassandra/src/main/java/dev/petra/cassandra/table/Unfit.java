@@ -40,9 +40,10 @@ public final class Unfit {
                 && !cfs.viewManager.hasViews()
                 && !table.isView()
                 && !(table.params.cdc && DatabaseDescriptor.isCDCEnabled())) return null;
-        if (!IndexSupport.supportsAllOf(table))
+        boolean engineHasNone = !table.indexes.isEmpty() && !hasIndexes(cfs);
+        if (engineHasNone || !IndexSupport.supportsAllOf(table))
             for (IndexMetadata index : table.indexes)
-                if (IndexSupport.reason(table, index) != null)
+                if (engineHasNone || IndexSupport.reason(table, index) != null)
                     return "it is in a storage engine and has the index '"
                             + index.name
                             + "', which would not show what is in the engine. DROP INDEX "
@@ -67,6 +68,11 @@ public final class Unfit {
                 + table
                 + " WITH cdc = false"
                 + MEND;
+    }
+
+    private static boolean hasIndexes(ColumnFamilyStore cfs) {
+        EngineMemtable memtable = EngineMemtables.current(cfs);
+        return memtable == null || memtable.generation().stores().hasIndexes();
     }
 
     /** Tells the operator of a table that fails from here on, because of an index for example. */

@@ -13,6 +13,9 @@ import org.jspecify.annotations.Nullable;
  * comparator. Begins before the first. One thread at a time; it keeps the store open until it is
  * closed.
  *
+ * <p>Each method that moves or decodes throws {@link DamagedIndexException} if the entries cannot
+ * be read.
+ *
  * <p>What it gives stays as it is when it moves on; nobody may change it.
  *
  * @see TermIndexes#scan

@@ -25,8 +25,14 @@ public interface TermIndexes {
         BUILT
     }
 
-    /** The indexes that are defined. Never blocks. */
+    /** The indexes that are defined. Never blocks, and makes nothing: each write asks. */
     Map<UUID, State> states();
+
+    /**
+     * Tells one definition of an index from another: a number that was never given to an earlier
+     * one, however often it was dropped and defined again. Never blocks.
+     */
+    long incarnation(UUID index);
 
     /**
      * Defines an index, {@link State#BUILDING}, or leaves it as it is if it is defined. Durable
@@ -35,7 +41,12 @@ public interface TermIndexes {
      */
     void define(UUID index);
 
-    /** Durable when it returns, and with it all that was added before. */
+    /**
+     * Durable when it returns, and with it all that was added before.
+     *
+     * <p>Whoever writes rows without the entries of an index that is {@link State#BUILT} makes it
+     * {@link State#BUILDING} first.
+     */
     void setState(UUID index, State state);
 
     /**

@@ -14,9 +14,11 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -113,9 +115,11 @@ public interface IndexTests {
 
     /** Whether this engine has indexes; one that has none refuses by name. */
     private boolean supported() {
-        if (kit().capabilities().indexes()) return true;
+        assertThat(kit().engine().hasIndexes()).isEqualTo(kit().capabilities().indexes());
         TestTable table = table();
         TableStore store = kit().open(table);
+        assertThat(store.hasIndexes()).isEqualTo(kit().capabilities().indexes());
+        if (store.hasIndexes()) return true;
         assertThatThrownBy(store::indexes).isInstanceOf(UnsupportedOperationException.class);
         assertThatThrownBy(() -> write(store, table, "k", 1, "v"))
                 .isInstanceOf(UnsupportedOperationException.class);
@@ -230,6 +234,29 @@ public interface IndexTests {
         try (UnfilteredRowIterator rows =
                 store.read(table.key("k"), Slices.ALL, table.all(), false)) {
             assertThat(rows).toIterable().hasSize(5);
+        }
+    }
+
+    /** A reader that comes back after a drop and a definition knows that it is another index. */
+    @Test
+    default void eachDefinitionIsToldFromTheOthers() {
+        if (!supported()) return;
+        TableStore store = kit().open(table());
+        TableStore before = store;
+        assertThatThrownBy(() -> before.indexes().incarnation(ONE))
+                .isInstanceOf(IllegalArgumentException.class);
+        Set<Long> known = new HashSet<>();
+        for (int i = 0; i < 3; i++) {
+            store.indexes().define(ONE);
+            long incarnation = store.indexes().incarnation(ONE);
+            store.indexes().define(TWO);
+            store.indexes().define(ONE);
+            store.indexes().setState(ONE, State.BUILT);
+            store = kit().reopen(store);
+            assertThat(store.indexes().incarnation(ONE)).isEqualTo(incarnation);
+            assertThat(known.add(incarnation)).isTrue();
+            store.indexes().drop(ONE);
+            if (i == 1) store = kit().reopen(store);
         }
     }
 

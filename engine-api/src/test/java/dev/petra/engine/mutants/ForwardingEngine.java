@@ -87,6 +87,11 @@ public class ForwardingEngine implements StorageEngine {
     }
 
     @Override
+    public boolean hasIndexes() {
+        return engine.hasIndexes();
+    }
+
+    @Override
     public int streamFormat() {
         return engine.streamFormat();
     }

@@ -60,6 +60,11 @@ class ForwardingStore implements TableStore {
     }
 
     @Override
+    public boolean hasIndexes() {
+        return store.hasIndexes();
+    }
+
+    @Override
     public TermIndexes indexes() {
         return store.indexes();
     }

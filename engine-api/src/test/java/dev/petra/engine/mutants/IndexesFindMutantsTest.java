@@ -40,6 +40,11 @@ final class IndexesFindMutantsTest {
         }
 
         @Override
+        public long incarnation(UUID index) {
+            return indexes.incarnation(index);
+        }
+
+        @Override
         public void define(UUID index) {
             indexes.define(index);
         }

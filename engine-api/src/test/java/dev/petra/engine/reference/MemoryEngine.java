@@ -41,6 +41,11 @@ public final class MemoryEngine implements StorageEngine {
     }
 
     @Override
+    public boolean hasIndexes() {
+        return true;
+    }
+
+    @Override
     public String name() {
         return MemoryEngineProvider.NAME;
     }

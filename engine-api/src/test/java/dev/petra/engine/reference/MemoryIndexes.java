@@ -37,6 +37,7 @@ final class MemoryIndexes implements TermIndexes {
     private final Map<UUID, State> states = new HashMap<>();
     private final Map<UUID, NavigableSet<Entry>> entries = new HashMap<>();
     private final Set<UUID> dropped = new HashSet<>();
+    private final Map<UUID, Long> incarnations = new HashMap<>();
     private @Nullable TermFunction function;
 
     /** Guarded by this; set before anything else is done. */
@@ -48,6 +49,7 @@ final class MemoryIndexes implements TermIndexes {
         copy.states.putAll(states);
         entries.forEach((index, all) -> copy.entries.put(index, new TreeSet<>(all)));
         copy.dropped.addAll(dropped);
+        copy.incarnations.putAll(incarnations);
         return copy;
     }
 
@@ -93,11 +95,19 @@ final class MemoryIndexes implements TermIndexes {
     }
 
     @Override
+    public synchronized long incarnation(UUID index) {
+        of(index);
+        return incarnations.getOrDefault(index, 0L);
+    }
+
+    @Override
     public synchronized void define(UUID index) {
         TableMetadataRef table = open().spec().metadata();
         Comparator<Entry> order = (a, b) -> compare(table, a, b);
-        if (states.putIfAbsent(index, State.BUILDING) == null)
+        if (states.putIfAbsent(index, State.BUILDING) == null) {
             entries.put(index, new TreeSet<>(order));
+            incarnations.merge(index, 1L, Long::sum);
+        }
         dropped.remove(index);
     }
 

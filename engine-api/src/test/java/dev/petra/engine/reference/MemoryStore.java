@@ -272,6 +272,11 @@ final class MemoryStore implements TableStore {
     }
 
     @Override
+    public boolean hasIndexes() {
+        return true;
+    }
+
+    @Override
     public TermIndexes indexes() {
         checkOpen();
         return data.indexes;

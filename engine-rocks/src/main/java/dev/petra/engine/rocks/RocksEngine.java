@@ -176,6 +176,11 @@ final class RocksEngine implements StorageEngine {
     }
 
     @Override
+    public boolean hasIndexes() {
+        return true;
+    }
+
+    @Override
     public int streamFormat() {
         return StoreDescriptor.FORMAT;
     }

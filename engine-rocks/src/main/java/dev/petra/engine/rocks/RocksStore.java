@@ -204,6 +204,11 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @Override
+    public boolean hasIndexes() {
+        return true;
+    }
+
+    @Override
     public TermIndexes indexes() {
         reopenable.checkOpen();
         return indexes;

@@ -25,6 +25,12 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
             public String name() {
                 return "faulty";
             }
+
+            /** Its faults are not those of indexes. */
+            @Override
+            public boolean hasIndexes() {
+                return false;
+            }
         };
     }
 }

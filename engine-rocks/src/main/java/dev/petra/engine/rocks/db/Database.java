@@ -345,10 +345,18 @@ public final class Database implements AutoCloseable {
 
     /** The files of rows, the newest of level 0 first. */
     public List<LiveFileMetaData> dataFiles() {
+        return files(RocksDB.DEFAULT_COLUMN_FAMILY);
+    }
+
+    /** The files of indexes. */
+    List<LiveFileMetaData> indexFiles() {
+        return files(TableOptions.INDEX);
+    }
+
+    private List<LiveFileMetaData> files(byte[] family) {
         List<LiveFileMetaData> files = new ArrayList<>();
         for (LiveFileMetaData file : db.getLiveFilesMetaData())
-            if (Arrays.equals(file.columnFamilyName(), RocksDB.DEFAULT_COLUMN_FAMILY))
-                files.add(file);
+            if (Arrays.equals(file.columnFamilyName(), family)) files.add(file);
         return files;
     }
 

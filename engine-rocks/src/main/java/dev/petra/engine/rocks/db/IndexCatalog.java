@@ -34,6 +34,9 @@ public final class IndexCatalog {
     /** Another map at each change. */
     private volatile Map<UUID, Defined> defined = Map.of();
 
+    /** Of those; set after them. */
+    private volatile Map<UUID, State> states = Map.of();
+
     /** Those that were defined once and are not now; another set at each change. */
     private volatile Set<UUID> dropped = Set.of();
 
@@ -65,8 +68,15 @@ public final class IndexCatalog {
                                         number, State.valueOf(parts[1].toUpperCase(Locale.ROOT))));
                 });
         gone.removeAll(all.keySet());
-        defined = Map.copyOf(all);
+        defined(all);
         dropped = Set.copyOf(gone);
+    }
+
+    private void defined(Map<UUID, Defined> all) {
+        defined = Map.copyOf(all);
+        Map<UUID, State> each = new HashMap<>();
+        all.forEach((index, one) -> each.put(index, one.state));
+        states = Map.copyOf(each);
     }
 
     /** Whether none is defined. */
@@ -75,8 +85,6 @@ public final class IndexCatalog {
     }
 
     public Map<UUID, State> states() {
-        Map<UUID, State> states = new HashMap<>();
-        defined.forEach((index, each) -> states.put(index, each.state));
         return states;
     }
 
@@ -131,7 +139,7 @@ public final class IndexCatalog {
         put(number, index, state.name().toLowerCase(Locale.ROOT));
         Map<UUID, Defined> all = new HashMap<>(defined);
         all.put(index, new Defined(number, state));
-        defined = Map.copyOf(all);
+        defined(all);
     }
 
     private void put(int number, UUID index, String state) {
@@ -149,7 +157,7 @@ public final class IndexCatalog {
         leftovers.put(found.number, index);
         Map<UUID, Defined> others = new HashMap<>(defined);
         others.remove(index);
-        defined = Map.copyOf(others);
+        defined(others);
     }
 
     /** The numbers of which entries may be there that are to go. */

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.wal.LogCheck;
 import dev.petra.engine.rocks.wal.SyncMark;
@@ -15,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -25,9 +27,11 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -87,6 +91,12 @@ public final class ReopenableDatabase {
     /** Why writes are refused until the database was opened anew; null while it is well. */
     private volatile @Nullable String full;
 
+    /** Whether the column family of indexes is to be made anew when the database is opened next. */
+    private volatile boolean indexDamaged;
+
+    /** Whether its files were read, after an error, and are not damaged. */
+    private volatile boolean indexSound;
+
     private volatile long healAt;
 
     /** How long the next attempt waits for reads that are under way; guarded by this. */
@@ -144,6 +154,8 @@ public final class ReopenableDatabase {
                         settings);
         boolean indexed = !create && new StoreDescriptor(spec).isIndexed();
         TableOptions options = options(files, indexed, create);
+        // It would end at the damage, and all writes with it.
+        if (indexed && indexDamaged) options.index().getOptions().setDisableAutoCompactions(true);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
             if (!create) LogCheck.run(spec.directory());
@@ -392,8 +404,22 @@ public final class ReopenableDatabase {
         return RocksErrors.onRead(e, name(), spec.directory());
     }
 
-    /** What a failed write throws; after one for want of room the database is opened anew. */
+    /**
+     * What a failed write throws. After one for want of room the database is opened anew, and after
+     * one that a damaged file of indexes is the reason of: RocksDB refuses all writes from then on.
+     */
     public RuntimeException failed(RocksDBException e) {
+        if (RocksErrors.isDamage(e) && full == null && isIndexDamaged()) {
+            indexDamaged = true;
+            healAt = System.nanoTime();
+            full = String.valueOf(e.getMessage());
+            logger.error(
+                    "A file of the indexes of {} is damaged ({}). They are dropped from its store,"
+                            + " and are to be rebuilt; the rows are not concerned",
+                    name(),
+                    e.getMessage());
+            return refused(full);
+        }
         if (RocksErrors.isFull(e) && full == null) {
             healAt = System.nanoTime() + HEAL_EVERY_NANOS;
             full = String.valueOf(e.getMessage());
@@ -403,6 +429,113 @@ public final class ReopenableDatabase {
                     spec.directory());
         }
         return RocksErrors.onWrite(e, name(), spec.directory());
+    }
+
+    private WriteStallException refused(@Nullable String reason) {
+        return indexDamaged
+                ? new WriteStallException(
+                        "A file of the indexes of "
+                                + name()
+                                + " is damaged: its store is opened anew without them. Try again.")
+                : RocksErrors.full(name(), spec.directory(), reason);
+    }
+
+    // Damaged indexes
+
+    /**
+     * What a failed read of indexes throws. All of them are undefined from then on, durably; what
+     * is left of them goes before one is defined again.
+     */
+    public DamagedIndexException onIndexDamage(Exception e) {
+        try {
+            return undefineIndexes(e);
+        } catch (Catalog.CatalogWriteFailure f) {
+            throw failed(f.error);
+        }
+    }
+
+    private DamagedIndexException undefineIndexes(Exception e) {
+        synchronized (indexing) {
+            indexDamaged = true;
+            logger.error(
+                    "A file of the indexes of {} is damaged. They are dropped from its store, and"
+                            + " are to be rebuilt; the rows are not concerned",
+                    name(),
+                    e);
+            IndexCatalog indexes = catalog().indexes();
+            for (UUID index : indexes.states().keySet()) indexes.drop(index);
+        }
+        return new DamagedIndexException(
+                "The indexes of " + name() + " are damaged: " + e.getMessage(), e);
+    }
+
+    /** Whether their files can be read; that is looked at once. */
+    private synchronized boolean isIndexDamaged() {
+        if (indexDamaged) return true;
+        Database database = opened.database;
+        if (indexSound || database.index() == null || !database.acquire()) return false;
+        try (TableOptions.ForSst how = sstOptions()) {
+            for (LiveFileMetaData file : database.indexFiles())
+                try (SstFileReader reader = new SstFileReader(how.data())) {
+                    reader.open(file.path() + file.fileName());
+                    reader.verifyChecksum();
+                }
+            indexSound = true;
+            return false;
+        } catch (RocksDBException e) {
+            return RocksErrors.isDamage(e);
+        } finally {
+            database.release(Database.stripe());
+        }
+    }
+
+    /**
+     * Makes the column family of indexes anew if its files are damaged.
+     *
+     * @throws WriteStallException if the store is read for long, so that it cannot be now
+     */
+    public void renewDamagedIndex() {
+        heal();
+        if (!indexDamaged) return;
+        synchronized (this) {
+            if (!indexDamaged || closed) return;
+            if (!opened.database.closeIfIdle(MOST_PATIENCE_NANOS)) throw refused(null);
+            healAt = System.nanoTime();
+            full = "its indexes are damaged";
+            openAnew();
+        }
+    }
+
+    private void openAnew() {
+        Opened fresh = open(false);
+        boolean complete = false;
+        try {
+            if (indexDamaged) renewIndex(fresh);
+            complete = true;
+        } catch (RocksDBException e) {
+            throw RocksErrors.onWrite(e, name(), spec.directory());
+        } catch (Catalog.CatalogWriteFailure e) {
+            throw RocksErrors.onWrite(e.error, name(), spec.directory());
+        } finally {
+            if (!complete) fresh.database.close();
+        }
+        // Before anyone can write to it and wait for its sync.
+        unsynced.renewed();
+        opened = fresh;
+        // A first write that failed may be in the log.
+        hasData = true;
+        full = null;
+        indexDamaged = false;
+        indexSound = false;
+    }
+
+    private void renewIndex(Opened fresh) throws RocksDBException {
+        IndexCatalog indexes = fresh.catalog.indexes();
+        for (UUID index : indexes.states().keySet()) indexes.drop(index);
+        synchronized (indexing) {
+            if (fresh.database.index() != null) makeIndex(fresh.files, fresh.database::renewIndex);
+        }
+        for (int number : indexes.leftovers()) indexes.removed(number);
     }
 
     // Reading for long
@@ -462,7 +595,7 @@ public final class ReopenableDatabase {
             heal();
             return opened.database;
         }
-        throw RocksErrors.full(name(), spec.directory(), reason);
+        throw refused(reason);
     }
 
     /**
@@ -474,13 +607,11 @@ public final class ReopenableDatabase {
     public void heal() {
         String reason = full;
         if (reason == null) return;
-        if (System.nanoTime() - healAt < 0 || !hasRoom())
-            throw RocksErrors.full(name(), spec.directory(), reason);
+        if (System.nanoTime() - healAt < 0 || !hasRoom()) throw refused(reason);
         synchronized (this) {
             if (full == null || closed) return;
             // Somebody else has just tried.
-            if (System.nanoTime() - healAt < 0)
-                throw RocksErrors.full(name(), spec.directory(), reason);
+            if (System.nanoTime() - healAt < 0) throw refused(reason);
             healAt = System.nanoTime() + HEAL_EVERY_NANOS;
             // Closing waits for writers, and these for a sync that cannot be.
             unsynced.abandon();
@@ -491,17 +622,13 @@ public final class ReopenableDatabase {
                         System.nanoTime()
                                 + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
                 healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
-                throw RocksErrors.full(name(), spec.directory(), reason);
+                throw refused(reason);
             }
             healPatience = LEAST_PATIENCE_NANOS;
-            Opened fresh = open(false);
-            // Before anyone can write to it and wait for its sync.
-            unsynced.renewed();
-            opened = fresh;
-            // A first write that failed may be in the log.
-            hasData = true;
-            full = null;
-            logger.info("The disk of {} has room again; writes go on", name());
+            boolean damage = indexDamaged;
+            openAnew();
+            if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
+            else logger.info("The disk of {} has room again; writes go on", name());
         }
     }
 
@@ -527,7 +654,7 @@ public final class ReopenableDatabase {
         synchronized (indexing) {
             if (database.index() != null) return;
             new StoreDescriptor(spec).indexed();
-            makeIndex(database::addIndex);
+            makeIndex(opened.files, database::addIndex);
         }
     }
 
@@ -538,7 +665,7 @@ public final class ReopenableDatabase {
      */
     public void renewIndex(Database database) throws RocksDBException {
         synchronized (indexing) {
-            makeIndex(database::renewIndex);
+            makeIndex(opened.files, database::renewIndex);
         }
     }
 
@@ -546,8 +673,8 @@ public final class ReopenableDatabase {
         void make(TableOptions options) throws RocksDBException;
     }
 
-    private void makeIndex(IndexMaker maker) throws RocksDBException {
-        TableOptions options = options(opened.files, true, false);
+    private void makeIndex(FileOptions files, IndexMaker maker) throws RocksDBException {
+        TableOptions options = options(files, true, false);
         boolean complete = false;
         try {
             room.writers.<RocksDBException>alone(() -> maker.make(options));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.index;
 
-import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.ClusteringKeys;
@@ -129,6 +130,7 @@ final class IndexCursor implements TermCursor {
             iterator.status();
             return false;
         } catch (RocksDBException e) {
+            if (RocksErrors.isDamage(e)) throw store.reopenable().onIndexDamage(e);
             throw store.reopenable().onRead(e);
         }
     }
@@ -194,8 +196,8 @@ final class IndexCursor implements TermCursor {
         }
     }
 
-    private CorruptStoreException malformed(RuntimeException e, byte[] raw) {
-        return store.malformed(e, ByteBuffer.wrap(raw));
+    private DamagedIndexException malformed(RuntimeException e, byte[] raw) {
+        return store.reopenable().onIndexDamage(store.malformed(e, ByteBuffer.wrap(raw)));
     }
 
     @Override

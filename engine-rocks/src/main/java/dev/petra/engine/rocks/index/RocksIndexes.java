@@ -65,8 +65,14 @@ public final class RocksIndexes implements TermIndexes {
     }
 
     @Override
+    public long incarnation(UUID index) {
+        reopenable.checkOpen();
+        return catalog().number(index);
+    }
+
+    @Override
     public void define(UUID index) {
-        reopenable.heal();
+        reopenable.renewDamagedIndex();
         reopenable.maintain(
                 database -> {
                     reopenable.addIndex(database);

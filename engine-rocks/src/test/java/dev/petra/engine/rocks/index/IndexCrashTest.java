@@ -8,6 +8,8 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermFunction;
@@ -351,9 +353,53 @@ class IndexCrashTest {
         assertThat(indexed(store)).isEmpty();
     }
 
-    /** The index is damaged, not the table. */
+    /** Where a scan of it meets the damage. */
     @Test
-    void aDamagedIndexFileIsToldFromTheTable() throws Exception {
+    void aDamagedIndexIsUndefinedAndTheTableIsWell() throws Exception {
+        fillAndDamage();
+        assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
+        assertThat(store.indexes().states()).isEmpty();
+        write(store, 1_000);
+        assertRowsAndNewIndex(1_001);
+    }
+
+    /** It meets the damage first, and RocksDB refuses all writes from then on. */
+    @Test
+    void aCompactionThatMeetsADamagedIndexEndsNoWrites() throws Exception {
+        fillAndDamage();
+        store.indexes().define(LATER);
+        for (int i = 1_000; i < 1_100; i++) write(store, i);
+        assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
+        for (int i = 1_100; i < 1_200; i++) write(store, i);
+        assertThat(store.indexes().states()).isEmpty();
+        store.compact(List.of());
+        assertRowsAndNewIndex(1_200);
+    }
+
+    /** The store is closed before anything has met the damage. */
+    @Test
+    void aDamagedIndexIsFoundAfterARestart() throws Exception {
+        fillAndDamage();
+        assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
+        store = reopened();
+        assertThat(store.indexes().states()).isEmpty();
+        assertRowsAndNewIndex(1_000);
+    }
+
+    private void assertRowsAndNewIndex(int rows) {
+        store.indexes().define(INDEX);
+        assertThat(indexed(store)).isEmpty();
+        write(store, 5);
+        assertThat(indexed(store)).containsExactly(5);
+        store.verify();
+        store.compact(List.of());
+        store = reopened();
+        store.verify();
+        assertThat(indexed(store)).containsExactly(5);
+        for (int i = 0; i < rows; i++) assertThat(has(store, i)).isTrue();
+    }
+
+    private void fillAndDamage() throws Exception {
         store.indexes().define(INDEX);
         for (int i = 0; i < 1_000; i++) write(store, i);
         store.flush();
@@ -368,21 +414,6 @@ class IndexCrashTest {
             file.write(new byte[100]);
         }
         store = Tables.open(engine, directory.resolve("1"), TABLE);
-        assertThatThrownBy(() -> indexed(store)).isInstanceOf(CorruptStoreException.class);
-        for (int i = 0; i < 1_000; i++) assertThat(has(store, i)).isTrue();
-        store.indexes().drop(INDEX);
-        store.indexes().define(INDEX);
-        write(store, 5);
-        assertThat(indexed(store)).containsExactly(5);
-        assertThatThrownBy(store::verify).isInstanceOf(CorruptStoreException.class);
-        store.indexes().drop(INDEX);
-        store = reopened();
-        store.verify();
-        store.indexes().define(INDEX);
-        write(store, 6);
-        store = reopened();
-        assertThat(indexed(store)).containsExactly(6);
-        for (int i = 0; i < 1_000; i++) assertThat(has(store, i)).isTrue();
     }
 
     private TableStore reopened() {

@@ -18,8 +18,8 @@ import net.bytebuddy.asm.Advice;
  * methods can be chosen is the agent's argument: {@code <class>#<method>} with spaces between.
  * Which one is chosen is in the file {@code -Dcrash.at}, which can be written at any time: {@code
  * enter <class>#<method>} or {@code leave <class>#<method>}, with {@code hold} before it for a
- * thread that is to stay there until the file says something else. That it does is said by the file
- * {@code <crash.at>.held}.
+ * thread that is to stay there until the file says something else; several lines hold threads at
+ * several places. That one is held is said by the file {@code <crash.at>.held}.
  */
 public final class CrashAgent {
     private CrashAgent() {}
@@ -51,9 +51,10 @@ public final class CrashAgent {
             Path file = Path.of(System.getProperty("crash.at"));
             String here = what + " " + type + "#" + method;
             String chosen = chosen(file);
-            if (chosen.equals("hold " + here)) {
+            String hold = "hold " + here;
+            if (chosen.lines().anyMatch(hold::equals)) {
                 Files.writeString(Path.of(file + ".held"), here);
-                while (chosen(file).equals(chosen)) TimeUnit.MILLISECONDS.sleep(5);
+                while (chosen(file).lines().anyMatch(hold::equals)) TimeUnit.MILLISECONDS.sleep(5);
                 return;
             }
             if (!chosen.equals(here)) return;

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.crash;
+
+import static dev.petra.nodetests.fixture.CrashPoints.OURS;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.nodetests.fixture.AgentJar;
+import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fuzz.FuzzAgent;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What happens to an index between two steps of what others do with it: no row is missed. */
+class IndexPointsIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(3);
+
+    /** More than a query reads at once. */
+    private static final int ROWS = 300;
+
+    private static final List<String> POINTS =
+            List.of(
+                    OURS + "index.KeyBatches#fetch",
+                    OURS + "index.StoreIndexBuilder#derive",
+                    OURS + "index.StoreIndexes#dropFormer");
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static CrashPoints crashes;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws Exception {
+        crashes = new CrashPoints(directory, POINTS);
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        options ->
+                                crashes.in(options, "-Dpetra.sai=true")
+                                        .yaml(
+                                                Map.of(
+                                                        "disk_failure_policy",
+                                                        "die",
+                                                        "read_request_timeout",
+                                                        "120s",
+                                                        "range_request_timeout",
+                                                        "120s")));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    private static void create(String table) throws Exception {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int, c int, v int, PRIMARY KEY (p, c)) WITH memtable = 'rocks'");
+        index(table);
+    }
+
+    private static void index(String table) throws Exception {
+        session.execute("CREATE INDEX " + table + "_v ON ks." + table + " (v) USING 'sai'");
+        awaitQueryable(table);
+    }
+
+    private static void awaitQueryable(String table) throws Exception {
+        TestNode.await(
+                table,
+                PATIENCE,
+                () ->
+                        session
+                                .execute("SELECT * FROM system_views.sai_column_indexes")
+                                .all()
+                                .stream()
+                                .filter(row -> (table + "_v").equals(row.getString("index_name")))
+                                .anyMatch(row -> row.getBoolean("is_queryable")));
+    }
+
+    private static void insert(String table, int from, int to) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (p, c, v) VALUES (?, ?, 1)");
+        for (int i = from; i < to; i++) session.execute(insert.bind(i % 7, i));
+    }
+
+    private static SimpleStatement byIndex(String table) {
+        return SimpleStatement.newInstance("SELECT c FROM ks." + table + " WHERE v = 1")
+                .setTimeout(PATIENCE);
+    }
+
+    private static int found(String table) {
+        return session.execute(byIndex(table)).all().size();
+    }
+
+    private static CompletableFuture<Integer> query(String table) {
+        return session.executeAsync(byIndex(table))
+                .thenApply(AsyncResultSet::remaining)
+                .toCompletableFuture();
+    }
+
+    /** The query would find an index that has only begun to be built. */
+    @Test
+    void aQueryUnderWayTakesNoHalfRebuiltIndexForTheOld() throws Exception {
+        create("rebuilt");
+        insert("rebuilt", 0, ROWS);
+        crashes.hold("enter", "KeyBatches#fetch");
+        CompletableFuture<Integer> query = query("rebuilt");
+        crashes.awaitHeld();
+        crashes.holdAlso("enter", "StoreIndexBuilder#derive");
+        CompletableFuture<Void> rebuild =
+                CompletableFuture.runAsync(
+                        () -> node.nodetool("rebuild_index", "ks", "rebuilt", "rebuilt_v"));
+        crashes.awaitHeld();
+        crashes.releaseOthers("enter", "StoreIndexBuilder#derive");
+        try {
+            assertThatThrownBy(() -> query.get(60, TimeUnit.SECONDS))
+                    .hasCauseInstanceOf(DriverException.class);
+        } finally {
+            crashes.release();
+        }
+        rebuild.get(60, TimeUnit.SECONDS);
+        assertThat(found("rebuilt")).isEqualTo(ROWS);
+    }
+
+    @Test
+    void aQueryUnderWayEndsWithTheTableThatIsTruncated() throws Exception {
+        create("emptied");
+        insert("emptied", 0, ROWS);
+        crashes.hold("enter", "KeyBatches#fetch");
+        CompletableFuture<Integer> query = query("emptied");
+        crashes.awaitHeld();
+        try {
+            session.execute(
+                    SimpleStatement.newInstance("TRUNCATE ks.emptied").setTimeout(PATIENCE));
+        } finally {
+            crashes.release();
+        }
+        assertThat(query.get(60, TimeUnit.SECONDS)).isLessThanOrEqualTo(ROWS);
+        assertThat(found("emptied")).isZero();
+    }
+
+    /**
+     * Between DROP INDEX in the schema and in the store, rows come without entries. The store as it
+     * is then must not pass for complete when the index is there again.
+     */
+    @Test
+    void aStoreOfWhichADropWasUnderWayIsNotTakenForComplete() throws Exception {
+        create("former");
+        insert("former", 0, ROWS / 2);
+        crashes.hold("enter", "StoreIndexes#dropFormer");
+        CompletableFuture<AsyncResultSet> drop =
+                session.executeAsync(
+                                SimpleStatement.newInstance("DROP INDEX ks.former_v")
+                                        .setTimeout(PATIENCE))
+                        .toCompletableFuture();
+        crashes.awaitHeld();
+        insert("former", ROWS / 2, ROWS);
+        node.process().kill();
+        session.close();
+        assertThatThrownBy(() -> drop.get(60, TimeUnit.SECONDS)).isNotNull();
+        crashes.release();
+        Path stores = TableFiles.of(node, "ks", "former").stores();
+        Path kept = directory.resolve("kept");
+        TableFiles.copy(stores, kept);
+        node.restart();
+        session = node.session();
+        index("former");
+        assertThat(found("former")).isEqualTo(ROWS);
+        session.close();
+        node.process().kill();
+        Files.move(stores, directory.resolve("later"));
+        TableFiles.copy(kept, stores);
+        node.restart();
+        session = node.session();
+        awaitQueryable("former");
+        assertThat(session.execute("SELECT c FROM ks.former").all()).hasSize(ROWS);
+        assertThat(found("former")).isEqualTo(ROWS);
+    }
+
+    /** Under {@code disk_failure_policy: die}. */
+    @Test
+    void aDamagedIndexIsToldFromItsTableAndIsRebuilt() throws Exception {
+        create("damaged");
+        insert("damaged", 0, ROWS);
+        node.nodetool("flush", "ks", "damaged");
+        session.close();
+        node.process().kill();
+        damageIndex(TableFiles.of(node, "ks", "damaged").stores());
+        node.restart();
+        session = node.session();
+        awaitQueryable("damaged");
+        assertThatThrownBy(() -> found("damaged")).isInstanceOf(DriverException.class);
+        node.awaitLog("nodetool rebuild_index ks damaged damaged_v", PATIENCE);
+        assertThat(session.execute("SELECT c FROM ks.damaged").all()).hasSize(ROWS);
+        insert("damaged", ROWS, ROWS + 10);
+        assertThatThrownBy(() -> found("damaged")).isInstanceOf(DriverException.class);
+        node.nodetool("rebuild_index", "ks", "damaged", "damaged_v");
+        assertThat(found("damaged")).isEqualTo(ROWS + 10);
+        node.nodetool("compact", "ks", "damaged");
+        node.nodetool("verify", "-f", "ks", "damaged");
+        insert("damaged", ROWS + 10, ROWS + 20);
+        assertThat(found("damaged")).isEqualTo(ROWS + 20);
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+        awaitQueryable("damaged");
+        assertThat(found("damaged")).isEqualTo(ROWS + 20);
+    }
+
+    private static void damageIndex(Path stores) throws IOException {
+        int damaged = 0;
+        try (Stream<Path> files = Files.walk(stores)) {
+            for (Path file : files.filter(path -> path.toString().endsWith(".sst")).toList()) {
+                byte[] bytes = Files.readAllBytes(file);
+                String text = new String(bytes, StandardCharsets.ISO_8859_1);
+                // The column family's name, behind the end of what it is called there.
+                if (!text.contains("nameindex")) continue;
+                Arrays.fill(bytes, 50, 150, (byte) 0);
+                Files.write(file, bytes);
+                damaged++;
+            }
+        }
+        assertThat(damaged).isPositive();
+    }
+
+    @Test
+    void anEngineWithoutIndexesRefusesThem() throws Exception {
+        Path jar = directory.resolve("engine.jar");
+        AgentJar.pack(
+                jar,
+                FuzzAgent.class,
+                Map.of(
+                        FuzzAgent.class, "dev/petra/nodetests/fuzz/",
+                        NamedMutations.class, "dev/petra/engine/"),
+                Map.of(
+                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
+                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        try (TestNode other =
+                        TestNode.start(
+                                directory.resolve("other"),
+                                options ->
+                                        options.engineParameters(Map.of("engine", "faulty"))
+                                                .jvmOptions(
+                                                        "-javaagent:" + jar,
+                                                        "-Dfuzz.go=" + directory.resolve("never"),
+                                                        "-Dfuzz.fault=loses-boundaries",
+                                                        "-Dpetra.sai=true"));
+                CqlSession cql = other.session()) {
+            TestNode.createKeyspace(cql, "ks", 1);
+            cql.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
+            assertThatThrownBy(() -> cql.execute("CREATE INDEX ON ks.t (v) USING 'sai'"))
+                    .hasMessageContaining("this engine has no indexes");
+            cql.execute("INSERT INTO ks.t (p, v) VALUES (1, 1)");
+            assertThat(cql.execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
+    }
+}
