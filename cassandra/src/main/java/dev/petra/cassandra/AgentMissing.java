@@ -2,8 +2,6 @@
 package dev.petra.cassandra;
 
 import dev.petra.cassandra.agent.Weaving;
-import java.nio.file.Path;
-import java.security.CodeSource;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
@@ -12,8 +10,8 @@ import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.TableMetadataRef;
 
 /**
- * What a node gets that has neither the agent nor a woven Cassandra: refusals that name the missing
- * line.
+ * What a node gets that has neither the agent nor runs a woven Cassandra: refusals that name the
+ * mend.
  *
  * <p>Cassandra reads the configuration of an existing table with a fallback, which would turn an
  * exception into its own memtable and show an empty table. There the refusal waits until the table
@@ -24,7 +22,7 @@ public final class AgentMissing implements Memtable.Factory {
 
     /** Whether this is such a node. */
     static boolean isSo() {
-        return !Weaving.isThere();
+        return Weaving.absence() != null;
     }
 
     /**
@@ -52,20 +50,8 @@ public final class AgentMissing implements Memtable.Factory {
 
     private static String message(String table) {
         return table
-                + " is in a storage engine, which works only with its agent (or with a Cassandra"
-                + " that was woven). Add this line to jvm-server.options and restart the node:"
-                + " -javaagent:"
-                + jar();
-    }
-
-    private static String jar() {
-        CodeSource source = AgentMissing.class.getProtectionDomain().getCodeSource();
-        if (source == null || source.getLocation() == null) return "<petra.jar>";
-        try {
-            return Path.of(source.getLocation().toURI()).toString();
-        } catch (java.net.URISyntaxException | IllegalArgumentException e) {
-            return source.getLocation().toString();
-        }
+                + " is in a storage engine, which cannot work in this node: "
+                + Weaving.absence();
     }
 
     @Override

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
+import java.net.URISyntaxException;
+import java.nio.file.Path;
+import java.security.CodeSource;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -25,6 +28,7 @@ public final class Weaving {
     /** Known when first asked for: the class path does not change. */
     private static final class Jar {
         static final @Nullable WovenJar FOUND = WovenJar.find(cassandra());
+        static final @Nullable String DEFECT = FOUND == null ? null : FOUND.defect(cassandra());
     }
 
     private static ClassFiles cassandra() {
@@ -62,9 +66,28 @@ public final class Weaving {
         return Jar.FOUND != null;
     }
 
-    /** Whether the process has the agent or a woven jar; both may still be unfit. */
-    public static boolean isThere() {
-        return installed != null || isWovenJar();
+    /**
+     * Tells whether the process has the agent, which may still be unfit, or runs woven classes.
+     *
+     * @return null if it does, otherwise what is wrong and the mend
+     */
+    public static @Nullable String absence() {
+        if (isWovenJar()) return Jar.DEFECT;
+        return installed == null
+                ? "It has neither the agent nor a Cassandra that was woven. Add this line to"
+                        + " jvm-server.options and restart the node: -javaagent:"
+                        + plugin()
+                : null;
+    }
+
+    private static String plugin() {
+        CodeSource source = Weaving.class.getProtectionDomain().getCodeSource();
+        if (source == null || source.getLocation() == null) return "<petra.jar>";
+        try {
+            return Path.of(source.getLocation().toURI()).toString();
+        } catch (URISyntaxException | IllegalArgumentException e) {
+            return source.getLocation().toString();
+        }
     }
 
     /**
@@ -74,8 +97,7 @@ public final class Weaving {
      * @return null if they are, otherwise what is wrong
      */
     public static @Nullable String defect() {
-        WovenJar jar = Jar.FOUND;
-        if (jar != null) return jar.defect(cassandra());
+        if (isWovenJar()) return Jar.DEFECT;
         List<String> types = installed;
         if (types == null) return "The agent is not installed, and Cassandra's jar was not woven.";
         Set<String> missing = new TreeSet<>();
@@ -101,7 +123,7 @@ public final class Weaving {
         return Fingerprints.known().releases().keySet();
     }
 
-    /** The known release that this Cassandra is most like. Only where {@link #isThere}. */
+    /** The known release that this Cassandra is most like. Only where {@link #absence} is null. */
     public static String closestRelease() {
         return comparison().closest();
     }

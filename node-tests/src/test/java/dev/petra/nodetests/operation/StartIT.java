@@ -130,7 +130,9 @@ class StartIT {
     void withoutTheAgent() throws IOException {
         assertThat(refused(options -> options.agent(false)))
                 .contains("Table ks.")
-                .contains("is in a storage engine, which works only with its agent")
+                .contains(
+                        "is in a storage engine, which cannot work in this node: It has neither the"
+                                + " agent")
                 .contains("-javaagent:");
     }
 

@@ -75,6 +75,7 @@ class WovenIT {
                 options -> woven.apply(options).overwriteConf(true);
         refusesAnotherVersion(data, home, anew);
         refusesAStockCassandraBeforeIt(data, anew);
+        refusesTheFirstTableOfAStockCassandra(woven);
         try (TestNode node = TestNode.start(data, options -> anew.apply(options).agent(true))) {
             assertThat(node.process().logSinceStart())
                     .contains(
@@ -117,7 +118,29 @@ class WovenIT {
             Path data, UnaryOperator<NodeConfig.Builder> options) throws IOException {
         Path stock = cassandra(STOCK);
         assertThat(refused(data, config -> options.apply(config).classPath(stock)))
-                .contains("one that was not woven comes first on the class path");
+                .contains("is in a storage engine, which cannot work in this node: ")
+                .contains("another jar or folder with them comes first on the class path");
+    }
+
+    /** Nothing checks such a node at its start: it is not woven where that happens. */
+    private void refusesTheFirstTableOfAStockCassandra(UnaryOperator<NodeConfig.Builder> woven)
+            throws Exception {
+        Path stock = cassandra(STOCK);
+        try (TestNode node =
+                TestNode.start(
+                        directory.resolve("stock"),
+                        options -> woven.apply(options).classPath(stock))) {
+            node.session()
+                    .execute(
+                            "CREATE KEYSPACE ks WITH replication ="
+                                    + " {'class': 'SimpleStrategy', 'replication_factor': 1}");
+            String table = "CREATE TABLE ks.t (k int PRIMARY KEY)";
+            assertThatThrownBy(() -> node.session().execute(table + " WITH memtable = 'rocks'"))
+                    .hasMessageContaining("comes first on the class path");
+            node.session().execute(table);
+            node.session().execute("INSERT INTO ks.t (k) VALUES (1)");
+            assertThat(node.session().execute("SELECT * FROM ks.t").all()).hasSize(1);
+        }
     }
 
     private static String refused(Path data, UnaryOperator<NodeConfig.Builder> options)
