@@ -90,6 +90,6 @@ public final class DataHooks {
     public static void beforeRead(ReadCommand command) {
         TableMetadata table = command.metadata();
         if (!table.indexes.isEmpty() || table.isView())
-            Unfit.checkRead(table, command.indexQueryPlan() != null);
+            Unfit.checkRead(table, command.indexQueryPlan());
     }
 }

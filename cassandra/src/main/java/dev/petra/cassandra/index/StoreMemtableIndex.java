@@ -11,11 +11,13 @@ import java.util.Collection;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.sai.QueryContext;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
@@ -49,14 +51,23 @@ public final class StoreMemtableIndex extends MemtableIndex {
     }
 
     /**
-     * The indexes that a query is to search besides those of SSTables.
+     * The indexes that a query is to search besides those of SSTables. What is on its way out of
+     * the engine is whole there until it has left, and so is its index.
      *
      * @param stock those of memtables of Cassandra's
+     * @throws IndexNotAvailableException if the index lacks rows of the store, because the table
+     *     got it on its way out of the engine
      */
     public static Collection<MemtableIndex> all(
             StorageAttachedIndex index, Collection<MemtableIndex> stock) {
-        EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
+        ColumnFamilyStore cfs = index.baseCfs();
+        // One view: between two, what left might be in neither.
+        EngineMemtable memtable =
+                cfs.getTracker() == null ? null : EngineMemtables.any(cfs.getTracker().getView());
         if (memtable == null) return stock;
+        TableStore store = memtable.generation().existing();
+        if (store != null && !StoreIndexes.isBuilt(index, store))
+            throw new IndexNotAvailableException(index);
         Collection<MemtableIndex> all = new ArrayList<>(stock);
         all.add(new StoreMemtableIndex(index, memtable));
         return all;
