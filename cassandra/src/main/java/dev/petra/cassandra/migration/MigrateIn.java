@@ -80,8 +80,8 @@ final class MigrateIn extends Migration {
             state("waiting: " + unfit);
             return SOON;
         }
-        if (!areIndexesBuilt()) return SOON;
         stores.stopPurging();
+        if (!areIndexesBuilt()) return SOON;
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
         left.sort(SSTableReader.maxTimestampAscending);

@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -124,11 +125,7 @@ public final class MigrateOut extends Migration {
     private void buildAll(Set<String> indexes) {
         if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
         if (isOver()) return;
-        cfs.viewManager.stopBuild();
-        for (View view : cfs.viewManager) {
-            SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
-            build(view);
-        }
+        locked(cfs.viewManager.iterator(), this::buildViews);
         built = true;
     }
 
@@ -136,6 +133,29 @@ public final class MigrateOut extends Migration {
     private void buildOf(Set<SSTableReader> sstables) {
         try (Refs<SSTableReader> held = Refs.tryRef(sstables)) {
             if (held != null) cfs.indexManager.buildSSTableAttachedIndexesBlocking(held);
+        }
+    }
+
+    private void buildViews() {
+        cfs.viewManager.stopBuild();
+        for (View view : cfs.viewManager) {
+            SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
+            build(view);
+        }
+    }
+
+    /**
+     * Cassandra begins the builds of all views some time after the start, each under its lock. One
+     * of these that went on where another had stopped, with less than there is now, and ended in
+     * between, would be taken for ours.
+     */
+    private static void locked(Iterator<View> views, Runnable work) {
+        if (!views.hasNext()) {
+            work.run();
+            return;
+        }
+        synchronized (views.next()) {
+            locked(views, work);
         }
     }
 

@@ -18,9 +18,9 @@ import org.slf4j.LoggerFactory;
  * refuses the statements by which it would come to that, but not those that a node without the
  * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
  *
- * <p>Indexes and views are built from SSTables and flushed memtables, so they would lack rows
- * without a word. The table fails instead, until they are dropped, or the table leaves the engine;
- * nothing is moved in meanwhile.
+ * <p>Views, and indexes that are not Storage-Attached, are built from SSTables and flushed
+ * memtables, so they would lack rows without a word. The table fails instead, until they are
+ * dropped, or the table leaves the engine; nothing is moved in meanwhile.
  */
 public final class Unfit {
     private static final Logger logger = LoggerFactory.getLogger(Unfit.class);

@@ -8,7 +8,10 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
+import dev.petra.launcher.FileTree;
+import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -272,13 +275,93 @@ class IndexLifeIT {
     }
 
     @Test
-    void aSnapshotHasTheIndex() throws Exception {
+    void aSnapshotHasTheIndexAsItWas() throws Exception {
         create("snapped");
         session.execute("CREATE INDEX snapped_v ON ks.snapped (v) USING 'sai'");
         awaitQueryable("snapped_v");
         insert("snapped", 0, 100);
+        TableFiles files = TableFiles.of(node, "ks", "snapped");
         node.nodetool("snapshot", "-t", "s", "ks");
         insert("snapped", 100, 200);
+        session.execute("DELETE FROM ks.snapped WHERE p = 3");
+        session.execute("CREATE INDEX snapped_w ON ks.snapped (w) USING 'sai'");
+        awaitQueryable("snapped_w");
         check("snapped", "v", 0);
+        session.close();
+        node.process().stop();
+        FileTree.delete(files.stores());
+        TableFiles.copy(files.snapshots("s").get(0), files.stores());
+        node.restart();
+        session = node.session();
+        awaitQueryable("snapped_v");
+        assertThat(all("snapped")).isEqualTo(100);
+        check("snapped", "v", 0);
+        // The snapshot does not know it.
+        awaitQueryable("snapped_w");
+        check("snapped", "w", 100);
+        insert("snapped", 300, 320);
+        check("snapped", "v", 0);
+        check("snapped", "w", 100);
+    }
+
+    @Test
+    void importedSSTablesAreFoundAtOnceAndWhenTheyAreInTheStore() throws Exception {
+        create("imported");
+        session.execute("CREATE INDEX imported_v ON ks.imported (v) USING 'sai'");
+        awaitQueryable("imported_v");
+        insert("imported", 0, 50);
+        session.execute("CREATE TABLE ks.source (p int, c int, v int, w int, PRIMARY KEY (p, c))");
+        insert("source", 40, 150);
+        session.execute("DELETE FROM ks.source WHERE p = 5");
+        node.nodetool("flush", "ks", "source");
+        Path inbox = directory.resolve("inbox/ks/imported");
+        Files.createDirectories(inbox);
+        for (Path file : TableFiles.children(TableFiles.of(node, "ks", "source").directory()))
+            if (Files.isRegularFile(file)) Files.copy(file, inbox.resolve(file.getFileName()));
+        node.nodetool("import", "ks", "imported", inbox.toString());
+        assertThat(count("imported", "v = 1")).isPositive();
+        check("imported", "v", 0);
+        TestNode.awaitMigrations(session, PATIENCE);
+        check("imported", "v", 0);
+        assertThat(all("imported")).isGreaterThan(120);
+        killAndRestart();
+        check("imported", "v", 0);
+    }
+
+    @Test
+    void virtualTablesTellOfAnIndex() throws Exception {
+        create("told");
+        insert("told", 0, 2_000);
+        assertThat(system("told_v", "is_queryable")).isEmpty();
+        session.execute("CREATE INDEX told_v ON ks.told (v) USING 'sai'");
+        awaitQueryable("told_v");
+        assertThat(system("told_v", "is_queryable")).containsExactly(true);
+        TestNode.await(
+                "the end of the build",
+                PATIENCE,
+                () -> system("told_v", "is_building").equals(List.of(false)));
+        assertThat(
+                        session.execute(
+                                        "SELECT * FROM system.\"IndexInfo\" WHERE table_name = 'ks'"
+                                                + " AND index_name = 'told_v'")
+                                .all())
+                .hasSize(1);
+        assertThat(
+                        session.execute(
+                                        "SELECT value FROM petra.metrics WHERE keyspace_name = 'ks'"
+                                                + " AND table_name = 'told' AND metric ="
+                                                + " 'index_entries'")
+                                .one()
+                                .getLong(0))
+                .isEqualTo(2_000);
+        session.execute("DROP INDEX ks.told_v");
+        assertThat(system("told_v", "is_queryable")).isEmpty();
+    }
+
+    private static List<Boolean> system(String index, String column) {
+        return session.execute("SELECT * FROM system_views.sai_column_indexes").all().stream()
+                .filter(row -> index.equals(row.getString("index_name")))
+                .map(row -> row.getBoolean(column))
+                .toList();
     }
 }
