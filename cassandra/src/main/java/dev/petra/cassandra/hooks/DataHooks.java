@@ -82,14 +82,14 @@ public final class DataHooks {
     }
 
     /**
-     * Before a read on this node. What is in an engine is in no index and in no view, so that they
-     * would show less than there is, and never ask the table.
+     * Before a read on this node. What is in an engine is in no index but Storage-Attached ones,
+     * and in no view, so that they would show less than there is, and never ask the table.
      *
      * @throws RuntimeException for an index of an engine table, or a view of one
      */
     public static void beforeRead(ReadCommand command) {
         TableMetadata table = command.metadata();
         if (!table.indexes.isEmpty() || table.isView())
-            Unfit.checkRead(table, command.indexQueryPlan() != null);
+            Unfit.checkRead(table, command.indexQueryPlan());
     }
 }

@@ -10,8 +10,8 @@ import dev.petra.cassandra.table.IndexSupport;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.stream.Collectors;
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.KeyspaceMetadata;
@@ -138,40 +138,30 @@ final class SchemaGate {
     }
 
     private static void checkIndexes(@Nullable TableMetadata before, TableMetadata after) {
+        if (!PetraMemtableFactory.owns(after)) return;
         boolean was = before != null && PetraMemtableFactory.owns(before);
-        boolean is = PetraMemtableFactory.owns(after);
-        if (was && !is && !after.indexes.isEmpty())
-            throw refused(
-                    after,
-                    "with indexes ("
-                            + names(after)
-                            + ") it cannot be migrated out. DROP INDEX first, and create them again"
-                            + " when petra.migrations no longer shows the table on any node.");
-        if (!is) return;
         for (IndexMetadata index : after.indexes) {
             if (was && before != null && before.indexes.has(index.name)) continue;
             String reason =
                     hasIndexes(after)
                             ? IndexSupport.reason(after, index)
                             : IndexSupport.ENGINE_HAS_NONE;
-            if (reason != null) throw refused(after, "index '" + index.name + "': " + reason);
-            if (before != null && !was)
-                throw refused(
-                        after,
-                        "with indexes ("
-                                + names(after)
-                                + ") it cannot be migrated in. DROP INDEX first, and create them"
-                                + " again with USING 'sai'.");
+            if (reason == null) continue;
+            String first =
+                    before == null || was
+                            ? ""
+                            : ". DROP INDEX "
+                                    + ColumnIdentifier.maybeQuote(after.keyspace)
+                                    + "."
+                                    + ColumnIdentifier.maybeQuote(index.name)
+                                    + " first; queries by it fail until the other is built.";
+            throw refused(after, "index '" + index.name + "': " + reason + first);
         }
     }
 
     private static boolean hasIndexes(TableMetadata table) {
         return table.params.memtable.factory() instanceof PetraMemtableFactory factory
                 && factory.open().hasIndexes();
-    }
-
-    private static String names(TableMetadata table) {
-        return table.indexes.stream().map(index -> index.name).collect(Collectors.joining(", "));
     }
 
     /** A table with views that would enter an engine. */

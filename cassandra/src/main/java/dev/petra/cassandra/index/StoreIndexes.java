@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -24,6 +25,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -132,15 +134,14 @@ public final class StoreIndexes {
     }
 
     /**
-     * Defines the indexes in a store that was just made, and nothing was written to. Those that are
-     * queryable are complete there: every write to come gives their entries. Others are being
-     * built, and some write may not know of them yet.
+     * Defines the indexes in a store that was just made, and nothing was written to. They are
+     * complete there: whoever writes to the store looks for them when it is there already, and so
+     * gives their entries.
      */
     public static void defineIn(ColumnFamilyStore cfs, TableStore store) {
         for (StorageAttachedIndex index : of(cfs)) {
-            TermIndexes defined = store.indexes();
-            defined.define(id(index));
-            if (cfs.indexManager.isIndexQueryable(index)) defined.setState(id(index), State.BUILT);
+            store.indexes().define(id(index));
+            store.indexes().setState(id(index), State.BUILT);
         }
     }
 
@@ -160,14 +161,47 @@ public final class StoreIndexes {
     }
 
     /**
-     * Whether an index is complete in the store of a table, as far as the store knows from before a
-     * restart. True where there is no store, which then has nothing to be found.
+     * Whether an index is complete in the store of a table, as far as the store knows. True where
+     * there is no store, which then has nothing to be found.
      */
     public static boolean isBuilt(StorageAttachedIndex index) {
         EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
         if (memtable == null) return true;
         if (memtable.generation().failure() != null) return false;
         TableStore store = memtable.generation().existing();
-        return store == null || store.indexes().states().get(id(index)) == State.BUILT;
+        return store == null || isBuilt(index, store);
+    }
+
+    static boolean isBuilt(StorageAttachedIndex index, TableStore store) {
+        return store.indexes().states().get(id(index)) == State.BUILT;
+    }
+
+    /**
+     * The names of those that lack rows of the store, and that nobody builds: the table got them on
+     * its way out of the engine, and came back.
+     */
+    public static Set<String> unbuilt(ColumnFamilyStore cfs) {
+        return of(cfs).stream()
+                // Asked first: what is not being built then, and is not built, nobody builds.
+                .filter(index -> !cfs.indexManager.isIndexBuilding(name(index)))
+                .filter(index -> !isBuilt(index))
+                .map(StoreIndexes::name)
+                .collect(Collectors.toSet());
+    }
+
+    private static String name(StorageAttachedIndex index) {
+        return index.getIndexMetadata().name;
+    }
+
+    /** The SSTables of a table that an index lacks although queries may use it. */
+    public static Set<SSTableReader> withoutIndex(ColumnFamilyStore cfs) {
+        List<StorageAttachedIndex> indexes =
+                of(cfs).stream().filter(cfs.indexManager::isIndexQueryable).toList();
+        return cfs.getLiveSSTables().stream()
+                .filter(
+                        sstable ->
+                                !indexes.stream()
+                                        .allMatch(index -> index.view().containsSSTable(sstable)))
+                .collect(Collectors.toSet());
     }
 }

@@ -57,14 +57,23 @@ public final class StoreMemtableIndex extends MemtableIndex {
     }
 
     /**
-     * The indexes that a query is to search besides those of SSTables.
+     * The indexes that a query is to search besides those of SSTables. What is on its way out of
+     * the engine is whole there until it has left, and so is its index.
      *
      * @param stock those of memtables of Cassandra's
+     * @throws IndexNotAvailableException if the index lacks rows of the store, because the table
+     *     got it on its way out of the engine
      */
     public static Collection<MemtableIndex> all(
             StorageAttachedIndex index, Collection<MemtableIndex> stock) {
-        EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
+        ColumnFamilyStore cfs = index.baseCfs();
+        // One view: between two, what left might be in neither.
+        EngineMemtable memtable =
+                cfs.getTracker() == null ? null : EngineMemtables.any(cfs.getTracker().getView());
         if (memtable == null) return stock;
+        TableStore store = memtable.generation().existing();
+        if (store != null && !StoreIndexes.isBuilt(index, store))
+            throw new IndexNotAvailableException(index);
         Collection<MemtableIndex> all = new ArrayList<>(stock);
         all.add(new StoreMemtableIndex(index, memtable));
         return all;

@@ -11,6 +11,7 @@ import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DeletionTime;
@@ -52,6 +53,9 @@ final class MigrateIn extends Migration {
     /** How long a write may find the store too far behind before the SSTable is begun anew. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
 
+    private final Build build = new Build();
+    private boolean begun;
+
     MigrateIn(ColumnFamilyStore cfs, TableGenerations stores, long number) {
         super(cfs, stores, number);
     }
@@ -77,6 +81,7 @@ final class MigrateIn extends Migration {
             return SOON;
         }
         stores.stopPurging();
+        if (!areIndexesBuilt()) return SOON;
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
         left.sort(SSTableReader.maxTimestampAscending);
@@ -98,6 +103,22 @@ final class MigrateIn extends Migration {
             return SOON;
         }
         return finish() ? null : SOON;
+    }
+
+    /**
+     * Whether the indexes that the table got on its way out of the engine, before it came back,
+     * have what is in its store. Tried once: Cassandra says what became of it, and how to repeat
+     * it. Queries by such an index fail until it is built.
+     */
+    private boolean areIndexesBuilt() {
+        if (build.isRunning()) return false;
+        if (begun) return true;
+        begun = true;
+        Set<String> unbuilt = StoreIndexes.unbuilt(cfs);
+        if (unbuilt.isEmpty()) return true;
+        state("building indexes");
+        build.begin(() -> cfs.indexManager.rebuildIndexesBlocking(unbuilt));
+        return false;
     }
 
     private boolean move(SSTableReader sstable, LifecycleTransaction transaction) {

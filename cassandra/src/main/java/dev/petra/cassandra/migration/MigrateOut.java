@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.sstable.SSTableExport;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
@@ -12,10 +13,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
-import java.util.concurrent.Future;
-import java.util.concurrent.FutureTask;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -31,9 +31,9 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.service.StorageService;
-import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.Throwables;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.apache.cassandra.utils.concurrent.Refs;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -47,8 +47,8 @@ public final class MigrateOut extends Migration {
     private static final Logger logger = LoggerFactory.getLogger(MigrateOut.class);
 
     private final EngineMemtable memtable;
-    private @Nullable Future<?> build;
-    private boolean built;
+    private final Build build = new Build();
+    private volatile boolean built;
     private int stepsWithoutBuild;
 
     public MigrateOut(
@@ -85,30 +85,36 @@ public final class MigrateOut extends Migration {
     }
 
     /**
-     * Whether indexes and views have all of the table. Those that it had while it was in its engine
-     * were built without what was there, and those that it got since then without what was left. A
-     * read by them fails until the migration is over, also after a crash: all of this is done
-     * again.
+     * Whether indexes and views have all of the table. Views and indexes in tables of their own
+     * that it had while it was in its engine were built without what was there, and those that it
+     * got since then without what was left; a read by them fails until the migration is over. They
+     * are built anew, also after a crash. A Storage-Attached Index is written with each SSTable, so
+     * only those SSTables lack it that were begun before it was created.
      */
     private boolean isFound() {
-        Future<?> running = build;
-        if (running != null) {
-            if (!running.isDone()) return false;
-            build = null;
-            FBUtilities.waitOnFuture(running);
-            built = true;
-        }
-        Set<String> indexes = new HashSet<>();
+        if (build.isRunning()) return false;
+        Set<String> apart = new HashSet<>();
+        Set<String> attached = new HashSet<>();
         for (Index index : cfs.indexManager.listIndexes())
-            indexes.add(index.getIndexMetadata().name);
-        if (!built && (!indexes.isEmpty() || cfs.viewManager.hasViews())) {
+            (index.isSSTableAttached() ? attached : apart).add(index.getIndexMetadata().name);
+        if (!built && (!apart.isEmpty() || cfs.viewManager.hasViews())) {
             state("building indexes and views");
             // Cassandra builds it at first, or does not know yet which part of a view is its own.
-            if (indexes.stream().noneMatch(cfs.indexManager::isIndexBuilding)
-                    && StorageService.instance.isJoined()) begin(() -> buildAll(indexes));
+            if (apart.stream().noneMatch(cfs.indexManager::isIndexBuilding)
+                    && StorageService.instance.isJoined()) build.begin(() -> buildAll(apart));
             return false;
         }
         built = true;
+        if (attached.stream().anyMatch(cfs.indexManager::isIndexBuilding)) {
+            state("waiting for the build of an index");
+            return false;
+        }
+        Set<SSTableReader> without = StoreIndexes.withoutIndex(cfs);
+        if (!without.isEmpty()) {
+            state("building indexes");
+            build.begin(() -> buildOf(without));
+            return false;
+        }
         List<View> missing = new ArrayList<>();
         for (View view : cfs.viewManager)
             if (!SystemKeyspace.isViewBuilt(cfs.getKeyspaceName(), view.name)) missing.add(view);
@@ -116,23 +122,40 @@ public final class MigrateOut extends Migration {
         return missing.isEmpty();
     }
 
-    /** On a thread of its own: other tables' migrations go on, however long the build takes. */
-    private void begin(Runnable work) {
-        FutureTask<?> task = new FutureTask<>(work, null);
-        Thread thread = new Thread(task, "PetraMigrationBuild");
-        thread.setDaemon(true);
-        thread.start();
-        // Not before: one that could not be started is never done.
-        build = task;
-    }
-
     private void buildAll(Set<String> indexes) {
         if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
         if (isOver()) return;
+        locked(cfs.viewManager.iterator(), this::buildViews);
+        built = true;
+    }
+
+    /** Of what is compacted meanwhile, the outcome has the indexes. */
+    private void buildOf(Set<SSTableReader> sstables) {
+        try (Refs<SSTableReader> held = Refs.tryRef(sstables)) {
+            if (held != null) cfs.indexManager.buildSSTableAttachedIndexesBlocking(held);
+        }
+    }
+
+    private void buildViews() {
         cfs.viewManager.stopBuild();
         for (View view : cfs.viewManager) {
             SystemKeyspace.setViewRemoved(cfs.getKeyspaceName(), view.name);
             build(view);
+        }
+    }
+
+    /**
+     * Cassandra begins the builds of all views some time after the start, each under its lock. One
+     * of these that went on where another had stopped, with less than there is now, and ended in
+     * between, would be taken for ours.
+     */
+    private static void locked(Iterator<View> views, Runnable work) {
+        if (!views.hasNext()) {
+            work.run();
+            return;
+        }
+        synchronized (views.next()) {
+            locked(views, work);
         }
     }
 
@@ -163,7 +186,7 @@ public final class MigrateOut extends Migration {
                 "The build of views of {} was stopped, and goes on: {}",
                 stores.displayName(),
                 views.stream().map(view -> view.name).toList());
-        begin(() -> views.forEach(this::build));
+        build.begin(() -> views.forEach(this::build));
     }
 
     /** Writes the next SSTable. True if there is nothing left. */

@@ -25,6 +25,13 @@ public final class EngineMemtables {
         return table != null || !DatabaseDescriptor.isDaemonInitialized() ? table : departing(cfs);
     }
 
+    /** As {@link #any(ColumnFamilyStore)}, as of a moment. */
+    public static @Nullable EngineMemtable any(View view) {
+        return view.getCurrentMemtable() instanceof EngineMemtable memtable
+                ? memtable
+                : departing(view);
+    }
+
     /**
      * Whether all writes to a table go to its engine. While a memtable of Cassandra's is alive, or
      * being flushed, some still go there.

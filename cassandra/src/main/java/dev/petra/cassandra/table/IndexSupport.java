@@ -4,6 +4,7 @@ package dev.petra.cassandra.table;
 import com.google.common.collect.MapMaker;
 import java.util.Arrays;
 import java.util.Map;
+import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.cql3.statements.schema.IndexTarget;
 import org.apache.cassandra.db.marshal.VectorType;
 import org.apache.cassandra.db.memtable.Memtable;
@@ -11,18 +12,13 @@ import org.apache.cassandra.index.TargetParser;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.memory.MemtableIndex;
 import org.apache.cassandra.index.sasi.SASIIndex;
-import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.Indexes;
 import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.utils.Pair;
 import org.jspecify.annotations.Nullable;
 
 /** Which indexes a table in an engine can have. Thread-safe. */
 public final class IndexSupport {
-    /** Whether there are any yet. */
-    private static final boolean OPEN = Boolean.getBoolean("petra.sai");
-
     /** Cassandra 5.0.6 does not tell the index of a memtable which memtable it is of. */
     private static final boolean RELEASE_HAS_THEM =
             Arrays.stream(MemtableIndex.class.getConstructors())
@@ -51,24 +47,27 @@ public final class IndexSupport {
         return supported;
     }
 
-    /** Why a table in an engine cannot have an index, or null if it can. */
+    /** Why a table in an engine cannot have an index, and the mend, or null if it can. */
     public static @Nullable String reason(TableMetadata table, IndexMetadata index) {
-        if (!OPEN) return "secondary indexes are not supported yet.";
-        if (!RELEASE_HAS_THEM) return "indexes are supported as of Cassandra 5.0.7.";
+        if (!RELEASE_HAS_THEM)
+            return "indexes need Cassandra 5.0.7 or later. Upgrade this node first";
         String type = index.getIndexClassName();
-        Pair<ColumnMetadata, IndexTarget.Type> target = TargetParser.parse(table, index);
         if (!type.equals(StorageAttachedIndex.class.getName()))
             return (type.equals(SASIIndex.class.getName())
                             ? "SASI indexes are not supported."
                             : "only Storage-Attached Indexes are supported.")
-                    + " CREATE INDEX … ON "
+                    + " Use CREATE INDEX "
+                    + ColumnIdentifier.maybeQuote(index.name)
+                    + " ON "
                     + table
                     + " ("
-                    + (target == null ? "…" : target.left.name.toCQLString())
+                    // As it was written: a column, or a part of a collection.
+                    + index.options.getOrDefault(IndexTarget.TARGET_OPTION_NAME, "…")
                     + ") USING 'sai'";
-        if (target != null && target.left.type.unwrap() instanceof VectorType)
-            return "an index on a vector searches a graph that Cassandra keeps with its SSTables,"
-                    + " and is not supported.";
+        if (TargetParser.parse(table, index).left.type.unwrap() instanceof VectorType)
+            return "an index on a vector searches a graph, which Cassandra keeps beside its"
+                    + " SSTables and the engine does not have. Such a table needs a memtable of"
+                    + " Cassandra's";
         return null;
     }
 }

@@ -4,6 +4,8 @@ package dev.petra.cassandra.table;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.view.View;
+import org.apache.cassandra.index.Index;
+import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -16,9 +18,9 @@ import org.slf4j.LoggerFactory;
  * refuses the statements by which it would come to that, but not those that a node without the
  * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
  *
- * <p>Indexes and views are built from SSTables and flushed memtables, so they would lack rows
- * without a word. The table fails instead, until they are dropped, or the table leaves the engine;
- * nothing is moved in meanwhile.
+ * <p>Views, and indexes that are not Storage-Attached, are built from SSTables and flushed
+ * memtables, so they would lack rows without a word. The table fails instead, until they are
+ * dropped, or the table leaves the engine; nothing is moved in meanwhile.
  */
 public final class Unfit {
     private static final Logger logger = LoggerFactory.getLogger(Unfit.class);
@@ -95,12 +97,15 @@ public final class Unfit {
      * of an engine is in them only when {@code MigrateOut} has built them; read by itself the table
      * is whole all the while, as it must be for who builds them.
      *
+     * <p>Storage-Attached Indexes are asked of what is in the engine all the while, and say
+     * themselves what they lack.
+     *
      * @param table with an index, or a view
-     * @param byIndex whether the rows are looked for in an index
+     * @param indexes by which the rows are looked for, if they are
      * @throws UnavailableStoreException if the table, or that which the view is of, is in an engine
      *     and unfit for it, or on its way out
      */
-    public static void checkRead(TableMetadata table, boolean byIndex) {
+    public static void checkRead(TableMetadata table, Index.@Nullable QueryPlan indexes) {
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
         if (cfs == null) return;
         if (table.isView()) {
@@ -108,8 +113,12 @@ public final class Unfit {
             ColumnFamilyStore of = base == null ? null : ColumnFamilyStore.getIfExists(base.id);
             if (of != null) checkFound(of, "the materialized view '" + table.name + "'");
         }
-        if (byIndex) checkFound(cfs, "its indexes");
+        if (indexes != null && !isAttached(indexes)) checkFound(cfs, "its indexes");
         else if (isCurrent(cfs)) check(cfs);
+    }
+
+    private static boolean isAttached(Index.QueryPlan indexes) {
+        return indexes.getIndexes().stream().allMatch(StorageAttachedIndex.class::isInstance);
     }
 
     private static void checkFound(ColumnFamilyStore cfs, String by) {

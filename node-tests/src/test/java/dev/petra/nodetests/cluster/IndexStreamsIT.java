@@ -7,6 +7,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
@@ -30,9 +31,7 @@ class IndexStreamsIT {
     private final int seedPort = FreePorts.next();
 
     private static NodeConfig.Builder common(NodeConfig.Builder options) {
-        return options.numTokens(4)
-                .jvmOptions("-Dpetra.sai=true")
-                .yaml(Map.of("hinted_handoff_enabled", false));
+        return options.numTokens(4).yaml(Map.of("hinted_handoff_enabled", false));
     }
 
     private static void insert(CqlSession session, int from, int to) {
@@ -91,6 +90,18 @@ class IndexStreamsIT {
                 check(newcomer);
                 assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
                         .hasSize(2 * PARTITIONS * 5);
+                // It would mark as repaired what is not.
+                NodeTool.Result repair = newcomer.tryNodetool("repair", "ks");
+                assertThat(repair.exitCode()).as(repair.output()).isNotZero();
+                assertThat(seed.process().log() + newcomer.process().log())
+                        .contains("Incremental repair cannot include table ks.t")
+                        .contains("it has indexes");
+                check(seed);
+                check(newcomer);
+                seed.nodetool("decommission", "--force");
+                check(newcomer);
+                awaitMigrations(newcomer);
+                check(newcomer);
             }
         }
     }

@@ -322,6 +322,8 @@ class LoadIT {
         session.execute(
                 "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
+        create("indexed");
+        session.execute("CREATE INDEX ON ks.indexed (v) USING 'sai'");
         Path newer = directory.resolve("newer");
         TableFiles.copy(snapshot, newer);
         Files.writeString(newer.resolve("rocksdb/1/PETRA"), "format=99\n");
@@ -338,6 +340,9 @@ class LoadIT {
         reasons.put(
                 arguments(snapshot, "--target-table", "stock"),
                 List.of("does not have table ks.stock in a storage engine"));
+        reasons.put(
+                arguments(snapshot, "--target-table", "indexed"),
+                List.of("ks.indexed has indexes (indexed_v_idx)", "DROP INDEX, load"));
         reasons.put(
                 arguments(snapshot, "--target-table", "alien"),
                 List.of(

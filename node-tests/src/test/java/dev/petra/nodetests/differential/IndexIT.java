@@ -80,7 +80,7 @@ class IndexIT {
                 TestNode.start(
                         directory,
                         options ->
-                                options.jvmOptions("-Dpetra.sai=true", TestNode.VERIFIED)
+                                options.jvmOptions(TestNode.VERIFIED)
                                         .yaml(
                                                 Map.of(
                                                         "sai_sstable_indexes_per_query_fail_threshold",

@@ -8,7 +8,10 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
+import dev.petra.launcher.FileTree;
+import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,7 +24,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** The life of an index on a table in the engine, on a real node: no row is ever missed by it. */
 class IndexLifeIT {
@@ -36,17 +39,15 @@ class IndexLifeIT {
     static void start() {
         node =
                 TestNode.start(
-                        directory,
-                        options ->
-                                options.jvmOptions("-Dpetra.sai=true")
-                                        .yaml(Map.of("sasi_indexes_enabled", true)));
+                        directory, options -> options.yaml(Map.of("sasi_indexes_enabled", true)));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(
-                "CREATE TABLE ks.refused (p int PRIMARY KEY, v text, vec vector<float, 2>)"
+                "CREATE TABLE ks.refused (p int PRIMARY KEY, v text, \"V\" text, m map<int, int>,"
+                        + " vec vector<float, 2>)"
                         + " WITH memtable = 'rocks'");
-        session.execute("CREATE TABLE ks.indexed (p int PRIMARY KEY, v text)");
-        session.execute("CREATE INDEX ON ks.indexed (v) USING 'sai'");
+        session.execute("CREATE TABLE ks.indexed (p int PRIMARY KEY, v text, m map<int, int>)");
+        session.execute("CREATE INDEX by_key ON ks.indexed (KEYS(m))");
     }
 
     @AfterAll
@@ -107,36 +108,37 @@ class IndexLifeIT {
     }
 
     @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "CREATE INDEX ON ks.refused (v)",
-                "CREATE CUSTOM INDEX ON ks.refused (v) USING"
-                        + " 'org.apache.cassandra.index.sasi.SASIIndex'",
-                "CREATE INDEX ON ks.refused (vec) USING 'sai'",
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "CREATE INDEX ON ks.refused (v)"
+                        + "|CREATE INDEX refused_v_idx ON ks.refused (v) USING 'sai'",
+                "CREATE INDEX \"Of\" ON ks.refused (\"V\") USING 'legacy_local_table'"
+                        + "|CREATE INDEX \"Of\" ON ks.refused (\"V\") USING 'sai'",
+                "CREATE INDEX ON ks.refused (ENTRIES(m))"
+                        + "|CREATE INDEX refused_m_idx ON ks.refused (entries(m)) USING 'sai'",
+                "CREATE CUSTOM INDEX i ON ks.refused (v) USING"
+                        + " 'org.apache.cassandra.index.sasi.SASIIndex'"
+                        + "|CREATE INDEX i ON ks.refused (v) USING 'sai'",
+                "CREATE CUSTOM INDEX i ON ks.refused (v) USING"
+                        + " 'org.apache.cassandra.index.internal.keys.KeysIndex'"
+                        + "|CREATE INDEX i ON ks.refused (v) USING 'sai'",
+                "CREATE INDEX ON ks.refused (vec) USING 'sai'|searches a graph",
                 "ALTER TABLE ks.indexed WITH memtable = 'rocks'"
+                        + "|CREATE INDEX by_key ON ks.indexed (keys(m)) USING 'sai'. DROP INDEX"
+                        + " ks.by_key first"
             })
-    void whatIsNotSupportedIsRefused(String cql) {
+    void whatIsNotSupportedIsRefusedWithTheMend(String cql, String mend) {
         assertThatThrownBy(() -> session.execute(cql))
                 .isInstanceOf(InvalidQueryException.class)
-                .hasMessageContaining("in a storage engine");
+                .hasMessageContaining("in a storage engine")
+                .hasMessageContaining(mend);
         assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
-    }
-
-    @Test
-    void aTableWithAnIndexDoesNotLeaveItsEngine() throws Exception {
-        create("stays");
-        session.execute("CREATE INDEX stays_v ON ks.stays (v) USING 'sai'");
-        awaitQueryable("stays_v");
-        insert("stays", 0, 20);
-        assertThatThrownBy(() -> session.execute("ALTER TABLE ks.stays WITH memtable = 'default'"))
-                .hasMessageContaining("DROP INDEX");
-        check("stays", "v", 0);
-        session.execute("DROP INDEX ks.stays_v");
-        session.execute("ALTER TABLE ks.stays WITH memtable = 'default'");
-        TestNode.awaitMigrations(session, PATIENCE);
-        session.execute("CREATE INDEX stays_v ON ks.stays (v) USING 'sai'");
-        awaitQueryable("stays_v");
-        check("stays", "v", 0);
+        assertThat(
+                        session.execute(
+                                "SELECT * FROM system_schema.indexes WHERE keyspace_name = 'ks' AND"
+                                        + " table_name = 'refused'"))
+                .isEmpty();
     }
 
     @Test
@@ -273,13 +275,93 @@ class IndexLifeIT {
     }
 
     @Test
-    void aSnapshotHasTheIndex() throws Exception {
+    void aSnapshotHasTheIndexAsItWas() throws Exception {
         create("snapped");
         session.execute("CREATE INDEX snapped_v ON ks.snapped (v) USING 'sai'");
         awaitQueryable("snapped_v");
         insert("snapped", 0, 100);
+        TableFiles files = TableFiles.of(node, "ks", "snapped");
         node.nodetool("snapshot", "-t", "s", "ks");
         insert("snapped", 100, 200);
+        session.execute("DELETE FROM ks.snapped WHERE p = 3");
+        session.execute("CREATE INDEX snapped_w ON ks.snapped (w) USING 'sai'");
+        awaitQueryable("snapped_w");
         check("snapped", "v", 0);
+        session.close();
+        node.process().stop();
+        FileTree.delete(files.stores());
+        TableFiles.copy(files.snapshots("s").get(0), files.stores());
+        node.restart();
+        session = node.session();
+        awaitQueryable("snapped_v");
+        assertThat(all("snapped")).isEqualTo(100);
+        check("snapped", "v", 0);
+        // The snapshot does not know it.
+        awaitQueryable("snapped_w");
+        check("snapped", "w", 100);
+        insert("snapped", 300, 320);
+        check("snapped", "v", 0);
+        check("snapped", "w", 100);
+    }
+
+    @Test
+    void importedSSTablesAreFoundAtOnceAndWhenTheyAreInTheStore() throws Exception {
+        create("imported");
+        session.execute("CREATE INDEX imported_v ON ks.imported (v) USING 'sai'");
+        awaitQueryable("imported_v");
+        insert("imported", 0, 50);
+        session.execute("CREATE TABLE ks.source (p int, c int, v int, w int, PRIMARY KEY (p, c))");
+        insert("source", 40, 150);
+        session.execute("DELETE FROM ks.source WHERE p = 5");
+        node.nodetool("flush", "ks", "source");
+        Path inbox = directory.resolve("inbox/ks/imported");
+        Files.createDirectories(inbox);
+        for (Path file : TableFiles.children(TableFiles.of(node, "ks", "source").directory()))
+            if (Files.isRegularFile(file)) Files.copy(file, inbox.resolve(file.getFileName()));
+        node.nodetool("import", "ks", "imported", inbox.toString());
+        assertThat(count("imported", "v = 1")).isPositive();
+        check("imported", "v", 0);
+        TestNode.awaitMigrations(session, PATIENCE);
+        check("imported", "v", 0);
+        assertThat(all("imported")).isGreaterThan(120);
+        killAndRestart();
+        check("imported", "v", 0);
+    }
+
+    @Test
+    void virtualTablesTellOfAnIndex() throws Exception {
+        create("told");
+        insert("told", 0, 2_000);
+        assertThat(system("told_v", "is_queryable")).isEmpty();
+        session.execute("CREATE INDEX told_v ON ks.told (v) USING 'sai'");
+        awaitQueryable("told_v");
+        assertThat(system("told_v", "is_queryable")).containsExactly(true);
+        TestNode.await(
+                "the end of the build",
+                PATIENCE,
+                () -> system("told_v", "is_building").equals(List.of(false)));
+        assertThat(
+                        session.execute(
+                                        "SELECT * FROM system.\"IndexInfo\" WHERE table_name = 'ks'"
+                                                + " AND index_name = 'told_v'")
+                                .all())
+                .hasSize(1);
+        assertThat(
+                        session.execute(
+                                        "SELECT value FROM petra.metrics WHERE keyspace_name = 'ks'"
+                                                + " AND table_name = 'told' AND metric ="
+                                                + " 'index_entries'")
+                                .one()
+                                .getLong(0))
+                .isEqualTo(2_000);
+        session.execute("DROP INDEX ks.told_v");
+        assertThat(system("told_v", "is_queryable")).isEmpty();
+    }
+
+    private static List<Boolean> system(String index, String column) {
+        return session.execute("SELECT * FROM system_views.sai_column_indexes").all().stream()
+                .filter(row -> index.equals(row.getString("index_name")))
+                .map(row -> row.getBoolean(column))
+                .toList();
     }
 }

@@ -106,7 +106,6 @@ class RefusalsIT {
     @ValueSource(
             strings = {
                 "CREATE INDEX ON ks.t (v)",
-                "CREATE INDEX ON ks.t (v) USING 'sai'",
                 "CREATE CUSTOM INDEX ON ks.t (v) USING"
                         + " 'org.apache.cassandra.index.sasi.SASIIndex'",
                 "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.t WHERE p IS NOT NULL AND c IS"

@@ -241,7 +241,7 @@ class StartIT {
             createInTrie(session);
             session.execute("CREATE TABLE ks.i (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
             session.execute("INSERT INTO ks.i (p, v) VALUES (1, 1)");
-            session.execute("CREATE INDEX by_v ON ks.i (v) USING 'sai'");
+            session.execute("CREATE INDEX by_v ON ks.i (v)");
             session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'rocks'");
             assertThat(node.tryNodetool("flush", "ks").exitCode()).isZero();
             node.process().stop();

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.google.common.util.concurrent.Uninterruptibles;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * What indexes find of a table that goes into the engine and out of it is all of it, at any time.
+ */
+class IndexMigrationIT {
+    private static final Duration MOVES = Duration.ofMinutes(3);
+    private static final int STABLE = 200;
+    private static final int VALUES = 10;
+
+    /** Partitions from here on are written to all the while. */
+    private static final int CHANGING = 10_000;
+
+    @TempDir static Path directory;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        node =
+                TestNode.start(
+                        directory,
+                        options -> options.jvmOptions("-Dpetra.migration.sstable_bytes=32768"));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    @AfterAll
+    static void stop() {
+        session.close();
+        node.close();
+    }
+
+    @AfterEach
+    void unthrottle() {
+        throttle(64);
+    }
+
+    /** So that a migration takes a while. */
+    private static void throttle(int megabytes) {
+        node.nodetool("setcompactionthroughput", Integer.toString(megabytes));
+    }
+
+    private static void killAndRestart() {
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+    }
+
+    private static void fill(String table, String memtable) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int, c int, v int, w int, s int static, x text, PRIMARY KEY (p, c))"
+                        + " WITH memtable = '"
+                        + memtable
+                        + "'");
+        for (int p = 0; p < STABLE; p++) insert(table, p, p);
+    }
+
+    private static void insert(String table, int p, int v) {
+        PreparedStatement insert =
+                session.prepare(
+                        "INSERT INTO ks."
+                                + table
+                                + " (p, c, v, w, s, x) VALUES (?, 1, ?, ?, ?, ?)");
+        session.execute(
+                insert.bind(
+                        p,
+                        v % VALUES,
+                        v % VALUES,
+                        v % VALUES,
+                        p < CHANGING ? "x".repeat(20_000) : "x"));
+    }
+
+    private static void index(String table, String column) throws Exception {
+        session.execute(
+                "CREATE INDEX %s_%s ON ks.%s (%s) USING 'sai'"
+                        .formatted(table, column, table, column));
+        awaitQueryable(table + "_" + column);
+    }
+
+    private static void awaitQueryable(String index) throws Exception {
+        TestNode.await(
+                index,
+                MOVES,
+                () ->
+                        session
+                                .execute("SELECT * FROM system_views.sai_column_indexes")
+                                .all()
+                                .stream()
+                                .filter(row -> index.equals(row.getString("index_name")))
+                                .anyMatch(row -> row.getBoolean("is_queryable")));
+    }
+
+    private static void alter(String table, String memtable) {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
+    }
+
+    private static boolean isMoving(String table) {
+        return session.execute("SELECT table_name FROM petra.migrations").all().stream()
+                .anyMatch(row -> table.equals(row.getString(0)));
+    }
+
+    private static Set<Integer> found(String table, String where) {
+        return session.execute("SELECT p FROM ks." + table + where).all().stream()
+                .map(row -> row.getInt(0))
+                .collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    /** By each index, each row is found by what it has, and by nothing else. */
+    private static void check(String table, String... columns) {
+        for (String column : columns) {
+            List<Row> rows = session.execute("SELECT p, " + column + " FROM ks." + table).all();
+            for (int v = 0; v < VALUES; v++) {
+                int value = v;
+                assertThat(found(table, " WHERE " + column + " = " + value))
+                        .as(table + " " + column + " = " + value)
+                        .isEqualTo(
+                                rows.stream()
+                                        .filter(row -> row.getInt(1) == value)
+                                        .map(row -> row.getInt(0))
+                                        .collect(Collectors.toCollection(TreeSet::new)));
+            }
+            assertThat(found(table, " WHERE " + column + " >= 0")).hasSize(rows.size());
+        }
+    }
+
+    /** Writes other partitions, and asks for those that nobody writes: they are always found. */
+    private static final class Load implements AutoCloseable {
+        private final AtomicBoolean stop = new AtomicBoolean();
+        final AtomicInteger questions = new AtomicInteger();
+        private final List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
+        private final List<Thread> threads;
+
+        Load(String table) {
+            threads =
+                    List.of(
+                            new Thread(() -> repeat(i -> write(table, i))),
+                            new Thread(() -> repeat(i -> ask(table, i))));
+            threads.forEach(Thread::start);
+        }
+
+        private interface Action {
+            void take(int number);
+        }
+
+        private void repeat(Action action) {
+            try {
+                for (int i = 0; !stop.get(); i++) action.take(i);
+            } catch (RuntimeException | AssertionError e) {
+                failures.add(e);
+            }
+        }
+
+        private static void write(String table, int i) {
+            int p = CHANGING + i % 1_000;
+            insert(table, p, i / 7);
+            if (i % 11 == 0) session.execute("DELETE FROM ks." + table + " WHERE p = " + p);
+        }
+
+        private void ask(String table, int i) {
+            int v = i % VALUES;
+            String column = i % 3 == 0 ? "s" : i % 3 == 1 ? "v" : "w";
+            Set<Integer> expected = new TreeSet<>();
+            for (int p = v; p < STABLE; p += VALUES) expected.add(p);
+            Set<Integer> found = found(table, " WHERE " + column + " = " + v);
+            found.removeIf(p -> p >= CHANGING);
+            assertThat(found).as(column + " = " + v).isEqualTo(expected);
+            questions.incrementAndGet();
+        }
+
+        @Override
+        public void close() {
+            stop.set(true);
+            threads.forEach(Uninterruptibles::joinUninterruptibly);
+            assertThat(failures).isEmpty();
+        }
+    }
+
+    @Test
+    void queriesFindEverythingOnEveryWay() throws Exception {
+        fill("ways", "default");
+        for (String column : List.of("v", "w", "s")) index("ways", column);
+        node.nodetool("flush", "ks", "ways");
+        try (Load load = new Load("ways")) {
+            throttle(1);
+            alter("ways", "rocks");
+            awaitSome(load);
+            assertThat(isMoving("ways")).isTrue();
+            throttle(64);
+            TestNode.awaitMigrations(session, MOVES);
+            awaitSome(load);
+            throttle(1);
+            alter("ways", "default");
+            awaitSome(load);
+            assertThat(isMoving("ways")).isTrue();
+            // Back before it has left, and out again before it is back.
+            alter("ways", "rocks");
+            awaitSome(load);
+            alter("ways", "default");
+            awaitSome(load);
+            throttle(64);
+            TestNode.awaitMigrations(session, MOVES);
+            awaitSome(load);
+        }
+        assertThat(TableFiles.of(node, "ks", "ways").stores()).doesNotExist();
+        check("ways", "v", "w", "s");
+        node.nodetool("flush", "ks", "ways");
+        node.nodetool("compact", "ks", "ways");
+        check("ways", "v", "w", "s");
+        killAndRestart();
+        check("ways", "v", "w", "s");
+    }
+
+    private static void awaitSome(Load load) throws Exception {
+        int before = load.questions.get();
+        TestNode.await(
+                "questions",
+                MOVES,
+                () -> load.questions.get() > before + 30 || !load.failures.isEmpty());
+        assertThat(load.failures).isEmpty();
+    }
+
+    @Test
+    void aKillOnAWayLosesNoEntry() throws Exception {
+        fill("killed", "rocks");
+        index("killed", "v");
+        index("killed", "s");
+        String[] ways = {"default", "rocks", "default", "default", "rocks", "rocks"};
+        int number = CHANGING;
+        for (String memtable : ways) {
+            throttle(1);
+            alter("killed", memtable);
+            for (int i = 0; i < 50; i++) insert("killed", number, number++);
+            session.execute("DELETE FROM ks.killed WHERE p = " + (number - 3));
+            killAndRestart();
+            check("killed", "v", "s");
+            insert("killed", number, number++);
+            check("killed", "v", "s");
+        }
+        throttle(64);
+        TestNode.awaitMigrations(session, MOVES);
+        check("killed", "v", "s");
+        killAndRestart();
+        check("killed", "v", "s");
+    }
+
+    /** The store knows nothing of it, and Cassandra takes it for complete. */
+    @Test
+    void anIndexThatATableGotOnItsWayOutIsBuiltWhenItComesBack() throws Exception {
+        fill("turned", "rocks");
+        throttle(1);
+        alter("turned", "default");
+        index("turned", "v");
+        assertThat(isMoving("turned")).isTrue();
+        assertThatThrownBy(() -> found("turned", " WHERE v = 1"))
+                .isInstanceOf(DriverException.class);
+        alter("turned", "rocks");
+        Set<Integer> expected = new TreeSet<>();
+        for (int p = 1; p < STABLE; p += VALUES) expected.add(p);
+        TestNode.await(
+                "the index",
+                MOVES,
+                () -> {
+                    try {
+                        assertThat(found("turned", " WHERE v = 1")).isEqualTo(expected);
+                        return true;
+                    } catch (DriverException e) {
+                        // It is being built.
+                        return false;
+                    }
+                });
+        throttle(64);
+        TestNode.awaitMigrations(session, MOVES);
+        check("turned", "v");
+        insert("turned", CHANGING, 3);
+        check("turned", "v");
+        killAndRestart();
+        check("turned", "v");
+    }
+
+    @Test
+    void anIndexThatATableGetsOnAWayIsCompleteAtItsEnd() throws Exception {
+        fill("gets", "default");
+        node.nodetool("flush", "ks", "gets");
+        throttle(1);
+        alter("gets", "rocks");
+        index("gets", "v");
+        assertThat(isMoving("gets")).isTrue();
+        check("gets", "v");
+        throttle(64);
+        TestNode.awaitMigrations(session, MOVES);
+        check("gets", "v");
+        throttle(1);
+        alter("gets", "default");
+        session.execute("CREATE INDEX gets_w ON ks.gets (w) USING 'sai'");
+        assertThat(isMoving("gets")).isTrue();
+        check("gets", "v");
+        throttle(64);
+        TestNode.awaitMigrations(session, MOVES);
+        awaitQueryable("gets_w");
+        check("gets", "v", "w");
+        session.execute("DROP INDEX ks.gets_v");
+        alter("gets", "rocks");
+        TestNode.awaitMigrations(session, MOVES);
+        check("gets", "w");
+    }
+}
