@@ -28,8 +28,13 @@ class BenchIT {
                         .redirectErrorStream(true)
                         .redirectOutput(output.toFile())
                         .start();
-        int code = process.waitFor();
-        assertThat(code).describedAs(Files.readString(output)).isZero();
+        try {
+            int code = process.waitFor();
+            assertThat(code).describedAs(Files.readString(output)).isZero();
+        } finally {
+            // If the test's time is over.
+            process.destroy();
+        }
     }
 
     private Results results(String level, String operations, String engines, String... more)

@@ -53,7 +53,9 @@ public final class ChildJvm {
         List<String> command = new ArrayList<>();
         command.add(ProcessHandle.current().info().command().orElse("java"));
         for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
-            if (!argument.startsWith("-javaagent")) command.add(argument);
+            // It lives for long enough to be worth the better compiler, and races differ by it.
+            if (!argument.startsWith("-javaagent") && !argument.startsWith("-XX:TieredStopAtLevel"))
+                command.add(argument);
         command.add("-cp");
         command.add(
                 System.getProperty(

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.agent;
 
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.IllegalClassFormatException;
 import java.lang.instrument.Instrumentation;
+import java.security.ProtectionDomain;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import net.bytebuddy.agent.builder.AgentBuilder;
 import net.bytebuddy.description.type.TypeDescription;
 import net.bytebuddy.dynamic.DynamicType;
@@ -33,11 +38,16 @@ public final class PetraAgent {
             List<String> missing = JoinPoints.missing(cassandra);
             if (!missing.isEmpty()) throw new IllegalStateException(hasNo(missing));
             List<JoinPoint> points = JoinPoints.in(cassandra);
-            AdviceWeaver.builder(
-                            points,
-                            AgentBuilder.LocationStrategy.ForClassLoader.STRONG,
-                            new Listener(JoinPoints.types(points)))
-                    .installOn(instrumentation);
+            instrumentation.addTransformer(
+                    new Selected(
+                            JoinPoints.types(points).stream()
+                                    .map(type -> type.replace('.', '/'))
+                                    .collect(Collectors.toUnmodifiableSet()),
+                            AdviceWeaver.builder(
+                                            points,
+                                            AgentBuilder.LocationStrategy.ForClassLoader.STRONG,
+                                            new Listener(JoinPoints.types(points)))
+                                    .makeRaw()));
             Weaving.installed(
                     JoinPoints.types(points),
                     Fingerprints.known().compare(cassandra, Release.of(cassandra)));
@@ -53,6 +63,26 @@ public final class PetraAgent {
         return "this Cassandra has no "
                 + String.join(", no ", missing)
                 + ". Petra for Cassandra 5.0 knows the releases of docs/compatibility.md only";
+    }
+
+    /**
+     * Lets the weaver see the classes that have join points and no others, of which a start loads
+     * thousands: asking it about each of them takes a quarter of the start.
+     */
+    private record Selected(Set<String> names, ClassFileTransformer weaver)
+            implements ClassFileTransformer {
+        @Override
+        public byte @Nullable [] transform(
+                @Nullable ClassLoader loader,
+                @Nullable String name,
+                @Nullable Class<?> redefined,
+                @Nullable ProtectionDomain domain,
+                byte[] file)
+                throws IllegalClassFormatException {
+            return name != null && names.contains(name)
+                    ? weaver.transform(loader, name, redefined, domain, file)
+                    : null;
+        }
     }
 
     /** Keeps book of what was woven, for the start-up check. */

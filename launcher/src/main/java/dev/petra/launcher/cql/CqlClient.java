@@ -143,6 +143,9 @@ public final class CqlClient implements AutoCloseable {
                 .withDuration(DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT, timeout)
                 .withDuration(DefaultDriverOption.CONNECTION_SET_KEYSPACE_TIMEOUT, timeout)
                 .withDuration(DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT, timeout)
+                // Else its end takes two seconds.
+                .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
+                .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0)
                 // Any datacenter's node is local to whoever names it.
                 .withString(
                         DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS,

@@ -32,7 +32,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -110,7 +109,6 @@ class ChurnIT {
     }
 
     @Test
-    @Timeout(value = 4, unit = TimeUnit.HOURS)
     void nothingIsLostAndNothingComesBack() throws Exception {
         say("seed %d, %d minute(s), %d token(s), mixed %s".formatted(SEED, MINUTES, tokens, MIXED));
         for (int i = 0; i < FEWEST; i++) begin().node().process().awaitCql(PATIENCE);

@@ -25,8 +25,13 @@ class ClusterCommandIT {
         command.addAll(List.of(arguments));
         if (arguments.length > 0) command.addAll(List.of("--dir", directory.toString()));
         ProcessBuilder builder = new ProcessBuilder(command);
-        // The nodes inherit it. Those that live for seconds need no better compiler.
-        builder.environment().put("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1");
+        // The nodes inherit it. Those that live for seconds need no better compiler and no
+        // verifier.
+        builder.environment()
+                .put(
+                        "JAVA_TOOL_OPTIONS",
+                        "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions"
+                                + " -XX:-BytecodeVerificationRemote");
         return Commands.run(builder);
     }
 

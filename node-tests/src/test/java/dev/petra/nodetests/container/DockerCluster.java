@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
-import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.github.dockerjava.api.DockerClient;
 import com.github.dockerjava.api.command.CreateContainerCmd;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
@@ -384,7 +383,7 @@ final class DockerCluster implements AutoCloseable {
                                 .toList())
                 .withLocalDatacenter("datacenter1")
                 .withConfigLoader(
-                        DriverConfigLoader.programmaticBuilder()
+                        TestNode.options()
                                 .withString(DefaultDriverOption.REQUEST_CONSISTENCY, level.name())
                                 .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, timeout)
                                 // One that stands still is soon left alone.

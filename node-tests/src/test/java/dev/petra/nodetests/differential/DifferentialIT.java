@@ -21,7 +21,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -30,7 +29,6 @@ import org.junit.jupiter.api.io.TempDir;
  * {@code -Dpetra.fuzz.options=} replay; {@code -Dpetra.fuzz.minutes=} or {@code -P long} for how
  * long. What is found is left in {@code target/differential-<seed>.txt}.
  */
-@Timeout(value = 24, unit = TimeUnit.HOURS)
 class DifferentialIT {
     private static final long MINUTES = Long.getLong("petra.fuzz.minutes", 2);
 

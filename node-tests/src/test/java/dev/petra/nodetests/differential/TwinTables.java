@@ -8,9 +8,12 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * Pairs of tables of one definition, one in the engine and one in Cassandra's own storage, and the
@@ -21,6 +24,7 @@ final class TwinTables {
 
     private final String keyspace;
     private final Set<String> names = new LinkedHashSet<>();
+    private final List<String> unseen = new ArrayList<>();
     private CqlSession session;
 
     TwinTables(CqlSession session, String keyspace) {
@@ -49,6 +53,7 @@ final class TwinTables {
      */
     void create(String name, String columns, String... options) {
         names.add(name);
+        unseen.add(name);
         for (String prefix : PREFIXES) {
             String with = String.join(" AND ", options);
             if (prefix.equals("rocks_"))
@@ -101,8 +106,29 @@ final class TwinTables {
         return result.all().stream().map(Row::getFormattedContents).toList();
     }
 
+    /** The pairs that were created since it was last called. */
+    List<String> takeNew() {
+        List<String> taken = List.copyOf(unseen);
+        unseen.clear();
+        return taken;
+    }
+
+    /** A nodetool command with both tables of some pairs. */
+    String[] arguments(String command, List<String> pairs) {
+        return Stream.concat(
+                        Stream.of(command, keyspace),
+                        pairs.stream()
+                                .flatMap(name -> PREFIXES.stream().map(prefix -> prefix + name)))
+                .toArray(String[]::new);
+    }
+
     /** Every pair has the same rows. */
     void compareAll() {
-        for (String name : names) both("SELECT * FROM @" + name);
+        compare(names);
+    }
+
+    /** Some pairs have the same rows. */
+    void compare(Collection<String> pairs) {
+        for (String name : pairs) both("SELECT * FROM @" + name);
     }
 }

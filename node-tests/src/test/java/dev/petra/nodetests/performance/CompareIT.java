@@ -17,11 +17,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -29,7 +27,6 @@ import org.junit.jupiter.api.io.TempDir;
  * client, interleaved. Here only that both answer; figures with {@code -Dpetra.compare.rounds=200},
  * printed, never asserted.
  */
-@Timeout(value = 1, unit = TimeUnit.HOURS)
 class CompareIT {
     private static final int ROUNDS = Integer.getInteger("petra.compare.rounds", 3);
     private static final boolean FULL = ROUNDS > 50;
@@ -46,6 +43,7 @@ class CompareIT {
                         directory,
                         config ->
                                 config.heap("1GiB")
+                                        .jvmOptions("-Xms1g")
                                         .engineParameters(
                                                 Map.of("engine", "rocks", "memory", "512MiB")));
         session = node.session();

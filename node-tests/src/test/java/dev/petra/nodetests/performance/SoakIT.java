@@ -47,6 +47,7 @@ class SoakIT {
                                 directory,
                                 config ->
                                         config.heap(HEAP_MIB + "MiB")
+                                                .jvmOptions("-Xms" + HEAP_MIB + "m")
                                                 .engineParameters(
                                                         Map.of(
                                                                 "engine",

@@ -65,7 +65,7 @@ class StreamBenchIT {
                 .heap("1GiB")
                 .yaml(yaml)
                 .engineParameters(Map.of("engine", "rocks", "memory", "512MiB"))
-                .jvmOptions(TestNode.measured())
+                .jvmOptions(TestNode.measured(1024))
                 .jvmOptions("-Dpetra.stream.parts=" + parts);
     }
 
