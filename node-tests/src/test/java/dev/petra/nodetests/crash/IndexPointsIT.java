@@ -60,7 +60,7 @@ class IndexPointsIT {
                 TestNode.start(
                         directory.resolve("node"),
                         options ->
-                                crashes.in(options, "-Dpetra.sai=true")
+                                crashes.in(options)
                                         .yaml(
                                                 Map.of(
                                                         "disk_failure_policy",
@@ -272,8 +272,7 @@ class IndexPointsIT {
                                                 .jvmOptions(
                                                         "-javaagent:" + jar,
                                                         "-Dfuzz.go=" + directory.resolve("never"),
-                                                        "-Dfuzz.fault=loses-boundaries",
-                                                        "-Dpetra.sai=true"));
+                                                        "-Dfuzz.fault=loses-boundaries"));
                 CqlSession cql = other.session()) {
             TestNode.createKeyspace(cql, "ks", 1);
             cql.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
