@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import dev.petra.cassandra.index.KeySource.Keys;
 import java.util.List;
 import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
 import org.apache.cassandra.index.sai.utils.PrimaryKey;
@@ -31,16 +32,15 @@ final class KeyBatches extends KeyRangeIterator {
             KeySource source,
             int smallest,
             int largest,
-            List<PrimaryKey> first,
-            boolean isLast,
+            Keys first,
             PrimaryKey maximum,
             long count) {
-        super(first.get(0), maximum, count);
+        super(first.keys().get(0), maximum, count);
         this.source = source;
         this.smallest = smallest;
         this.largest = largest;
-        this.batch = first;
-        this.isLast = isLast;
+        this.batch = first.keys();
+        this.isLast = first.areLast();
         this.limit = smallest;
     }
 
@@ -52,17 +52,16 @@ final class KeyBatches extends KeyRangeIterator {
      * @param end no key is behind it; may be of a token alone
      */
     static KeyRangeIterator open(KeySource source, int smallest, int largest, PrimaryKey end) {
-        List<PrimaryKey> first = source.next(null, null, smallest);
-        if (first.isEmpty()) return KeyRangeIterator.empty();
-        boolean all = first.size() < smallest;
+        Keys first = source.next(null, null, smallest);
+        int count = first.keys().size();
+        if (count == 0) return KeyRangeIterator.empty();
         return new KeyBatches(
                 source,
                 smallest,
                 largest,
                 first,
-                all,
-                all ? first.get(first.size() - 1) : end,
-                all ? first.size() : UNKNOWN);
+                first.areLast() ? first.keys().get(count - 1) : end,
+                first.areLast() ? count : UNKNOWN);
     }
 
     @Override
@@ -87,8 +86,9 @@ final class KeyBatches extends KeyRangeIterator {
     }
 
     private void fetch(@Nullable PrimaryKey target) {
-        batch = source.next(batch.get(batch.size() - 1), target, limit);
+        Keys next = source.next(batch.get(batch.size() - 1), target, limit);
+        batch = next.keys();
         position = 0;
-        isLast = batch.size() < limit;
+        isLast = next.areLast();
     }
 }

@@ -14,8 +14,16 @@ interface KeySource {
      * @param target keys before it, as {@code compareTo(target, false)} says, are not wanted; null
      *     if all are. The first of a partition, of its static row, compares as equal to each row
      * @param limit at least 1
-     * @return the first of them, each once, in the strict order of {@link PrimaryKey}; fewer than
-     *     the limit if there are no more
+     * @return the first of them
      */
-    List<PrimaryKey> next(@Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit);
+    Keys next(@Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit);
+
+    /**
+     * Keys, each once, in the strict order of {@link PrimaryKey}.
+     *
+     * @param keys at most as many as was asked for, and fewer where they are large; none only if
+     *     these are the last
+     * @param areLast whether no others follow
+     */
+    record Keys(List<PrimaryKey> keys, boolean areLast) {}
 }

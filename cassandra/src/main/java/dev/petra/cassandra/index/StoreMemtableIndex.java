@@ -45,6 +45,9 @@ public final class StoreMemtableIndex extends MemtableIndex {
 
     private static final int LARGEST_PASS = 65_536;
 
+    /** Of the keys of a batch, which may be large. */
+    private static final long MOST_BYTES = 8 << 20;
+
     private static final Logger logger = LoggerFactory.getLogger(StoreMemtableIndex.class);
 
     private final StorageAttachedIndex index;
@@ -165,6 +168,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                 index.keyFactory(),
                 wantedRange,
                 column.isStatic() || column.isPartitionKey(),
+                MOST_BYTES,
                 context::checkpoint);
     }
 

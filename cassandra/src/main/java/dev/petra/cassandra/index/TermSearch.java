@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import dev.petra.cassandra.index.KeySource.Keys;
 import dev.petra.engine.index.TermCursor;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -22,6 +23,7 @@ import org.jspecify.annotations.Nullable;
  * @param keys makes keys as the index does
  * @param wantedRange of partitions
  * @param hasStaticRows whether the index may find static rows besides others
+ * @param mostBytes a call ends early where it has keys of more
  * @param checkpoint called now and then; may throw to end the search
  */
 record TermSearch(
@@ -29,6 +31,7 @@ record TermSearch(
         PrimaryKey.Factory keys,
         AbstractBounds<PartitionPosition> wantedRange,
         boolean hasStaticRows,
+        long mostBytes,
         Runnable checkpoint) {
     /** So many entries are read between two checkpoints. */
     private static final int CHECKED = 256;
@@ -71,18 +74,20 @@ record TermSearch(
         return this::nextOfAll;
     }
 
-    private List<PrimaryKey> nextOfTerm(
+    private Keys nextOfTerm(
             ByteBuffer term, @Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit) {
         List<PrimaryKey> found = new ArrayList<>();
+        long bytes = 0;
         Place begin = begin(after, target);
         try (TermCursor cursor = cursors.get()) {
             boolean isThere = begin.seek(cursor, term);
-            for (int read = 0; isThere && found.size() < limit; read++) {
+            for (int read = 0; isThere && found.size() < limit && bytes <= mostBytes; read++) {
                 if (read % CHECKED == 0) checkpoint.run();
-                if (isBehindRange(cursor)) break;
+                if (isBehindRange(cursor)) return new Keys(found, true);
                 PrimaryKey key = key(cursor);
                 if (isWanted(key, after, target)) {
                     found.add(key);
+                    bytes += bytes(key);
                     if (target != null && isStaticBefore(key, target)) {
                         // The rows between it and the target are not wanted.
                         isThere = cursor.seek(term, target.partitionKey(), target.clustering());
@@ -91,13 +96,15 @@ record TermSearch(
                 }
                 isThere = cursor.next();
             }
+            return new Keys(found, !isThere);
         }
-        return found;
     }
 
-    private List<PrimaryKey> nextOfAll(
-            @Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit) {
+    private Keys nextOfAll(@Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit) {
         TreeSet<PrimaryKey> found = new TreeSet<>();
+        long bytes = 0;
+        // The first that had no room: neither it nor what follows it is of this call.
+        PrimaryKey end = null;
         Place begin = begin(after, target);
         try (TermCursor cursor = cursors.get()) {
             boolean isThere = cursor.next();
@@ -105,11 +112,14 @@ record TermSearch(
             for (int read = 0; isThere; read++) {
                 if (read % CHECKED == 0) checkpoint.run();
                 PrimaryKey key = key(cursor);
-                boolean isFull = found.size() == limit;
                 boolean isBehind =
-                        isBehindRange(cursor) || (isFull && key.compareTo(found.last()) >= 0);
+                        isBehindRange(cursor) || (end != null && key.compareTo(end) >= 0);
                 if (!isBehind && isWanted(key, after, target)) {
-                    if (found.add(key) && isFull) found.pollLast();
+                    if (found.add(key)) bytes += bytes(key);
+                    while (found.size() > limit || (bytes > mostBytes && found.size() > 1)) {
+                        end = found.pollLast();
+                        bytes -= bytes(end);
+                    }
                     steps = 0;
                     isThere = cursor.next();
                 } else if (++steps <= STEPS || !(isBehind || begin.isBehind(key))) {
@@ -121,7 +131,12 @@ record TermSearch(
                 }
             }
         }
-        return new ArrayList<>(found);
+        return new Keys(new ArrayList<>(found), end == null);
+    }
+
+    private static int bytes(PrimaryKey key) {
+        int clustering = key.kind() == PrimaryKey.Kind.WIDE ? key.clustering().dataSize() : 0;
+        return key.partitionKey().getKey().remaining() + clustering;
     }
 
     /** The first that can be wanted. */

@@ -190,7 +190,12 @@ class KeyBatchesTest {
             AbstractBounds<PartitionPosition> range = randomRange(partitions);
             TermSearch search =
                     new TermSearch(
-                            () -> new ListCursor(entries), keys(table), range, statics, () -> {});
+                            () -> new ListCursor(entries),
+                            keys(table),
+                            range,
+                            statics,
+                            random.nextInt(60),
+                            () -> {});
             TreeSet<PrimaryKey> wanted = new TreeSet<>();
             for (Entry entry : entries)
                 if (range.contains(entry.key().partitionKey())) wanted.add(entry.key());
@@ -273,10 +278,33 @@ class KeyBatchesTest {
                         keys(SKINNY),
                         new Range<>(minimum, minimum),
                         false,
+                        Long.MAX_VALUE,
                         checks::incrementAndGet);
-        assertThat(search.inManyTerms().next(null, null, 10)).hasSize(10);
+        assertThat(search.inManyTerms().next(null, null, 10).keys()).hasSize(10);
         assertThat(checks).hasValueGreaterThan(5);
         assertThat(open).hasValue(0);
+    }
+
+    /** A key may have 64 KiB, and a batch many thousand keys. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aBatchIsBoundedByItsBytes(boolean oneTerm) {
+        TreeSet<Entry> entries = new TreeSet<>();
+        for (int e = 0; e < 2_000; e++)
+            entries.add(new Entry(oneTerm ? term(7) : term(e), keys(SKINNY).create(partition(e))));
+        PartitionPosition minimum = SKINNY.partitioner.getMinimumToken().minKeyBound();
+        TermSearch search =
+                new TermSearch(
+                        () -> new ListCursor(entries),
+                        keys(SKINNY),
+                        new Range<>(minimum, minimum),
+                        false,
+                        10 * Integer.BYTES,
+                        () -> {});
+        KeySource source = oneTerm ? search.inOneTerm(term(7)) : search.inManyTerms();
+        KeySource.Keys first = source.next(null, null, 1_000);
+        assertThat(first.keys()).hasSizeBetween(10, 11);
+        assertThat(first.areLast()).isFalse();
     }
 
     private static ByteBuffer term(int value) {
