@@ -8,6 +8,7 @@ import dev.petra.cassandra.commitlog.ReplayPlan;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.engine.Allocator;
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.index.IndexSweeps;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.migration.Migrations;
@@ -60,6 +61,7 @@ public final class NodeHooks {
         if (!TableRegistry.isEmpty()) Allocator.check();
         TableRegistry.forEachOwner(NodeHooks::dropFormerIndexes);
         Migrations.start();
+        IndexSweeps.start();
         if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
             logger.warn(
                     "incremental_backups does not include the tables in storage engines: take"
@@ -96,6 +98,7 @@ public final class NodeHooks {
     }
 
     private static void afterShutdown() {
+        IndexSweeps.stop();
         try {
             Migrations.stop();
         } catch (InterruptedException e) {

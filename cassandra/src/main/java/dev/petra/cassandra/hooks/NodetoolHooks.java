@@ -2,6 +2,7 @@
 package dev.petra.cassandra.hooks;
 
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.index.IndexSweeps;
 import dev.petra.cassandra.nodetool.CompactionActivity;
 import dev.petra.cassandra.nodetool.NodetoolOperations;
 import dev.petra.cassandra.nodetool.UnsupportedOperation;
@@ -92,9 +93,14 @@ public final class NodetoolHooks {
         }
     }
 
-    /** Removes what was deleted, and what may go of the deletions. Null if that is Cassandra's. */
+    /**
+     * Removes what was deleted, what may go of the deletions, and index entries of former values.
+     * Null if that is Cassandra's.
+     */
     public static @Nullable AllSSTableOpStatus garbageCollect(ColumnFamilyStore cfs) {
-        return compact(cfs) ? AllSSTableOpStatus.SUCCESSFUL : null;
+        if (!compact(cfs)) return null;
+        IndexSweeps.sweep(cfs);
+        return AllSSTableOpStatus.SUCCESSFUL;
     }
 
     /** Removes what the node does not own. Null if that is Cassandra's to do. */

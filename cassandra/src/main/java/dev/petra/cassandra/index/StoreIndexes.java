@@ -97,8 +97,12 @@ public final class StoreIndexes {
         DecoratedKey key = update.partitionKey();
         if (!update.staticRow().isEmpty()) derive(indexes, key, update.staticRow(), entries);
         for (Row row : update) derive(indexes, key, row, entries);
-        if (entries.isEmpty()) store.write(update);
-        else store.write(update, entries);
+        if (entries.isEmpty()) {
+            store.write(update);
+        } else {
+            store.write(update, entries);
+            IndexSweeps.written(store, entries.size());
+        }
     }
 
     /**

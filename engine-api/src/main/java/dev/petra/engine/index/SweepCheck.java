@@ -10,8 +10,14 @@ import org.apache.cassandra.db.DecoratedKey;
 public interface SweepCheck {
     /**
      * Whether the row has the term now, or may have it: for the store, by what {@link
-     * dev.petra.engine.TableStore#read} gives, nothing purged. May block, and so paces the sweep;
-     * must not write to the store, which may wait for the sweep.
+     * dev.petra.engine.TableStore#read} gives, nothing purged. Writes of the partition may wait for
+     * it; must not write to the store, which may wait for the sweep.
      */
     boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering);
+
+    /**
+     * Called at the begin and after some entries, while nothing is held: may wait, and so pace the
+     * sweep, or throw to end it.
+     */
+    default void pause() {}
 }

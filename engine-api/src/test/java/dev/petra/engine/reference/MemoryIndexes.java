@@ -266,6 +266,7 @@ final class MemoryIndexes implements TermIndexes {
     /** No write and no stream is between its entries and its rows meanwhile. */
     @Override
     public long sweep(UUID index, SweepCheck check) {
+        check.pause();
         MemoryData data = open().data();
         data.moment.writeLock().lock();
         try {

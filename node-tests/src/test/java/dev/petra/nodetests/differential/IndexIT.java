@@ -180,8 +180,26 @@ class IndexIT {
         compare("after");
     }
 
+    /** An entry that is removed too early is a row that is not found. */
     @Test
     @Order(4)
+    void swept() throws Exception {
+        for (int round = 0; round < 3; round++) {
+            node.nodetool("garbagecollect", "ks", "oursafter", "oursbefore");
+            compare("after");
+            compare("before");
+            change("after");
+            compare("after");
+        }
+        assertThat(node.process().log())
+                .containsPattern(
+                        "Removed [1-9]\\d* of \\d+ entries from the indexes of ks.oursafter")
+                .containsPattern(
+                        "Removed [1-9]\\d* of \\d+ entries from the indexes of ks.oursbefore");
+    }
+
+    @Test
+    @Order(5)
     void rebuilt() throws Exception {
         List<String> command = new ArrayList<>(List.of("rebuild_index", "ks", "oursafter"));
         for (String index : INDEXES.keySet())
@@ -193,7 +211,7 @@ class IndexIT {
     }
 
     @Test
-    @Order(5)
+    @Order(6)
     void truncated() throws Exception {
         for (String table : TABLES) session.execute("TRUNCATE ks." + table + "after");
         for (String query : List.of("v = 1", "p >= 0", "x CONTAINS 'x1'"))

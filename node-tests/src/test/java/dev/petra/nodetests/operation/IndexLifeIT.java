@@ -17,6 +17,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
@@ -356,6 +357,50 @@ class IndexLifeIT {
                 .isEqualTo(2_000);
         session.execute("DROP INDEX ks.told_v");
         assertThat(system("told_v", "is_queryable")).isEmpty();
+    }
+
+    @Test
+    void garbagecollectRemovesEntriesOfFormerValues() throws Exception {
+        create("swept");
+        session.execute("CREATE INDEX swept_v ON ks.swept (v) USING 'sai'");
+        awaitQueryable("swept_v");
+        insert("swept", 0, 1_000);
+        PreparedStatement update =
+                session.prepare("UPDATE ks.swept SET v = ? WHERE p = ? AND c = ?");
+        for (int i = 0; i < 1_000; i++) session.execute(update.bind(1_000 + i % VALUES, i % 17, i));
+        node.nodetool("garbagecollect", "ks", "swept");
+        assertThat(node.process().log())
+                .contains("Removed 1000 of 2000 entries from the indexes of ks.swept in ");
+        check("swept", "v", 1_000);
+        for (int v = 0; v < VALUES; v++) assertThat(count("swept", "v = " + v)).isZero();
+    }
+
+    /** The same values again and again: what is written while its entry is looked at stays. */
+    @Test
+    void whatIsWrittenWhileAnIndexIsSweptIsFound() throws Exception {
+        create("busy");
+        session.execute("CREATE INDEX busy_v ON ks.busy (v) USING 'sai'");
+        awaitQueryable("busy_v");
+        insert("busy", 0, 500);
+        PreparedStatement update =
+                session.prepare("UPDATE ks.busy SET v = ? WHERE p = ? AND c = ?");
+        AtomicBoolean stop = new AtomicBoolean();
+        CompletableFuture<Void> writer =
+                CompletableFuture.runAsync(
+                        () -> {
+                            for (int round = 0; !stop.get(); round++)
+                                for (int i = 0; i < 500; i++)
+                                    session.execute(update.bind((i + round) % VALUES, i % 17, i));
+                        });
+        try {
+            for (int i = 0; i < 10; i++) node.nodetool("garbagecollect", "ks", "busy");
+        } finally {
+            stop.set(true);
+        }
+        writer.get();
+        check("busy", "v", 0);
+        node.nodetool("garbagecollect", "ks", "busy");
+        check("busy", "v", 0);
     }
 
     private static List<Boolean> system(String index, String column) {

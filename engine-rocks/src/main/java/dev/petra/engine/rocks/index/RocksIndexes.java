@@ -203,6 +203,7 @@ public final class RocksIndexes implements TermIndexes {
             long removed = 0;
             byte[] from = begin(number);
             while (true) {
+                check.pause();
                 List<Met> page = page(number, from);
                 for (Met entry : page) if (isRemoved(entry, check)) removed++;
                 if (page.size() < SWEPT_AT_ONCE) return removed;

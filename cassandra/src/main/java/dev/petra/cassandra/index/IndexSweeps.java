@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import com.google.common.collect.MapMaker;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.index.SweepCheck;
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.index.sai.analyzer.AbstractAnalyzer;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Removes index entries of values that were overwritten or deleted. Writes leave them, since they
+ * read nothing, and queries pass over them: answers do not depend on sweeps.
+ *
+ * <p>In the background a store is swept when its {@link SweepDebt} is due, for a tenth of the time,
+ * one store at a time. {@code nodetool garbagecollect} sweeps at once.
+ */
+public final class IndexSweeps {
+    private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
+
+    private static final int PERIOD_SECONDS = 60;
+
+    /** For a sweep in the background: of its time it rests nine tenths. */
+    private static final int REST = 9;
+
+    private static final long LONGEST_REST_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+    private static final Map<TableStore, SweepDebt> debts = new MapMaker().weakKeys().makeMap();
+
+    /** Those that somebody waits for; the one in the background gives way. */
+    private static final AtomicInteger hurried = new AtomicInteger();
+
+    private static volatile boolean stopped;
+    private static @Nullable ScheduledExecutorService thread;
+
+    private IndexSweeps() {}
+
+    /** When all tables are open. */
+    public static synchronized void start() {
+        if (stopped || thread != null) return;
+        ScheduledExecutorService started =
+                Executors.newSingleThreadScheduledExecutor(
+                        work -> {
+                            Thread made = new Thread(work, "PetraIndexSweeps");
+                            made.setDaemon(true);
+                            return made;
+                        });
+        thread = started;
+        var unused =
+                started.scheduleWithFixedDelay(
+                        () -> TableRegistry.forEachOwner(IndexSweeps::sweepIfDue),
+                        PERIOD_SECONDS,
+                        PERIOD_SECONDS,
+                        TimeUnit.SECONDS);
+    }
+
+    /** Before the engines are closed. Does not wait: a sweep ends at its next entries. */
+    public static synchronized void stop() {
+        stopped = true;
+        ScheduledExecutorService running = thread;
+        if (running != null) running.shutdownNow();
+    }
+
+    /** Entries were written to a store. */
+    static void written(TableStore store, int entries) {
+        debt(store).written(entries);
+    }
+
+    private static SweepDebt debt(TableStore store) {
+        SweepDebt known = debts.get(store);
+        return known != null ? known : debts.computeIfAbsent(store, IndexSweeps::newDebt);
+    }
+
+    private static SweepDebt newDebt(TableStore store) {
+        long entries = store.metrics().getOrDefault("index_entries", 0L);
+        return new SweepDebt(entries, ThreadLocalRandom.current().nextDouble());
+    }
+
+    /** A store that holds all of its table. */
+    private record Whole(ColumnFamilyStore cfs, Generation generation, TableStore store) {}
+
+    private static @Nullable Whole whole(ColumnFamilyStore cfs) {
+        EngineMemtable memtable = EngineMemtables.current(cfs);
+        if (memtable == null || !cfs.isValid() || StoreIndexes.of(cfs).isEmpty()) return null;
+        // While rows come out of SSTables, or go into some, entries and rows are apart.
+        if (!cfs.getLiveSSTables().isEmpty()) return null;
+        Generation generation = memtable.generation();
+        if (generation.failure() != null) return null;
+        TableStore store = generation.existing();
+        return store != null && store.hasIndexes() ? new Whole(cfs, generation, store) : null;
+    }
+
+    private static void sweepIfDue(ColumnFamilyStore cfs) {
+        Whole table = whole(cfs);
+        if (table == null || !debt(table.store).isDue()) return;
+        try {
+            sweep(table, true);
+        } catch (CancellationException e) {
+            logger.debug("The sweep of the indexes of {} ends early", cfs.metadata());
+        } catch (RuntimeException | Error e) {
+            if (stopped || !table.generation.isLive()) return;
+            logger.warn(
+                    "Entries of former values could not be removed from the indexes of {}; this is"
+                            + " tried again in a minute",
+                    cfs.metadata(),
+                    e);
+        }
+    }
+
+    /** Sweeps all indexes of a table at once, unless it ends meanwhile. */
+    public static void sweep(ColumnFamilyStore cfs) {
+        Whole table = whole(cfs);
+        if (table == null) return;
+        hurried.incrementAndGet();
+        try {
+            sweep(table, false);
+        } catch (CancellationException e) {
+            logger.debug(
+                    "{} was truncated or dropped while its indexes were swept", cfs.metadata());
+        } finally {
+            hurried.decrementAndGet();
+        }
+    }
+
+    private static void sweep(Whole table, boolean slowly) {
+        TableStore store = table.store;
+        SweepDebt debt = debt(store);
+        long before = debt.written();
+        long began = System.nanoTime();
+        long looked = 0;
+        long removed = 0;
+        for (StorageAttachedIndex index : StoreIndexes.of(table.cfs)) {
+            // What is being built is not whole yet; what was dropped meanwhile is not there.
+            if (!StoreIndexes.isBuilt(index, store)) continue;
+            Check check = new Check(table, index, slowly);
+            removed += store.indexes().sweep(StoreIndexes.id(index), check);
+            looked += check.looked;
+        }
+        debt.swept(before, looked, removed);
+        logger.info(
+                "Removed {} of {} entries from the indexes of {} in {} s: their values were"
+                        + " overwritten or deleted",
+                removed,
+                looked,
+                table.cfs.metadata(),
+                TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began));
+    }
+
+    /** By the row as it is in the store: whoever writes the term again writes the entry again. */
+    private static final class Check implements SweepCheck {
+        private final Whole table;
+        private final StorageAttachedIndex index;
+        private final boolean slowly;
+        private long looked;
+        private long workBegan = System.nanoTime();
+        private boolean found;
+
+        Check(Whole table, StorageAttachedIndex index, boolean slowly) {
+            this.table = table;
+            this.index = index;
+            this.slowly = slowly;
+        }
+
+        @Override
+        public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
+            looked++;
+            Row row = row(key, clustering);
+            if (row == null || !RowTerms.hasLiveData(row)) return false;
+            AbstractAnalyzer analyzer = index.hasAnalyzer() ? index.analyzer() : null;
+            found = false;
+            // Also terms that would be too large today.
+            RowTerms.derive(
+                    index.termType(),
+                    analyzer,
+                    any -> true,
+                    key,
+                    row,
+                    derived -> found |= derived.equals(term));
+            return found;
+        }
+
+        private @Nullable Row row(DecoratedKey key, Clustering<?> clustering) {
+            boolean isStatic = clustering.kind() == ClusteringPrefix.Kind.STATIC_CLUSTERING;
+            TableMetadata metadata = table.cfs.metadata();
+            Slices slices =
+                    isStatic
+                            ? Slices.NONE
+                            : Slices.with(metadata.comparator, Slice.make(clustering));
+            try (UnfilteredRowIterator rows =
+                    table.store.read(key, slices, ColumnFilter.all(metadata), false)) {
+                if (rows == null) return null;
+                if (isStatic) return rows.staticRow();
+                while (rows.hasNext()) {
+                    Unfiltered next = rows.next();
+                    if (next instanceof Row row) return row;
+                }
+                return null;
+            }
+        }
+
+        @Override
+        public void pause() {
+            boolean isGone = !table.generation.isLive() || !index.isIndexValid().getAsBoolean();
+            if (stopped || isGone || (slowly && hurried.get() > 0))
+                throw new CancellationException();
+            if (!slowly) return;
+            long worked = System.nanoTime() - workBegan;
+            LockSupport.parkNanos(Math.min(REST * worked, LONGEST_REST_NANOS));
+            workBegan = System.nanoTime();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import org.junit.jupiter.api.Test;
+
+class SweepDebtTest {
+    private static final int MANY = 1_000_000;
+
+    /** Sweeps until so many entries were written; gives how many entries they looked at. */
+    private static long looked(SweepDebt debt, int written, boolean overwrites) {
+        long entries = MANY;
+        long looked = 0;
+        for (int i = 0; i < written; i += 1_000) {
+            debt.written(1_000);
+            entries += 1_000;
+            if (!debt.isDue()) continue;
+            long removed = overwrites ? entries - MANY : 0;
+            looked += entries;
+            debt.swept(debt.written(), entries, removed);
+            entries -= removed;
+            assertThat(debt.isDue()).isFalse();
+        }
+        return looked;
+    }
+
+    @Test
+    void aSweepPaysForWhatWasWritten() {
+        int written = 100 * MANY;
+        // Of what is overwritten, three looks each: a half more, and all is looked at.
+        assertThat(looked(new SweepDebt(MANY, 0), written, true)).isLessThan(4L * written);
+        // Where nothing is, hardly any.
+        assertThat(looked(new SweepDebt(MANY, 0), written, false)).isLessThan(written);
+    }
+
+    @Test
+    void fewEntriesAreNotSwept() {
+        SweepDebt debt = new SweepDebt(0, 0);
+        debt.written(9_999);
+        assertThat(debt.isDue()).isFalse();
+        debt.written(1);
+        assertThat(debt.isDue()).isTrue();
+    }
+
+    /** So a store that is opened again and again is swept now and then. */
+    @Test
+    void aStoreThatIsOpenedOwesAPart() {
+        SweepDebt debt = new SweepDebt(MANY, 0.9);
+        debt.written(MANY / 20 - 1);
+        assertThat(debt.isDue()).isFalse();
+        debt.written(1);
+        assertThat(debt.isDue()).isTrue();
+    }
+
+    /** Those that came while it ran are not forgotten. */
+    @Test
+    void whatIsWrittenDuringASweepCounts() {
+        SweepDebt debt = new SweepDebt(0, 0);
+        debt.written(10_000);
+        long before = debt.written();
+        debt.written(10_000);
+        debt.swept(before, 10_000, 10_000);
+        assertThat(debt.isDue()).isTrue();
+    }
+}
