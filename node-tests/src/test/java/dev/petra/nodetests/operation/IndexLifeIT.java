@@ -378,12 +378,12 @@ class IndexLifeIT {
     /** The same values again and again: what is written while its entry is looked at stays. */
     @Test
     void whatIsWrittenWhileAnIndexIsSweptIsFound() throws Exception {
-        create("busy");
-        session.execute("CREATE INDEX busy_v ON ks.busy (v) USING 'sai'");
-        awaitQueryable("busy_v");
-        insert("busy", 0, 500);
+        create("again");
+        session.execute("CREATE INDEX again_v ON ks.again (v) USING 'sai'");
+        awaitQueryable("again_v");
+        insert("again", 0, 500);
         PreparedStatement update =
-                session.prepare("UPDATE ks.busy SET v = ? WHERE p = ? AND c = ?");
+                session.prepare("UPDATE ks.again SET v = ? WHERE p = ? AND c = ?");
         AtomicBoolean stop = new AtomicBoolean();
         CompletableFuture<Void> writer =
                 CompletableFuture.runAsync(
@@ -393,14 +393,14 @@ class IndexLifeIT {
                                     session.execute(update.bind((i + round) % VALUES, i % 17, i));
                         });
         try {
-            for (int i = 0; i < 10; i++) node.nodetool("garbagecollect", "ks", "busy");
+            for (int i = 0; i < 10; i++) node.nodetool("garbagecollect", "ks", "again");
         } finally {
             stop.set(true);
         }
         writer.get();
-        check("busy", "v", 0);
-        node.nodetool("garbagecollect", "ks", "busy");
-        check("busy", "v", 0);
+        check("again", "v", 0);
+        node.nodetool("garbagecollect", "ks", "again");
+        check("again", "v", 0);
     }
 
     private static List<Boolean> system(String index, String column) {
