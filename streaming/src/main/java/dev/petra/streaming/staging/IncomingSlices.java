@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.staging;
 
+import com.sun.management.HotSpotDiagnosticMXBean;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -10,6 +11,7 @@ import dev.petra.streaming.wire.HeadCodec.SliceHead;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
@@ -35,11 +37,9 @@ public final class IncomingSlices implements AutoCloseable {
 
     private static final int UNIT = 1 << 20;
 
-    /** Bounds what large blocks of all sessions of this process take, in MiB. */
+    /** Bounds what large blocks of all sessions of this process take of direct memory, in MiB. */
     private static final Semaphore LARGE =
-            new Semaphore(
-                    (int) (Math.max(512L << 20, Runtime.getRuntime().maxMemory() / 4) / UNIT),
-                    true);
+            new Semaphore((int) (Math.max(SliceWriter.MAX_BLOCK, directMemory() / 4) / UNIT), true);
 
     private static final Duration PATIENCE = Duration.ofMinutes(5);
 
@@ -181,7 +181,7 @@ public final class IncomingSlices implements AutoCloseable {
             acquire(units);
             ByteBuffer block = NOTHING;
             try {
-                block = ByteBuffer.allocateDirect(frame.packed());
+                block = allocate(frame.packed());
                 fill(frame, block);
                 to.take(frame.unpack(block, NOTHING));
             } finally {
@@ -219,6 +219,28 @@ public final class IncomingSlices implements AutoCloseable {
             long bytesOfFrame = Frame.BYTES + (long) frame.packed();
             read += bytesOfFrame;
             progress.moved(bytesOfFrame);
+        }
+    }
+
+    /** Where the JVM is not told, as much as of heap. */
+    private static long directMemory() {
+        long told =
+                Long.parseLong(
+                        ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class)
+                                .getVMOption("MaxDirectMemorySize")
+                                .getValue());
+        return told > 0 ? told : Runtime.getRuntime().maxMemory();
+    }
+
+    /** Without the error itself: for one of direct memory Cassandra ends the process. */
+    @SuppressWarnings("UnusedException")
+    private static ByteBuffer allocate(int bytes) throws IOException {
+        try {
+            return ByteBuffer.allocateDirect(bytes);
+        } catch (OutOfMemoryError e) {
+            throw new IOException(
+                    "There is no direct memory for a block of %d bytes of a stream (%s). Raise -XX:MaxDirectMemorySize, which is %d."
+                            .formatted(bytes, e.getMessage(), directMemory()));
         }
     }
 

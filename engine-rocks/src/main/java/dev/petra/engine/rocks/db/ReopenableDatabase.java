@@ -791,15 +791,16 @@ public final class ReopenableDatabase {
         long now = System.nanoTime();
         if (now - countedAt < COUNT_EVERY_NANOS) return;
         countedAt = now;
-        count(
-                ifWritable(
-                        counted.get(),
-                        database -> {
-                            long bytes = 0;
-                            for (ColumnFamilyHandle family : database.families())
-                                bytes += indexBytes(database, family);
-                            return bytes;
-                        }));
+        ifWritable(
+                false,
+                database -> {
+                    long bytes = 0;
+                    for (ColumnFamilyHandle family : database.families())
+                        bytes += indexBytes(database, family);
+                    // Within the use, for whose end the close waits: behind that it has nothing.
+                    count(bytes);
+                    return true;
+                });
     }
 
     /** Of the indexes and filters of a column family's files. */
