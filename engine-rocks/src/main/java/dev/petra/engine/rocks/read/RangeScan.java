@@ -56,8 +56,10 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
         byte[] start = keys.left.isMinimum() ? new byte[0] : bound(keys.left, !includesLeft);
         byte[] end = keys.right.isMinimum() ? TokenRanges.last() : bound(keys.right, includesRight);
         boolean past = aside || ScanBounds.wouldFloodCache(store, start, end);
+        // Before the cursor: who cannot have it must not leave that open.
+        ByteBuffer first = ByteBuffer.allocateDirect(start.length).put(start).flip();
         this.cursor = context.open(new ScanBounds(end, past));
-        cursor.seek(ByteBuffer.allocateDirect(start.length).put(start).flip());
+        cursor.seek(first);
     }
 
     /** The key just before, or just behind, all keys of a position. */
