@@ -375,6 +375,52 @@ class IndexLifeIT {
         for (int v = 0; v < VALUES; v++) assertThat(count("swept", "v = " + v)).isZero();
     }
 
+    /** Of a row without clustering, of a static row, and of parts of the primary key. */
+    @Test
+    void garbagecollectKeepsEntriesOfEveryKindOfRow() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.skinny (p int, q int, v int, x set<int>, PRIMARY KEY ((p, q)))"
+                        + " WITH memtable = 'rocks'");
+        session.execute(
+                "CREATE TABLE ks.wide (p int, q int, c int, s int static, v int,"
+                        + " PRIMARY KEY ((p, q), c)) WITH memtable = 'rocks'");
+        for (String index : List.of("skinny (q)", "skinny (v)", "skinny (x)"))
+            session.execute("CREATE INDEX ON ks." + index + " USING 'sai'");
+        for (String index : List.of("wide (q)", "wide (c)", "wide (s)", "wide (v)"))
+            session.execute("CREATE INDEX ON ks." + index + " USING 'sai'");
+        for (String index : List.of("skinny_q", "skinny_v", "skinny_x"))
+            awaitQueryable(index + "_idx");
+        for (String index : List.of("wide_q", "wide_c", "wide_s", "wide_v"))
+            awaitQueryable(index + "_idx");
+        for (int round = 1; round <= 2; round++)
+            for (int i = 0; i < 100; i++) {
+                session.execute(
+                        "INSERT INTO ks.skinny (p, q, v, x) VALUES (%1$d, %1$d, %2$d, {%2$d})"
+                                .formatted(i, i * round));
+                session.execute(
+                        "INSERT INTO ks.wide (p, q, c, s, v) VALUES (%1$d, %1$d, %1$d, %2$d, %2$d)"
+                                .formatted(i, i * round));
+            }
+        node.nodetool("garbagecollect", "ks", "skinny", "wide");
+        // All but those of 0 were written twice.
+        assertThat(node.process().log())
+                .contains("Removed 198 of 498 entries from the indexes of ks.skinny in ")
+                .contains("Removed 198 of ");
+        for (int i = 0; i < 100; i++) {
+            assertThat(found("skinny", "q = " + i)).isEqualTo(1);
+            assertThat(found("skinny", "v = " + 2 * i)).isEqualTo(1);
+            assertThat(found("skinny", "x CONTAINS " + 2 * i)).isEqualTo(1);
+            assertThat(found("wide", "q = " + i)).isEqualTo(1);
+            assertThat(found("wide", "c = " + i)).isEqualTo(1);
+            assertThat(found("wide", "s = " + 2 * i)).isEqualTo(1);
+            assertThat(found("wide", "v = " + 2 * i)).isEqualTo(1);
+        }
+    }
+
+    private static long found(String table, String where) {
+        return session.execute("SELECT p FROM ks." + table + " WHERE " + where).all().size();
+    }
+
     /** The same values again and again: what is written while its entry is looked at stays. */
     @Test
     void whatIsWrittenWhileAnIndexIsSweptIsFound() throws Exception {
