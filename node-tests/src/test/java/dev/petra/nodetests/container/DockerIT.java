@@ -123,6 +123,9 @@ class DockerIT {
                 SimpleStatement.newInstance(
                                 Writer.table(table) + " WITH memtable = '" + memtable + "'")
                         .setTimeout(CHECK));
+        // Whoever prepares a write next may be another node.
+        long until = System.nanoTime() + CHECK.toNanos();
+        while (!session.checkSchemaAgreement() && System.nanoTime() < until) Thread.sleep(100);
         for (int w = 0; w < WRITERS; w++) {
             Writer writer = new Writer(session, table, 0, w).persistent();
             writers.add(writer);
