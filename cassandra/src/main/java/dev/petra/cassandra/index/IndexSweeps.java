@@ -94,12 +94,10 @@ public final class IndexSweeps {
 
     private static SweepDebt debt(TableStore store) {
         SweepDebt known = debts.get(store);
-        return known != null ? known : debts.computeIfAbsent(store, IndexSweeps::newDebt);
-    }
-
-    private static SweepDebt newDebt(TableStore store) {
-        long entries = store.metrics().getOrDefault("index_entries", 0L);
-        return new SweepDebt(entries, ThreadLocalRandom.current().nextDouble());
+        return known != null
+                ? known
+                : debts.computeIfAbsent(
+                        store, made -> new SweepDebt(ThreadLocalRandom.current().nextDouble()));
     }
 
     /** A store that holds all of its table. */
@@ -116,21 +114,26 @@ public final class IndexSweeps {
         return store != null && store.hasIndexes() ? new Whole(cfs, generation, store) : null;
     }
 
+    /** Throws nothing: that would be the last sweep in the background. */
     private static void sweepIfDue(ColumnFamilyStore cfs) {
-        Whole table = whole(cfs);
-        if (table == null || !debt(table.store).isDue()) return;
         try {
-            sweep(table, true);
+            Whole table = whole(cfs);
+            if (table != null && debt(table.store).isDue(() -> entries(table.store)))
+                sweep(table, true);
         } catch (CancellationException e) {
             logger.debug("The sweep of the indexes of {} ends early", cfs.metadata());
         } catch (RuntimeException | Error e) {
-            if (stopped || !table.generation.isLive()) return;
+            if (stopped || !cfs.isValid()) return;
             logger.warn(
                     "Entries of former values could not be removed from the indexes of {}; this is"
                             + " tried again in a minute",
                     cfs.metadata(),
                     e);
         }
+    }
+
+    private static long entries(TableStore store) {
+        return store.metrics().getOrDefault("index_entries", 0L);
     }
 
     /** Sweeps all indexes of a table at once, unless it ends meanwhile. */
@@ -159,7 +162,13 @@ public final class IndexSweeps {
             // What is being built is not whole yet; what was dropped meanwhile is not there.
             if (!StoreIndexes.isBuilt(index, store)) continue;
             Check check = new Check(table, index, slowly);
-            removed += store.indexes().sweep(StoreIndexes.id(index), check);
+            try {
+                removed += store.indexes().sweep(StoreIndexes.id(index), check);
+            } catch (IllegalStateException | IllegalArgumentException e) {
+                // Of a store that was closed, or an index that was dropped, while it looked.
+                check.endIfOver();
+                throw e;
+            }
             looked += check.looked;
         }
         debt.swept(before, looked, removed);
@@ -224,12 +233,17 @@ public final class IndexSweeps {
             }
         }
 
+        /** Where there is nothing to be swept any more. */
+        void endIfOver() {
+            if (stopped || !table.generation.isLive() || !index.isIndexValid().getAsBoolean())
+                throw new CancellationException();
+        }
+
         @Override
         public void pause() {
-            boolean isGone = !table.generation.isLive() || !index.isIndexValid().getAsBoolean();
-            if (stopped || isGone || (slowly && hurried.get() > 0))
-                throw new CancellationException();
+            endIfOver();
             if (!slowly) return;
+            if (hurried.get() > 0) throw new CancellationException();
             long worked = System.nanoTime() - workBegan;
             LockSupport.parkNanos(Math.min(REST * worked, LONGEST_REST_NANOS));
             workBegan = System.nanoTime();

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.index;
 
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.LongSupplier;
 
 /**
  * How many index entries were written to a store since it was swept, and how many may be before it
@@ -20,20 +21,21 @@ final class SweepDebt {
     /** A sweep that removes less than this share of the entries was too early. */
     private static final double WORTH = 0.1;
 
+    private static final long UNKNOWN = -1;
+
     private final LongAdder written = new LongAdder();
+    private final double part;
     private double share = SMALLEST_SHARE;
-    private volatile long due;
+    private long due = UNKNOWN;
 
     /**
      * Of a store that was just opened. What was written before is not known, so it owes a part by
      * chance: a node that is often started again would otherwise never sweep.
      *
-     * @param entries about how many it has
      * @param part from 0 to 1
      */
-    SweepDebt(long entries, double part) {
-        due = due(entries);
-        written.add((long) (part * due));
+    SweepDebt(double part) {
+        this.part = part;
     }
 
     private long due(long entries) {
@@ -48,7 +50,16 @@ final class SweepDebt {
         return written.sum();
     }
 
-    boolean isDue() {
+    /**
+     * Whether it is to be swept.
+     *
+     * @param entries about how many it has; asked the first time only, and not by who writes
+     */
+    synchronized boolean isDue(LongSupplier entries) {
+        if (due == UNKNOWN) {
+            due = due(entries.getAsLong());
+            written.add((long) (part * due));
+        }
         return written.sum() >= due;
     }
 

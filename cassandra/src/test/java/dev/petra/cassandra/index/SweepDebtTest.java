@@ -15,12 +15,12 @@ class SweepDebtTest {
         for (int i = 0; i < written; i += 1_000) {
             debt.written(1_000);
             entries += 1_000;
-            if (!debt.isDue()) continue;
+            if (!debt.isDue(() -> MANY)) continue;
             long removed = overwrites ? entries - MANY : 0;
             looked += entries;
             debt.swept(debt.written(), entries, removed);
             entries -= removed;
-            assertThat(debt.isDue()).isFalse();
+            assertThat(debt.isDue(() -> MANY)).isFalse();
         }
         return looked;
     }
@@ -29,38 +29,38 @@ class SweepDebtTest {
     void aSweepPaysForWhatWasWritten() {
         int written = 100 * MANY;
         // Of what is overwritten, three looks each: a half more, and all is looked at.
-        assertThat(looked(new SweepDebt(MANY, 0), written, true)).isLessThan(4L * written);
+        assertThat(looked(new SweepDebt(0), written, true)).isLessThan(4L * written);
         // Where nothing is, hardly any.
-        assertThat(looked(new SweepDebt(MANY, 0), written, false)).isLessThan(written);
+        assertThat(looked(new SweepDebt(0), written, false)).isLessThan(written);
     }
 
     @Test
     void fewEntriesAreNotSwept() {
-        SweepDebt debt = new SweepDebt(0, 0);
+        SweepDebt debt = new SweepDebt(0);
         debt.written(9_999);
-        assertThat(debt.isDue()).isFalse();
+        assertThat(debt.isDue(() -> 0)).isFalse();
         debt.written(1);
-        assertThat(debt.isDue()).isTrue();
+        assertThat(debt.isDue(() -> 0)).isTrue();
     }
 
     /** So a store that is opened again and again is swept now and then. */
     @Test
     void aStoreThatIsOpenedOwesAPart() {
-        SweepDebt debt = new SweepDebt(MANY, 0.9);
+        SweepDebt debt = new SweepDebt(0.9);
         debt.written(MANY / 20 - 1);
-        assertThat(debt.isDue()).isFalse();
+        assertThat(debt.isDue(() -> MANY)).isFalse();
         debt.written(1);
-        assertThat(debt.isDue()).isTrue();
+        assertThat(debt.isDue(() -> MANY)).isTrue();
     }
 
     /** Those that came while it ran are not forgotten. */
     @Test
     void whatIsWrittenDuringASweepCounts() {
-        SweepDebt debt = new SweepDebt(0, 0);
+        SweepDebt debt = new SweepDebt(0);
         debt.written(10_000);
         long before = debt.written();
         debt.written(10_000);
         debt.swept(before, 10_000, 10_000);
-        assertThat(debt.isDue()).isTrue();
+        assertThat(debt.isDue(() -> 0)).isTrue();
     }
 }
