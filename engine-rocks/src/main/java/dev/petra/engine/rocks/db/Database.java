@@ -23,10 +23,13 @@ import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.CompactionOptions;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.Range;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.SizeApproximationFlag;
+import org.rocksdb.Slice;
 import org.rocksdb.WriteOptions;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -340,6 +343,15 @@ public final class Database implements AutoCloseable {
         try (FlushOptions options =
                 new FlushOptions().setWaitForFlush(true).setAllowWriteStall(true)) {
             db.flush(options, families());
+        }
+    }
+
+    /** About how many bytes a range of keys has; {@code to} is not in it. Reads no rows. */
+    public long approximateBytes(
+            ColumnFamilyHandle family, byte[] from, byte[] to, SizeApproximationFlag... of) {
+        try (Slice start = new Slice(from);
+                Slice end = new Slice(to)) {
+            return db.getApproximateSizes(family, List.of(new Range(start, end)), of)[0];
         }
     }
 

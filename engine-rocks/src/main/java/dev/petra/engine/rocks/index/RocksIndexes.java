@@ -25,10 +25,8 @@ import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
-import org.rocksdb.Range;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.SizeApproximationFlag;
-import org.rocksdb.Slice;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -177,15 +175,12 @@ public final class RocksIndexes implements TermIndexes {
         return reopenable.measure(
                 database -> {
                     int number = catalog().number(index);
-                    try (Slice from = new Slice(begin(number));
-                            Slice to = new Slice(begin(number + 1))) {
-                        return database.db
-                                .getApproximateSizes(
-                                        Objects.requireNonNull(database.index()),
-                                        List.of(new Range(from, to)),
-                                        SizeApproximationFlag.INCLUDE_FILES,
-                                        SizeApproximationFlag.INCLUDE_MEMTABLES)[0];
-                    }
+                    return database.approximateBytes(
+                            Objects.requireNonNull(database.index()),
+                            begin(number),
+                            begin(number + 1),
+                            SizeApproximationFlag.INCLUDE_FILES,
+                            SizeApproximationFlag.INCLUDE_MEMTABLES);
                 });
     }
 

@@ -11,12 +11,8 @@ import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.format.TokenRanges;
 import java.nio.ByteBuffer;
-import java.util.List;
-import org.rocksdb.ColumnFamilyHandle;
-import org.rocksdb.Range;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.SizeApproximationFlag;
-import org.rocksdb.Slice;
 
 /**
  * Estimates how many partitions a range of keys has: counts the first ones, and takes the rest to
@@ -67,8 +63,7 @@ public final class RangeSample {
     }
 
     private static long bytes(Database database, byte[] from, byte[] to) {
-        return bytes(
-                database,
+        return database.approximateBytes(
                 database.data,
                 from,
                 to,
@@ -84,14 +79,11 @@ public final class RangeSample {
         if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return 0;
         try {
             long buffered =
-                    bytes(
-                            database,
-                            database.large,
-                            from,
-                            to,
-                            SizeApproximationFlag.INCLUDE_MEMTABLES);
+                    database.approximateBytes(
+                            database.large, from, to, SizeApproximationFlag.INCLUDE_MEMTABLES);
             long keys =
-                    bytes(database, database.large, from, to, SizeApproximationFlag.INCLUDE_FILES);
+                    database.approximateBytes(
+                            database.large, from, to, SizeApproximationFlag.INCLUDE_FILES);
             long all = database.db.getLongProperty(database.large, "rocksdb.live-sst-files-size");
             long values =
                     database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size");
@@ -99,18 +91,6 @@ public final class RangeSample {
             return buffered + (long) (share * (all + values));
         } catch (RocksDBException e) {
             throw RocksErrors.onRead(e, store.name(), store.directory());
-        }
-    }
-
-    private static long bytes(
-            Database database,
-            ColumnFamilyHandle family,
-            byte[] from,
-            byte[] to,
-            SizeApproximationFlag... of) {
-        try (Slice start = new Slice(from);
-                Slice end = new Slice(to)) {
-            return database.db.getApproximateSizes(family, List.of(new Range(start, end)), of)[0];
         }
     }
 }

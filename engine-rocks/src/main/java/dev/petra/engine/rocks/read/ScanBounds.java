@@ -3,8 +3,6 @@ package dev.petra.engine.rocks.read;
 
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
-import java.util.List;
-import org.rocksdb.Range;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.SizeApproximationFlag;
 import org.rocksdb.Slice;
@@ -38,15 +36,10 @@ final class ScanBounds implements CursorBounds {
     static boolean wouldFloodCache(StoreContext store, byte[] from, byte[] to) {
         Database database = store.acquire();
         int use = Database.stripe();
-        try (Slice start = new Slice(from);
-                Slice end = new Slice(to)) {
-            long bytes =
-                    database.db
-                            .getApproximateSizes(
-                                    database.data,
-                                    List.of(new Range(start, end)),
-                                    SizeApproximationFlag.INCLUDE_FILES)[0];
-            return bytes > store.settings().memory() / PART_OF_CACHE;
+        try {
+            return database.approximateBytes(
+                            database.data, from, to, SizeApproximationFlag.INCLUDE_FILES)
+                    > store.settings().memory() / PART_OF_CACHE;
         } finally {
             database.release(use);
         }

@@ -21,6 +21,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
@@ -45,18 +46,25 @@ class BackgroundReadsTest {
         return HexFormat.of().formatHex(noise);
     }
 
+    /** A store with 4,000 partitions of 2 KB, whose files nobody has read yet. */
+    private TableStore filled(StorageEngine engine, TestTable table, PartitionUpdate... more) {
+        TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+        for (int i = 0; i < 4_000; i++)
+            store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
+        for (PartitionUpdate update : more) store.write(update);
+        store.flush();
+        store.close();
+        return engine.openStore(table.spec(directory.resolve("t")));
+    }
+
     /** All of it is read; that would fill a cache. */
     @Test
     void whoHandsDownLeavesTheCacheToReaders() throws RocksDBException {
         TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
         try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
-            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
-            for (int i = 0; i < 4_000; i++)
-                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
-            store.write(table.update("k1").at(2).now(LONG_AGO).deletePartition().build());
-            store.flush();
-            store.close();
-            store = engine.openStore(table.spec(directory.resolve("t")));
+            PartitionUpdate deletion =
+                    table.update("k1").at(2).now(LONG_AGO).deletePartition().build();
+            TableStore store = filled(engine, table, deletion);
             Database database = Tables.context(store).database();
             int files = database.dataFiles().size();
             long before = cacheUsage(store);
@@ -73,12 +81,7 @@ class BackgroundReadsTest {
     void whoScansAsideLeavesTheCacheToReaders() throws RocksDBException {
         TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
         try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
-            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
-            for (int i = 0; i < 4_000; i++)
-                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
-            store.flush();
-            store.close();
-            store = engine.openStore(table.spec(directory.resolve("t")));
+            TableStore store = filled(engine, table);
             DataRange all = DataRange.allData(table.metadata().partitioner);
             long before = cacheUsage(store);
             assertThat(count(store.scanAside(all, table.all()))).isEqualTo(4_000);
@@ -91,12 +94,7 @@ class BackgroundReadsTest {
     void whoScansATableLeavesTheCacheToReaders() throws RocksDBException {
         TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
         try (StorageEngine engine = Tables.engine(Map.of("memory", "64MiB"))) {
-            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
-            for (int i = 0; i < 4_000; i++)
-                store.write(table.update("k" + i).at(1).row().set("v", noise(i)).build());
-            store.flush();
-            store.close();
-            store = engine.openStore(table.spec(directory.resolve("t")));
+            TableStore store = filled(engine, table);
             DataRange all = DataRange.allData(table.metadata().partitioner);
             long before = cacheUsage(store);
             assertThat(count(store.scan(all, table.all()))).isEqualTo(4_000);
