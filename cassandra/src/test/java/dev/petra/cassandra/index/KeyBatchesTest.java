@@ -9,6 +9,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -271,15 +272,7 @@ class KeyBatchesTest {
         for (int e = 0; e < 2_000; e++)
             entries.add(new Entry(term(e), keys(SKINNY).create(partition(e))));
         AtomicInteger checks = new AtomicInteger();
-        PartitionPosition minimum = SKINNY.partitioner.getMinimumToken().minKeyBound();
-        TermSearch search =
-                new TermSearch(
-                        () -> new ListCursor(entries),
-                        keys(SKINNY),
-                        new Range<>(minimum, minimum),
-                        false,
-                        Long.MAX_VALUE,
-                        checks::incrementAndGet);
+        TermSearch search = skinny(entries, Long.MAX_VALUE, checks::incrementAndGet);
         assertThat(search.inManyTerms().next(null, null, 10).keys()).hasSize(10);
         assertThat(checks).hasValueGreaterThan(5);
         assertThat(open).hasValue(0);
@@ -292,19 +285,22 @@ class KeyBatchesTest {
         TreeSet<Entry> entries = new TreeSet<>();
         for (int e = 0; e < 2_000; e++)
             entries.add(new Entry(oneTerm ? term(7) : term(e), keys(SKINNY).create(partition(e))));
-        PartitionPosition minimum = SKINNY.partitioner.getMinimumToken().minKeyBound();
-        TermSearch search =
-                new TermSearch(
-                        () -> new ListCursor(entries),
-                        keys(SKINNY),
-                        new Range<>(minimum, minimum),
-                        false,
-                        10 * Integer.BYTES,
-                        () -> {});
+        TermSearch search = skinny(entries, 10 * Integer.BYTES, () -> {});
         KeySource source = oneTerm ? search.inOneTerm(term(7)) : search.inManyTerms();
         KeySource.Keys first = source.next(null, null, 1_000);
         assertThat(first.keys()).hasSizeBetween(10, 11);
         assertThat(first.areLast()).isFalse();
+    }
+
+    private TermSearch skinny(Set<Entry> entries, long mostBytes, Runnable checkpoint) {
+        PartitionPosition minimum = SKINNY.partitioner.getMinimumToken().minKeyBound();
+        return new TermSearch(
+                () -> new ListCursor(entries),
+                keys(SKINNY),
+                new Range<>(minimum, minimum),
+                false,
+                mostBytes,
+                checkpoint);
     }
 
     private static ByteBuffer term(int value) {

@@ -118,14 +118,13 @@ class DockerIT {
         table = "ks.t" + ++tables;
     }
 
-    private void begin(String memtable) throws InterruptedException {
+    private void begin(String memtable) throws Exception {
         session.execute(
                 SimpleStatement.newInstance(
                                 Writer.table(table) + " WITH memtable = '" + memtable + "'")
                         .setTimeout(CHECK));
         // Whoever prepares a write next may be another node.
-        long until = System.nanoTime() + CHECK.toNanos();
-        while (!session.checkSchemaAgreement() && System.nanoTime() < until) Thread.sleep(100);
+        TestNode.await("schema agreement", CHECK, session::checkSchemaAgreement);
         for (int w = 0; w < WRITERS; w++) {
             Writer writer = new Writer(session, table, 0, w).persistent();
             writers.add(writer);

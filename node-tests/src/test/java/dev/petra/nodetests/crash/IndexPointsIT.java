@@ -93,16 +93,7 @@ class IndexPointsIT {
     }
 
     private static void awaitQueryable(String table) throws Exception {
-        TestNode.await(
-                table,
-                PATIENCE,
-                () ->
-                        session
-                                .execute("SELECT * FROM system_views.sai_column_indexes")
-                                .all()
-                                .stream()
-                                .filter(row -> (table + "_v").equals(row.getString("index_name")))
-                                .anyMatch(row -> row.getBoolean("is_queryable")));
+        TestNode.awaitQueryable(session, table + "_v", PATIENCE);
     }
 
     private static void insert(String table, int from, int to) {

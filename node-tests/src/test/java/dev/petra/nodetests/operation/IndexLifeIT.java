@@ -89,16 +89,7 @@ class IndexLifeIT {
     }
 
     private static void awaitQueryable(String index) throws Exception {
-        TestNode.await(
-                index,
-                PATIENCE,
-                () ->
-                        session
-                                .execute("SELECT * FROM system_views.sai_column_indexes")
-                                .all()
-                                .stream()
-                                .filter(row -> index.equals(row.getString("index_name")))
-                                .anyMatch(row -> row.getBoolean("is_queryable")));
+        TestNode.awaitQueryable(session, index, PATIENCE);
     }
 
     private static void killAndRestart() {

@@ -109,16 +109,7 @@ class IndexMigrationIT {
     }
 
     private static void awaitQueryable(String index) throws Exception {
-        TestNode.await(
-                index,
-                MOVES,
-                () ->
-                        session
-                                .execute("SELECT * FROM system_views.sai_column_indexes")
-                                .all()
-                                .stream()
-                                .filter(row -> index.equals(row.getString("index_name")))
-                                .anyMatch(row -> row.getBoolean("is_queryable")));
+        TestNode.awaitQueryable(session, index, MOVES);
     }
 
     private static void alter(String table, String memtable) {

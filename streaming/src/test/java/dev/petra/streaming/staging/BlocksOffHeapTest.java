@@ -8,7 +8,6 @@ import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
-import dev.petra.engine.stream.StreamSink;
 import dev.petra.engine.stream.StreamSource;
 import dev.petra.streaming.loopback.Loopback;
 import java.io.IOException;
@@ -145,13 +144,8 @@ class BlocksOffHeapTest {
         public void close() {}
     }
 
-    private static final class Sink implements StreamSink, SliceWriter {
+    private static final class Sink extends OneSliceSink {
         int taken;
-
-        @Override
-        public SliceWriter begin(int slice) {
-            return this;
-        }
 
         @Override
         public void take(ByteBuffer block) {
@@ -159,22 +153,5 @@ class BlocksOffHeapTest {
             assertThat(block.equals(BLOCKS.get(taken++ % BLOCKS.size()))).isTrue();
             block.position(block.limit());
         }
-
-        @Override
-        public void end() {}
-
-        @Override
-        public void verify() {}
-
-        @Override
-        public boolean ingest() {
-            return false;
-        }
-
-        @Override
-        public void awaitRoom() {}
-
-        @Override
-        public void close() {}
     }
 }

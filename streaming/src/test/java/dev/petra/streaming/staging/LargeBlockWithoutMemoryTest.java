@@ -4,9 +4,7 @@ package dev.petra.streaming.staging;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
-import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
-import dev.petra.engine.stream.StreamSink;
 import dev.petra.streaming.ChildJvm;
 import dev.petra.streaming.wire.Frame;
 import dev.petra.streaming.wire.HeadCodec;
@@ -74,32 +72,10 @@ class LargeBlockWithoutMemoryTest {
         }
     }
 
-    private static final class Sink implements StreamSink, SliceWriter {
-        @Override
-        public SliceWriter begin(int slice) {
-            return this;
-        }
-
+    private static final class Sink extends OneSliceSink {
         @Override
         public void take(ByteBuffer block) {
             throw new AssertionError("nothing of it came");
         }
-
-        @Override
-        public void end() {}
-
-        @Override
-        public void verify() {}
-
-        @Override
-        public boolean ingest() {
-            return false;
-        }
-
-        @Override
-        public void awaitRoom() {}
-
-        @Override
-        public void close() {}
     }
 }
