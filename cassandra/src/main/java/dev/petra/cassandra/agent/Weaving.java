@@ -97,9 +97,10 @@ public final class Weaving {
      * @return null if they are, otherwise what is wrong
      */
     public static @Nullable String defect() {
-        if (isWovenJar()) return Jar.DEFECT;
+        String absence = absence();
         List<String> types = installed;
-        if (types == null) return "The agent is not installed, and Cassandra's jar was not woven.";
+        // Where there is no agent, a jar was woven, or nothing was.
+        if (absence != null || types == null) return absence;
         Set<String> missing = new TreeSet<>();
         for (String type : types) {
             try {
