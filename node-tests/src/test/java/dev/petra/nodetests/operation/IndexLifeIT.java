@@ -415,12 +415,12 @@ class IndexLifeIT {
     /** The same values again and again: what is written while its entry is looked at stays. */
     @Test
     void whatIsWrittenWhileAnIndexIsSweptIsFound() throws Exception {
-        create("again");
-        session.execute("CREATE INDEX again_v ON ks.again (v) USING 'sai'");
-        awaitQueryable("again_v");
-        insert("again", 0, 500);
+        create("rewritten");
+        session.execute("CREATE INDEX rewritten_v ON ks.rewritten (v) USING 'sai'");
+        awaitQueryable("rewritten_v");
+        insert("rewritten", 0, 500);
         PreparedStatement update =
-                session.prepare("UPDATE ks.again SET v = ? WHERE p = ? AND c = ?");
+                session.prepare("UPDATE ks.rewritten SET v = ? WHERE p = ? AND c = ?");
         AtomicBoolean stop = new AtomicBoolean();
         CompletableFuture<Void> writer =
                 CompletableFuture.runAsync(
@@ -430,14 +430,14 @@ class IndexLifeIT {
                                     session.execute(update.bind((i + round) % VALUES, i % 17, i));
                         });
         try {
-            for (int i = 0; i < 10; i++) node.nodetool("garbagecollect", "ks", "again");
+            for (int i = 0; i < 10; i++) node.nodetool("garbagecollect", "ks", "rewritten");
         } finally {
             stop.set(true);
         }
         writer.get();
-        check("again", "v", 0);
-        node.nodetool("garbagecollect", "ks", "again");
-        check("again", "v", 0);
+        check("rewritten", "v", 0);
+        node.nodetool("garbagecollect", "ks", "rewritten");
+        check("rewritten", "v", 0);
     }
 
     private static List<Boolean> system(String index, String column) {
