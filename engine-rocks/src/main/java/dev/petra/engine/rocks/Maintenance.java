@@ -58,7 +58,10 @@ final class Maintenance implements AutoCloseable {
                             try {
                                 flushes.run();
                             } catch (RuntimeException | Error e) {
-                                logger.error("Flushing the largest write buffer failed", e);
+                                logger.error(
+                                        "The largest write buffer could not be flushed; this is"
+                                                + " tried again in a moment",
+                                        e);
                             }
                         },
                         Flusher.EVERY_MILLIS,
@@ -81,7 +84,10 @@ final class Maintenance implements AutoCloseable {
             throttle.written(written);
         } catch (RuntimeException | Error e) {
             // Or there would be no next time.
-            logger.error("Compaction could not be throttled by what is written", e);
+            logger.error(
+                    "The limit of compaction could not follow the rate of writes; this is tried"
+                            + " again in a second",
+                    e);
         }
         for (RocksStore store : stores.get()) {
             try {
@@ -107,7 +113,8 @@ final class Maintenance implements AutoCloseable {
                             "Compacting",
                             store.maintenance()::compactWindows);
             } catch (RuntimeException | Error e) {
-                logger.error("Maintenance of {} failed", store.name(), e);
+                logger.error(
+                        "Maintenance of {} failed; it is tried again in a second", store.name(), e);
             }
         }
     }
@@ -149,7 +156,9 @@ final class Maintenance implements AutoCloseable {
                     || !flusher.awaitTermination(1, TimeUnit.MINUTES)
                     || !purger.awaitTermination(1, TimeUnit.MINUTES)
                     || !windows.awaitTermination(1, TimeUnit.MINUTES))
-                logger.error("Maintenance did not end within a minute");
+                logger.error(
+                        "Background work of the engine did not end within a minute; the engine is"
+                                + " closed all the same");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -85,9 +85,9 @@ final class StoreMaintenance {
                 key != null;
                 key = store.reconciler().takeMalformed())
             logger.error(
-                    "The store of {} in {} has a malformed entry under key {}, met while it"
-                            + " was merged or compacted; it was left as it is. Restore it from"
-                            + " a snapshot, or repair that partition's replicas.",
+                    "The store of {} in {} has a malformed entry under key {}, which a merge or a"
+                            + " compaction met and left as it is. Restore the table from a"
+                            + " snapshot, or repair that partition's replicas.",
                     store.name(),
                     store.directory(),
                     Hex.bytesToHex(key));
@@ -102,7 +102,11 @@ final class StoreMaintenance {
         try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
             database.db.flush(options, database.families());
         } catch (RocksDBException e) {
-            logger.error("The periodic flush of {} failed", store.name(), e);
+            logger.error(
+                    "The flush of {} that memtable_flush_period_in_ms asks for failed. Its writes"
+                            + " are in its log; it is flushed again after that period",
+                    store.name(),
+                    e);
         }
     }
 

@@ -122,10 +122,10 @@ public final class DataFiles {
             }
         } catch (MalformedFragment e) {
             logger.error(
-                    "File {} of {} in {} has a malformed entry. No file of the table is let go as"
-                        + " expired, and nothing is purged by itself that may have been deleted"
-                        + " before, while that one is there: restore the table from a snapshot, or"
-                        + " rebuild the node from the others.",
+                    "File {} of {} in {} has a malformed entry. While that file is there, no"
+                            + " expired file of the table is dropped, and deletions of what the"
+                            + " file may hold are not purged in the background. Restore the table"
+                            + " from a snapshot, or rebuild the node from the others.",
                     name,
                     store.name(),
                     store.directory(),
@@ -135,9 +135,9 @@ public final class DataFiles {
             if (!areThere(database, List.of(name))) return null;
             if (!RocksErrors.isDamage(e)) throw e;
             logger.error(
-                    "File {} of {} in {} is damaged. It stays as it is, and nothing is purged by"
-                            + " itself that may have been deleted before: restore the table from a"
-                            + " snapshot, or rebuild the node from the others.",
+                    "File {} of {} in {} is damaged. It stays as it is, and deletions of what it"
+                            + " may hold are not purged in the background. Restore the table from"
+                            + " a snapshot, or rebuild the node from the others.",
                     name,
                     store.name(),
                     store.directory(),

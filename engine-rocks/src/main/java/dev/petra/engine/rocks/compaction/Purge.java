@@ -220,7 +220,10 @@ public final class Purge {
             database.flush();
             database.compact(database.data, null, null, BottommostLevelCompaction.kSkip);
             if (!isSettled(database, flushed)) {
-                logger.warn("{} was not purged: compaction did not reach the bottom", store.name());
+                logger.warn(
+                        "{} was not purged: compaction did not bring everything to the bottommost"
+                                + " level. The purge is tried again",
+                        store.name());
                 return;
             }
             // Only now: all that lies below the max purgeable timestamp was written to columns
@@ -235,7 +238,10 @@ public final class Purge {
             try {
                 if (!permission.letCoversGo(gcBefore, restrictions)
                         || !rewrite(database, background, restrictions)) {
-                    logger.info("{} is purged no further: less may go than before", store.name());
+                    logger.info(
+                            "The purge of {} ended early, because less may be purged than when it"
+                                    + " began; it begins again later",
+                            store.name());
                     return;
                 }
             } finally {

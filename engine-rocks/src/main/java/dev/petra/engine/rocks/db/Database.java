@@ -506,7 +506,11 @@ public final class Database implements AutoCloseable {
         try {
             db.syncWal();
         } catch (RocksDBException e) {
-            logger.error("The log of {} could not be synced when it was closed", name, e);
+            logger.error(
+                    "The log of {} could not be synced when it was closed: its last writes may be"
+                            + " lost if the machine loses power",
+                    name,
+                    e);
         }
     }
 

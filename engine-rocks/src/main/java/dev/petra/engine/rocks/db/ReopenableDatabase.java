@@ -414,8 +414,9 @@ public final class ReopenableDatabase {
             healAt = System.nanoTime();
             full = String.valueOf(e.getMessage());
             logger.error(
-                    "A file of the indexes of {} is damaged ({}). They are dropped from its store,"
-                            + " and are to be rebuilt; the rows are not concerned",
+                    "A file of the indexes of {} is damaged ({}). The store drops its indexes; no"
+                            + " row is damaged. Run nodetool rebuild_index for each index of the"
+                            + " table, or restart the node",
                     name(),
                     e.getMessage());
             return refused(full);
@@ -424,7 +425,8 @@ public final class ReopenableDatabase {
             healAt = System.nanoTime() + HEAL_EVERY_NANOS;
             full = String.valueOf(e.getMessage());
             logger.error(
-                    "The disk of {} is full ({}); writes to it fail until there is room",
+                    "The disk of {} is full ({}); writes to the table fail until there is room."
+                            + " Free space: writes then go on by themselves",
                     name(),
                     spec.directory());
         }
@@ -458,8 +460,9 @@ public final class ReopenableDatabase {
         synchronized (indexing) {
             indexDamaged = true;
             logger.error(
-                    "A file of the indexes of {} is damaged. They are dropped from its store, and"
-                            + " are to be rebuilt; the rows are not concerned",
+                    "A file of the indexes of {} is damaged. The store drops its indexes; no row"
+                            + " is damaged. Run nodetool rebuild_index for each index of the"
+                            + " table, or restart the node",
                     name(),
                     e);
             IndexCatalog indexes = catalog().indexes();
@@ -773,11 +776,15 @@ public final class ReopenableDatabase {
                 logger.info("The files of {} are written with {} from now on", name(), wanted);
                 if (wanted.compaction().universal() != present.universal)
                     logger.warn(
-                            "{} is compacted {} only when it is opened next, as by a restart",
+                            "{} switches to {} compaction when the node is restarted",
                             name(),
-                            present.universal ? "by levels" : "by size");
+                            present.universal ? "leveled" : "size-tiered");
             } catch (IllegalStateException e) {
-                logger.error("{} writes its files as before until it is opened anew", name(), e);
+                logger.error(
+                        "RocksDB refuses the new options of {}: its files are written as before"
+                                + " until the node is restarted",
+                        name(),
+                        e);
             } finally {
                 database.release(Database.stripe());
             }

@@ -127,7 +127,12 @@ public final class RocksIndexes implements TermIndexes {
                         }
                     });
         } catch (RuntimeException | Error e) {
-            logger.error("Dropped indexes of {} still take room", store.name(), e);
+            logger.error(
+                    "The entries of dropped indexes of {} could not be removed. No query finds"
+                            + " them, but they take disk space; they are removed when the node is"
+                            + " restarted",
+                    store.name(),
+                    e);
         }
     }
 

@@ -166,7 +166,11 @@ public final class StagedStream implements StreamSink {
     }
 
     void undeleted(IOException e) {
-        logger.warn("{} cannot be emptied now; it is at the end of the stream", directory, e);
+        logger.warn(
+                "Files of a stream in {} cannot be deleted now; they are deleted at the end of the"
+                        + " stream",
+                directory,
+                e);
     }
 
     private IOException wrong(int slice, String what) {
@@ -327,7 +331,11 @@ public final class StagedStream implements StreamSink {
         } catch (NoSuchFileException e) {
             logger.debug("{} is deleted already", directory, e);
         } catch (IOException | DirectoryIteratorException e) {
-            logger.warn("{} cannot be deleted now; it is at the next start", directory, e);
+            logger.warn(
+                    "Files of a stream in {} cannot be deleted now; they are deleted when the node"
+                            + " is restarted",
+                    directory,
+                    e);
         }
     }
 }

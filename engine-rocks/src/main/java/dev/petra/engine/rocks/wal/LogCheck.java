@@ -48,7 +48,11 @@ public final class LogCheck {
         } catch (Damage e) {
             if (known != null) throw e;
             // RocksDB judges what an operator wants opened as far as it can be.
-            logger.warn("The logs in {} are not looked at", directory, e);
+            logger.warn(
+                    "The logs in {} are not checked before RocksDB reads them: there is no valid"
+                            + " file SYNCED, and the manifest is damaged",
+                    directory,
+                    e);
             return;
         }
         if (known != null) check(directory, manifest, known);

@@ -130,7 +130,11 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
             log.sync();
         } catch (RuntimeException | Error e) {
             // The store remembers it and fails its writes until a sync succeeds.
-            logger.error("Syncing the log of {} failed", log.name(), e);
+            logger.error(
+                    "Syncing the log of {} failed; writes to the table are refused until a sync"
+                            + " succeeds, which is tried all the time. Check its disk",
+                    log.name(),
+                    e);
         } finally {
             underWay.remove(log);
         }
@@ -219,7 +223,11 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
             thread.join();
             syncs.shutdown();
             if (!syncs.awaitTermination(IDLE_SECONDS, TimeUnit.SECONDS))
-                logger.error("The disk has not answered a sync for {} s", IDLE_SECONDS);
+                logger.error(
+                        "A sync of a table's log has not ended within {} s; the engine is closed"
+                                + " all the same, and the last writes may be lost if the machine"
+                                + " loses power. Check the disks of the data directories",
+                        IDLE_SECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

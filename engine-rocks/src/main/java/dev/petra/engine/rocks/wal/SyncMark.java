@@ -123,8 +123,10 @@ public final class SyncMark implements AutoCloseable {
             // The log is synced; only that this could be proved later is at stake.
             if (!failing)
                 logger.error(
-                        "{} cannot be written: damage in what is written to the log from now on"
-                                + " may be taken for its torn end",
+                        "{} cannot be written. Writes are durable all the same, but if the log is"
+                                + " damaged later, that may be taken for the torn end that a crash"
+                                + " leaves. Check the disk; the file is written again as soon as"
+                                + " possible",
                         directory.resolve(NAME),
                         e);
             failing = true;
@@ -294,7 +296,11 @@ public final class SyncMark implements AutoCloseable {
         try (file) {
             file.force(false);
         } catch (IOException e) {
-            logger.error("{} cannot be synced", directory.resolve(NAME), e);
+            logger.error(
+                    "{} could not be synced when the store was closed: damage to the last writes"
+                            + " in the log may be taken for the torn end that a crash leaves",
+                    directory.resolve(NAME),
+                    e);
         }
     }
 }
