@@ -313,7 +313,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         try {
             StoreIndexes.dropFormer(owner);
         } catch (RuntimeException | FSError e) {
-            logger.error("Former indexes of {} could not be dropped from its store", name(), e);
+            logger.error(
+                    "Dropped indexes of {} could not be removed from its store. No query uses"
+                            + " them; their removal is tried again when the node is restarted",
+                    name(),
+                    e);
         }
     }
 
@@ -331,7 +335,12 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
             generation.stores().snapshot(generation, tag);
         } catch (RuntimeException | Error e) {
             if (!TableRegistry.isBeingDropped(owner)) throw e;
-            logger.error("Snapshot '{}' of {}, which is being dropped, failed", tag, name(), e);
+            logger.error(
+                    "Snapshot '{}' of {}, which is being dropped, failed; the table's data is"
+                            + " kept, not deleted",
+                    tag,
+                    name(),
+                    e);
             generation.stores().keepInsteadOfDeleting(generation, tag);
         }
     }

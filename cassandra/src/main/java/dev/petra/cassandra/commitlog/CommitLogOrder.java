@@ -80,7 +80,12 @@ public final class CommitLogOrder {
             // the thread.
             if (DatabaseDescriptor.getCommitFailurePolicy() != Config.CommitFailurePolicy.ignore)
                 throw e;
-            logger.error("A storage engine cannot sync what the commit log relies on", e);
+            logger.error(
+                    "A storage engine cannot sync the tables that the commit log refers to. The"
+                            + " node goes on, because commit_failure_policy is 'ignore': if the"
+                            + " machine loses power, the commit log may have records of writes"
+                            + " that are lost. Check the disks of the data directories",
+                    e);
         } finally {
             if (!complete) {
                 named.addAll(tables);
@@ -103,7 +108,13 @@ public final class CommitLogOrder {
             if (DatabaseDescriptor.getCommitFailurePolicy() != Config.CommitFailurePolicy.ignore
                     && DatabaseDescriptor.getDiskFailurePolicy() != Config.DiskFailurePolicy.ignore)
                 throw e;
-            logger.error("A storage engine cannot sync what a system table relies on", e);
+            logger.error(
+                    "A storage engine cannot sync its tables before a system table is flushed. The"
+                            + " flush goes on, because commit_failure_policy or"
+                            + " disk_failure_policy is 'ignore': if the machine loses power, the"
+                            + " system table may refer to writes that are lost. Check the disks of"
+                            + " the data directories",
+                    e);
         }
     }
 
@@ -113,7 +124,10 @@ public final class CommitLogOrder {
                 engine.syncAcknowledged(table -> all || tables.contains(table));
             } catch (WriteStallException e) {
                 // A full disk fails that table's writes until there is room, and not the node.
-                logger.error("What the commit log relies on is not synced yet", e);
+                logger.error(
+                        "A table that the commit log refers to is not synced yet, because its disk"
+                                + " is full. Free space: the table is then synced by itself",
+                        e);
             }
         }
     }

@@ -90,7 +90,11 @@ public final class OrphanStores {
                 else finish(store, name.group(1), new SnapshotManifest(List.of(), ttl, now, false));
             } catch (IOException | RuntimeException | FSError e) {
                 logger.error(
-                        "{} belongs to no table of the schema and could not be removed", store, e);
+                        "{} belongs to no table of the schema and could not be removed; it takes"
+                                + " disk space until the node is restarted, when its removal is"
+                                + " tried again",
+                        store,
+                        e);
             }
         }
     }

@@ -84,7 +84,11 @@ public final class NodeHooks {
                     OrphanStores.ttl(),
                     FBUtilities.now());
         } catch (IOException e) {
-            logger.error("The data directories cannot be searched for stores of dropped tables", e);
+            logger.error(
+                    "The data directories cannot be searched for stores of dropped tables. Such"
+                            + " stores take disk space until the node is restarted, which searches"
+                            + " again",
+                    e);
         }
     }
 
@@ -93,7 +97,11 @@ public final class NodeHooks {
         try {
             StoreIndexes.dropFormer(cfs);
         } catch (RuntimeException | FSError e) {
-            logger.error("Former indexes of {} could not be dropped from its store", cfs, e);
+            logger.error(
+                    "Dropped indexes of {} could not be removed from its store. No query uses"
+                            + " them; their removal is tried again when the node is restarted",
+                    cfs,
+                    e);
         }
     }
 

@@ -83,7 +83,12 @@ public final class SchemaHooks {
         } catch (RuntimeException | FSError e) {
             // As in cannotBeRead.
             if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
-            logger.error("Table {} may have data in a storage engine that it lacks", cfs, e);
+            logger.error(
+                    "The data of table {} that a snapshot holds could not be moved back, so the"
+                            + " table may look empty. Correct what the error names, and restart"
+                            + " the node",
+                    cfs,
+                    e);
         }
     }
 
@@ -135,12 +140,16 @@ public final class SchemaHooks {
         try {
             if (!stores.awaitDisposed(DROP_PATIENCE))
                 logger.warn(
-                        "The files of {}, which was dropped, are not yet deleted; they go with the"
-                                + " table's last reader",
+                        "The files of {}, which was dropped, are not yet deleted, because the"
+                                + " table is still being read. They are deleted when the last read"
+                                + " ends, or when the node is restarted",
                         stores.displayName());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            logger.warn("Interrupted while the files of {} are deleted", stores.displayName());
+            logger.warn(
+                    "Interrupted while the files of {}, which was dropped, are deleted; the rest"
+                            + " is deleted later, or when the node is restarted",
+                    stores.displayName());
         }
     }
 }

@@ -205,7 +205,11 @@ public final class TableHooks {
         } catch (RuntimeException | FSError e) {
             // An exception would keep Cassandra from closing its own log. The store is synced once
             // more when it closes, and if that fails too its log is replayed at the next start.
-            logger.error("Table {} could not be flushed for the drain", table, e);
+            logger.error(
+                    "Table {} could not be flushed for the drain, which goes on. The next start"
+                            + " replays the table's log instead",
+                    table,
+                    e);
         }
     }
 

@@ -146,8 +146,8 @@ public final class StoreMemtableIndex extends MemtableIndex {
     private IndexNotAvailableException damaged(RuntimeException e) {
         ColumnFamilyStore cfs = index.baseCfs();
         logger.error(
-                "Index {} of {} is damaged and cannot be queried; the table is not concerned. Run"
-                        + " nodetool rebuild_index {} {} {}, or restart the node",
+                "Index {} of {} is damaged and cannot be queried; the rows of the table are not"
+                        + " damaged. Run nodetool rebuild_index {} {} {}, or restart the node",
                 index.getIndexMetadata().name,
                 cfs.metadata(),
                 cfs.getKeyspaceName(),

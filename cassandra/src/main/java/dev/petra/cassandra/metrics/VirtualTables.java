@@ -53,7 +53,8 @@ public final class VirtualTables {
     public static void register() {
         if (Schema.instance.getKeyspaceMetadata(KEYSPACE) != null) {
             logger.warn(
-                    "There is a keyspace '{}', so the engines' virtual tables cannot be seen",
+                    "There is a keyspace '{}', so the engines' virtual tables cannot be seen. Drop"
+                            + " that keyspace and restart the node to see them",
                     KEYSPACE);
             return;
         }

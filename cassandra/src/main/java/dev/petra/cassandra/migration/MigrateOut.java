@@ -229,8 +229,8 @@ public final class MigrateOut extends Migration {
             // twice.
             if (cfs.isValid() && !cfs.getLiveSSTables().containsAll(sstables)) throw e;
             logger.warn(
-                    "What was migrated out of {} could not be indexed; unless the table is dropped,"
-                            + " it will be before the migration ends",
+                    "Rows that were migrated out of {} could not be indexed now; unless the table"
+                            + " is dropped, they are indexed before the migration ends",
                     stores.displayName(),
                     e);
         } finally {

@@ -62,7 +62,9 @@ public final class Migrations {
         if (running == null) return;
         running.shutdown();
         if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS))
-            logger.warn("A migration of a table still runs while the node shuts down");
+            logger.warn(
+                    "A step of a table's migration still runs while the node shuts down; the"
+                            + " migration goes on when the node is restarted");
     }
 
     /** Whether {@link #stop} was called. */
@@ -94,7 +96,8 @@ public final class Migrations {
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 logger.warn(
-                        "Interrupted while a step of the migration of {}, which was dropped, runs",
+                        "Interrupted while a step of the migration of {}, which was dropped, runs;"
+                                + " what it writes is deleted when it ends",
                         stores.displayName());
             }
         }

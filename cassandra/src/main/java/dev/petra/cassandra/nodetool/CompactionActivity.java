@@ -72,8 +72,7 @@ public final class CompactionActivity {
                                         },
                                         false));
         logger.info(
-                "Compactions and purges of tables in storage engines were stopped. What they"
-                        + " compact by themselves goes on; 'nodetool disableautocompaction' ends"
-                        + " that.");
+                "Compactions and purges of tables in storage engines were stopped. Automatic"
+                        + " compaction goes on; 'nodetool disableautocompaction' ends that.");
     }
 }

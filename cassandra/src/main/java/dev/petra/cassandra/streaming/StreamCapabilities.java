@@ -65,7 +65,11 @@ public final class StreamCapabilities {
             published = mine;
             logger.debug("Other nodes are told: {}", mine);
         } catch (RuntimeException e) {
-            logger.error("Other nodes cannot be told which tables are in storage engines", e);
+            logger.error(
+                    "Gossip cannot tell the other nodes which tables are in storage engines. Until"
+                            + " it can, which is tried every second, they go by what they were"
+                            + " told before",
+                    e);
         }
     }
 

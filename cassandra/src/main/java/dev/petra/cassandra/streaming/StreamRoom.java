@@ -71,7 +71,11 @@ public final class StreamRoom {
         } catch (IllegalStateException e) {
             // Cassandra takes the node for removed, whether its replicas were restored or not.
             if (session.getStreamOperation() != StreamOperation.RESTORE_REPLICA_COUNT) throw e;
-            logger.warn("A stream that replaces a removed node may fill the disk", e);
+            logger.warn(
+                    "The stream from {} restores replicas of a removed node, so it goes on"
+                            + " although it may fill the disk: free space in the data directories",
+                    session.peer,
+                    e);
         }
     }
 
@@ -101,7 +105,11 @@ public final class StreamRoom {
         try {
             return Files.getFileStore(directory);
         } catch (IOException e) {
-            logger.warn("Whether there is room for a stream in {} is not known", directory, e);
+            logger.warn(
+                    "The disk of {} cannot be determined, so it is not known whether a stream has"
+                            + " room there. If the disk gets full, the stream fails",
+                    directory,
+                    e);
             return null;
         }
     }
@@ -128,7 +136,11 @@ public final class StreamRoom {
                     } catch (FSReadError e) {
                         // It would not end the session, only this thread.
                         logger.warn(
-                                "Whether there is room for a stream on {} is not known", disk, e);
+                                "The free space of {} cannot be read, so it is not known whether a"
+                                        + " stream has room there. If the disk gets full, the"
+                                        + " stream fails",
+                                disk,
+                                e);
                         return;
                     }
                     check(peer, tables, others.applyAsLong(disk), room);

@@ -99,8 +99,8 @@ final class EndedGenerations {
             return false;
         } catch (RuntimeException | FSError e) {
             logger.error(
-                    "The data of {} could not be deleted now. It is dead, and is deleted when the"
-                            + " node starts again.",
+                    "The data of {} could not be deleted now. It was truncated or dropped, and is"
+                            + " deleted when the node starts again.",
                     generation,
                     e);
         }
@@ -134,8 +134,9 @@ final class EndedGenerations {
     private void deleteDropped() {
         if (directory == null) {
             logger.error(
-                    "The dropped table {} could not be opened, and where its data is was not clear:"
-                            + " what is left in its directories must be removed by hand",
+                    "The dropped table {} could not be opened, so it is not known which of its"
+                            + " directories holds its data, and nothing was deleted: remove its"
+                            + " directories by hand",
                     stores.displayName());
             return;
         }
@@ -144,7 +145,8 @@ final class EndedGenerations {
             StoreFolders.delete(directory, stores);
         } catch (FSError e) {
             logger.error(
-                    "The dropped table {} left files in {} that could not be deleted",
+                    "The dropped table {} left files in {} that could not be deleted; they are"
+                            + " deleted when the node starts again",
                     stores.displayName(),
                     directory,
                     e);
@@ -158,12 +160,14 @@ final class EndedGenerations {
             engine.get().deleteStore(directory.generation(generation));
         } catch (IllegalStateException e) {
             logger.info(
-                    "Dead data of {} in {} is still being read, and goes with its last reader",
+                    "Truncated or dropped data of {} in {} is still being read; it is deleted when"
+                            + " the last read ends",
                     stores.displayName(),
                     directory.generation(generation));
         } catch (RuntimeException | FSError e) {
             logger.error(
-                    "Dead data of {} in {} could not be deleted",
+                    "Truncated or dropped data of {} in {} could not be deleted; it is deleted"
+                            + " when the node starts again",
                     stores.displayName(),
                     directory.generation(generation),
                     e);

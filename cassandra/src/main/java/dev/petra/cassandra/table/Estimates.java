@@ -129,7 +129,9 @@ public final class Estimates {
                                     refreshing.set(false);
                                     if (failure != null)
                                         logger.warn(
-                                                "The partitions of {} cannot be estimated",
+                                                "The number and the sizes of the partitions of {}"
+                                                        + " cannot be estimated; its metrics keep"
+                                                        + " the last estimates",
                                                 generation,
                                                 failure);
                                 });

@@ -34,7 +34,11 @@ public final class ExportDirectory implements AutoCloseable {
         try {
             StoreDirectory.deleteTree(path);
         } catch (FSError e) {
-            logger.error("{} could not be deleted; it is at the next start", path, e);
+            logger.error(
+                    "The temporary directory {} could not be deleted; it is deleted when the node"
+                            + " starts again",
+                    path,
+                    e);
         }
         TableGenerations owner = StoreFolders.endExport(place, path);
         if (owner != null) owner.exportEnded();

@@ -185,8 +185,9 @@ public final class Generation {
         try {
             if (!dispose(present)) {
                 logger.warn(
-                        "{} is ended, but is still being read: its files and its memory go with its"
-                                + " last reader, or its files when the node starts again",
+                        "{} was truncated, dropped or migrated, but is still being read: its files"
+                                + " and its memory are freed when the last read ends, and its"
+                                + " files at the latest when the node starts again",
                         this);
                 Disposals.repeat(() -> dispose(present));
             }

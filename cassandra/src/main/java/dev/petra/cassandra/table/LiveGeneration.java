@@ -92,8 +92,9 @@ final class LiveGeneration {
             if (!isUnmoved(generation, place, e) && !moveBack(generation, place, e)) {
                 generation.fail(e);
                 logger.error(
-                        "Table {} cannot be used until the node is restarted: it is not known"
-                                + " whether {} is dead",
+                        "Table {} cannot be used until the node is restarted: its file LIVE could"
+                                + " not be written or read, so it is not known whether {} is still"
+                                + " the table's data",
                         generation.stores().displayName(),
                         place.generation(generation.number()),
                         e);
@@ -132,7 +133,12 @@ final class LiveGeneration {
         try {
             place.makeLive(generation.number() + 1);
         } catch (FSError e) {
-            logger.error("{} is dropped, but could not be marked so", generation, e);
+            logger.error(
+                    "{} was dropped, but its file LIVE could not be written. If its files are not"
+                            + " deleted before the node stops, they are moved to a snapshot at the"
+                            + " next start",
+                    generation,
+                    e);
         }
     }
 }

@@ -36,7 +36,8 @@ public final class RangeEstimates {
         } catch (RuntimeException e) {
             // Every few minutes, in the background; the other tables' must go on.
             logger.warn(
-                    "The size of {} could not be estimated",
+                    "The sizes of token ranges of {} could not be estimated, so the table may be"
+                            + " missing in this round of estimates",
                     table.generation().stores().displayName(),
                     e);
         }

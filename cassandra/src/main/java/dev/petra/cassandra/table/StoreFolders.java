@@ -66,7 +66,11 @@ final class StoreFolders {
         try {
             deleteUnlessExported(place.streams());
         } catch (FSError e) {
-            logger.error("{} could not be deleted", place.streams(), e);
+            logger.error(
+                    "The directory {} of ended streams could not be deleted; it is deleted when"
+                            + " the node starts again",
+                    place.streams(),
+                    e);
         }
         return owners.get(place.root());
     }

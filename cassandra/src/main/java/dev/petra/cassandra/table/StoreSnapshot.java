@@ -77,7 +77,11 @@ final class StoreSnapshot {
         } catch (DirectoryNotEmptyException e) {
             logger.debug("{} holds more of the snapshot than ours", snapshot);
         } catch (IOException | FSError e) {
-            logger.error("The half of a snapshot in {} could not be removed", snapshot, e);
+            logger.error(
+                    "The snapshot in {} is incomplete and could not be removed: remove it by"
+                            + " 'nodetool clearsnapshot', and restore nothing from it",
+                    snapshot,
+                    e);
         }
     }
 
@@ -108,7 +112,7 @@ final class StoreSnapshot {
             place.keepNoMore();
             return true;
         } catch (IOException | RuntimeException | FSError e) {
-            logger.error("{} could not be moved aside", generation, e);
+            logger.error("{} could not be moved to a snapshot", generation, e);
             keepInPlace(e.toString());
             return false;
         }
@@ -130,7 +134,11 @@ final class StoreSnapshot {
         try {
             place.keep("Snapshot " + tag + " failed when the table was dropped: " + reason);
         } catch (IOException e) {
-            logger.error("{} could not be marked as to be kept: save it elsewhere", place, e);
+            logger.error(
+                    "{} could not be marked as to be kept, so the next start may move or delete"
+                            + " it: copy it elsewhere now",
+                    place,
+                    e);
         }
     }
 }

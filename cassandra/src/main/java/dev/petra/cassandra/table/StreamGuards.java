@@ -104,7 +104,11 @@ public final class StreamGuards {
                 guard.close();
             } catch (RuntimeException e) {
                 // Whoever asks has another store to read or to delete.
-                logger.warn("A store that a stream held may be held until the node stops", e);
+                logger.warn(
+                        "The store that a stream read could not be released at the stream's end;"
+                                + " its memory and its files may be kept until the node is"
+                                + " restarted",
+                        e);
             }
     }
 
