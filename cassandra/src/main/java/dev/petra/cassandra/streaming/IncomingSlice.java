@@ -59,7 +59,7 @@ final class IncomingSlice implements IncomingStream {
     @Override
     public long getSize() {
         long size = bytes;
-        if (size < 0) throw new IllegalStateException("It was not read yet.");
+        if (size < 0) throw new IllegalStateException("The slice was not read yet.");
         return size;
     }
 

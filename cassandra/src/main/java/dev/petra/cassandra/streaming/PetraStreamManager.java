@@ -133,7 +133,7 @@ public record PetraStreamManager(
             // It would end this thread, and neither the session nor the peer that waits for it.
             JVMStabilityInspector.inspectThrowable(e);
             throw new IllegalStateException(
-                    "What is to be sent cannot be read or prepared: " + e.getMessage(), e);
+                    "The ranges to be sent cannot be read or prepared: " + e.getMessage(), e);
         }
     }
 

@@ -64,13 +64,14 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         EngineMemtable table = StreamCapabilities.receiver(cfs);
         if (!cfs.metadata().indexes.isEmpty())
             throw new IOException(
-                    "%s.%s has indexes, and takes SSTables alone, of which the sender has not heard"
+                    "%s.%s has indexes and takes only SSTables, which the sender does not know yet:"
                                     .formatted(cfs.getKeyspaceName(), cfs.name)
-                            + " yet: run again what streams");
+                            + " repeat the operation that streams");
         if (table == null)
             throw new IOException(
-                    "%s.%s is not in a storage engine as a whole any more: run again what streams"
-                            .formatted(cfs.getKeyspaceName(), cfs.name));
+                    "%s.%s is not in a storage engine as a whole any more:"
+                                    .formatted(cfs.getKeyspaceName(), cfs.name)
+                            + " repeat the operation that streams");
         Generation generation = table.generation();
         return new GenerationSink(
                 generation,

@@ -167,7 +167,9 @@ final class SSTableSlice implements OutgoingStream {
     }
 
     private void checkGone(IllegalStateException e) throws IOException {
-        if (!isGone()) throw new IOException(name + " cannot be sent: run again what streams", e);
+        if (!isGone())
+            throw new IOException(
+                    name + " cannot be sent: repeat the operation that streams", e);
     }
 
     /** Whether the data was deleted, by DROP or TRUNCATE, and did not move elsewhere. */

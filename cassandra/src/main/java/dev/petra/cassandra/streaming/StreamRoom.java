@@ -161,8 +161,8 @@ public final class StreamRoom {
                                 + " which table %s needs %d; other streams need %d more there. %d"
                                 + " bytes are free for them, without what cassandra.yaml reserves"
                                 + " (min_free_space_per_drive,"
-                                + " max_space_usable_for_compactions_in_percentage). Make room and"
-                                + " run again what streams.")
+                                + " max_space_usable_for_compactions_in_percentage). Free space and"
+                                + " repeat the operation that streams.")
                         .formatted(
                                 peer,
                                 needed,

@@ -60,7 +60,7 @@ public final class GenerationSink implements StreamSink {
                 throw new IOException(
                         generation.stores().displayName()
                                 + " was truncated, dropped or altered while a stream came to it:"
-                                + " run again what streams");
+                                + " repeat the operation that streams");
         }
     }
 

@@ -178,8 +178,8 @@ public final class StreamGuards {
         public void check() {
             if (cleaned)
                 throw new IllegalStateException(
-                        "'nodetool cleanup' removed ranges that a stream was to send: run again"
-                                + " what streams");
+                        "'nodetool cleanup' removed ranges that a stream was to send: repeat the"
+                                + " operation that streams");
         }
 
         /** The store is not read any more. Idempotent. */

@@ -263,8 +263,9 @@ public final class IncomingSlices implements AutoCloseable {
             throw new InterruptedIOException("interrupted while waiting for memory");
         }
         throw new IOException(
-                "There was no memory within %s for a block of %d MiB of a stream: others take it."
-                        .formatted(patience, units));
+                ("Other streams held the memory that a block of %d MiB needs for %s. Repeat the"
+                                + " operation that streams when fewer streams arrive.")
+                        .formatted(units, patience));
     }
 
     private StreamSink begin(Frame frame, StreamHead head) throws IOException {

@@ -134,7 +134,8 @@ public final class WriteStallRetry {
                         + name
                         + " is behind: a write waited "
                         + timeoutMillis
-                        + " ms for room. "
+                        + " ms (write_stall_timeout) and was not done. Try it again; if this goes"
+                        + " on, the disk or compaction_throughput is too slow for these writes. "
                         + e.getMessage());
     }
 }

@@ -257,8 +257,8 @@ final class SliceCursor implements SliceReader {
             throw new IOException(
                     "The stream of "
                             + store.name()
-                            + " must begin anew: its disk was full and the database was opened anew"
-                            + " when rows were sent and their large cells were not.");
+                            + " must begin anew: the disk was full, and the database was opened"
+                            + " again after rows were sent and before their large cells were.");
         endLease();
         if (reached != null) from = Arrays.copyOf(reached, reached.length + 1);
     }

@@ -102,8 +102,8 @@ public final class StagedStream implements StreamSink {
             throw new IllegalArgumentException(
                     "The store of "
                             + store.name()
-                            + " has an index, and nothing derives the entries of what a stream"
-                            + " brings: it refuses "
+                            + " has an index, and deriveBy was not called: the entries of the rows"
+                            + " that a stream brings cannot be derived. It refuses "
                             + head
                             + ".");
         this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());

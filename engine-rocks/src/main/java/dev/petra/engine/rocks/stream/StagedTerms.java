@@ -49,8 +49,8 @@ final class StagedTerms {
             throw new IllegalStateException(
                     "The store of "
                             + store.name()
-                            + " has an index, and nothing derives the entries of what a stream"
-                            + " brings.");
+                            + " has an index, and deriveBy was not called: the entries of the rows"
+                            + " that a stream brings cannot be derived.");
         try (TableOptions.ForSst of = store.reopenable().sstOptions();
                 ReadOptions how = Database.newReadOptions().setFillCache(false)) {
             for (String file : files)

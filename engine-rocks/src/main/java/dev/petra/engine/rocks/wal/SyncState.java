@@ -48,7 +48,7 @@ public final class SyncState {
         if (ended < wanted)
             throw new IllegalStateException(
                     "The store was closed, or its disk was full, while a write waited for its"
-                            + " sync; the write may be lost.");
+                            + " sync; the write may be lost, so do it again.");
     }
 
     /** One sync at a time: its end must say nothing of another that began later. */
@@ -100,7 +100,8 @@ public final class SyncState {
         Throwable failed = failure;
         if (failed != null)
             throw new IllegalStateException(
-                    "The log could not be synced; writes are refused until it can: "
+                    "The table's log could not be synced; writes are refused until a sync"
+                            + " succeeds: "
                             + failed.getMessage(),
                     failed);
     }
