@@ -14,14 +14,14 @@ import org.rocksdb.OperationType;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.ThreadStatus;
 
-/** What RocksDB's threads are at. */
+/** What RocksDB's background threads are doing. */
 final class BackgroundTasks {
     private BackgroundTasks() {}
 
     /**
-     * Those of some stores.
+     * The tasks of some stores.
      *
-     * @param stores by directory, null for what is none of them
+     * @param stores by directory, null for a directory of none of them
      */
     static List<BackgroundTask> now(Function<Path, @Nullable RocksStore> stores)
             throws RocksDBException {

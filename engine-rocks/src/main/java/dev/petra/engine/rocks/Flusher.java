@@ -13,13 +13,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Flushes the table with the largest write buffer when those of all tables nearly fill what they
- * may take. RocksDB looks at that only when something is written, and flushes the table that is
- * written to, however little is in it: where idle tables fill the buffers, each write would make a
- * file.
+ * Flushes the table with the largest write buffer when the write buffers of all tables are nearly
+ * full. RocksDB checks that only when something is written, and then flushes the table that is
+ * written to, however little is in its buffer: while idle tables fill the buffers, each write would
+ * make a file.
  */
 final class Flusher implements Runnable {
-    /** As often; more often than this nothing is measured unless so much was written. */
+    /**
+     * How often it runs. It measures only after {@link #MEASURED_EVERY} runs, or once a {@link
+     * #MEASURED_PART}th of the limit was written.
+     */
     static final int EVERY_MILLIS = 50;
 
     private static final Logger logger = LoggerFactory.getLogger(Flusher.class);
@@ -32,7 +35,7 @@ final class Flusher implements Runnable {
     private long writtenBefore;
     private int passed;
 
-    /** Whether there was no need when they were measured last: none comes without a write. */
+    /** Whether nothing had to be flushed at the last measurement; without a write that stays so. */
     private boolean isCalm;
 
     /**
@@ -56,7 +59,7 @@ final class Flusher implements Runnable {
         passed = 0;
         boolean isQuiet = written == writtenBefore;
         writtenBefore = written;
-        // Each once: one that is empty takes what it takes.
+        // Each store once: what an empty write buffer takes, a flush does not free.
         Set<RocksStore> flushed = Collections.newSetFromMap(new IdentityHashMap<>());
         RocksStore next = next(flushed);
         // A write is counted before it is in the buffer.
@@ -93,8 +96,8 @@ final class Flusher implements Runnable {
             most = buffers.active();
             largest = store;
         }
-        // RocksDB begins at 7/8 of all that takes writes; or at half of it, with what is being
-        // flushed above the whole.
+        // RocksDB begins when the active buffers take 7/8 of the limit; or half of it, if all
+        // buffers, with those being flushed, exceed it.
         boolean isNear = active > limit / 4 * 3 || (all > limit / 8 * 7 && active > limit / 8 * 3);
         return isNear ? largest : null;
     }

@@ -15,9 +15,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What stores do by themselves: once a second each is told the time; one after the other, on a
- * thread apart, those that are due are purged; on threads of their own the files of time windows
- * are merged; and one keeps the write buffers from being full. Daemon threads.
+ * The background work on stores. A tick tells each store the time once a second; one thread purges
+ * the stores that are due, one after the other; other threads merge the files of time windows; and
+ * one keeps the write buffers from filling up. All are daemon threads.
  */
 final class Maintenance implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
@@ -83,7 +83,7 @@ final class Maintenance implements AutoCloseable {
             for (RocksStore store : stores.get()) written += store.takeBytesWritten();
             throttle.written(written);
         } catch (RuntimeException | Error e) {
-            // Or there would be no next time.
+            // An exception would end all later ticks.
             logger.error(
                     "The limit of compaction could not follow the rate of writes; this is tried"
                             + " again in a second",
@@ -119,7 +119,7 @@ final class Maintenance implements AutoCloseable {
         }
     }
 
-    /** Once for each store at a time. */
+    /** Queues work on a store, unless the same work is queued for it already. */
     private static void queue(
             RocksStore store,
             ExecutorService on,
@@ -139,7 +139,7 @@ final class Maintenance implements AutoCloseable {
                 });
     }
 
-    /** Begins nothing any more; a purge under way ends when its store closes. */
+    /** Begins no more work; a purge under way ends when its store closes. */
     void stop() {
         ticker.shutdownNow();
         flusher.shutdownNow();
@@ -147,7 +147,7 @@ final class Maintenance implements AutoCloseable {
         windows.shutdownNow();
     }
 
-    /** Waits for what is under way; after the stores were closed. */
+    /** Waits for the work under way. To be called after the stores were closed. */
     @Override
     public void close() {
         stop();

@@ -42,7 +42,7 @@ import org.rocksdb.WriteBufferManager;
 
 /** What all stores of a process share. */
 final class RocksEngine implements StorageEngine {
-    /** Files of a receiver for a slice, about. */
+    /** About how many files a receiver writes for a slice. */
     private static final int SLICE_PARTS = 8;
 
     private static final Map<String, TickerType> COUNTED = new LinkedHashMap<>();
@@ -132,7 +132,7 @@ final class RocksEngine implements StorageEngine {
         StoreDescriptor.checkFormat(directory);
     }
 
-    /** A store says that it is closed. */
+    /** Called by a store that is closed. */
     private void forget(RocksStore store) {
         stores.remove(normalized(store.directory()), store);
     }
@@ -219,7 +219,9 @@ final class RocksEngine implements StorageEngine {
         return metrics;
     }
 
-    /** A metric of a native object; 0 when it is gone. Metrics are read to the very end. */
+    /**
+     * A metric of a native object; 0 once it is freed: metrics are read while the engine closes.
+     */
     private long whileThere(LongSupplier metric) {
         freeing.readLock().lock();
         try {
@@ -233,7 +235,7 @@ final class RocksEngine implements StorageEngine {
     public List<BackgroundTask> backgroundTasks() {
         try {
             List<BackgroundTask> tasks = BackgroundTasks.now(path -> stores.get(normalized(path)));
-            // On a thread that RocksDB does not watch; how far it is nobody knows.
+            // On a thread that RocksDB does not track: how far it is, is not known.
             for (RocksStore store : stores.values())
                 if (store.compactingFiles() > 0)
                     tasks.add(

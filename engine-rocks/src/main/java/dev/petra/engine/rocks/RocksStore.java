@@ -63,12 +63,12 @@ import org.slf4j.LoggerFactory;
 final class RocksStore implements TableStore, LogSyncer.Log {
     private static final Logger logger = LoggerFactory.getLogger(RocksStore.class);
 
-    /** How long a drop waits for reads before whoever asked for it does otherwise. */
+    /** How long a drop waits for reads before it fails, to be called again later. */
     private static final long DROP_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /**
-     * Of the process: what came for a store that was closed must not share a directory with later
-     * ones.
+     * Numbers the streams of the process: the files of one that came for a closed store must not be
+     * in the directory of a later one.
      */
     private static final AtomicLong STREAMS = new AtomicLong();
 
@@ -260,7 +260,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         sync.sync();
     }
 
-    /** Takes files of streams, and of tests. */
+    /** Ingests the files of streams, and those of tests. */
     Ingester ingester() {
         return ingester;
     }
@@ -361,7 +361,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                 database -> StoreMetrics.all(database, context.reconciler(), samples));
     }
 
-    /** The bytes of all writes since this was asked last; by one thread. */
+    /** The bytes of all writes since the last call. For one thread. */
     long takeBytesWritten() {
         return writeBufferFilter.takeBytesWritten();
     }
@@ -392,7 +392,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     @Override
     public synchronized void drop() {
         if (dropped) return;
-        // Until it is closed it is in the way of another store in its directory.
+        // Until this store is closed, no other can be opened in its directory.
         reopenable.closeToDrop(DROP_PATIENCE_NANOS);
         forget.accept(this);
         StoreDirectory.delete(directory());
@@ -417,7 +417,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     private synchronized void closeSynced(long patienceNanos) {
-        // One that could not be dropped yet is still in the way of another in its directory.
+        // A store that could not be dropped yet still keeps others from its directory.
         if (reopenable.isClosed()) return;
         try {
             reopenable.close(patienceNanos);

@@ -47,7 +47,7 @@ final class StoreMaintenance {
     private final TimeWindows windows;
     private final SupersededRanges supersededRanges;
 
-    /** Of the ticking thread. */
+    /** Used by the thread that ticks only. */
     private long flushedAt = System.nanoTime();
 
     StoreMaintenance(StoreContext store, WriteBufferFilter writeBufferFilter) {
@@ -63,8 +63,8 @@ final class StoreMaintenance {
     // By itself
 
     /**
-     * Every second or so: tells the native part the time and what may go, reports what it met, and
-     * says whether a purge is due.
+     * To be called every second: tells the native part the time and what may be purged, logs the
+     * malformed entries that it met, and returns whether a purge is due.
      */
     boolean tick() {
         if (!reopenable.isWritable()) return false;
@@ -132,7 +132,7 @@ final class StoreMaintenance {
         return reopenable.ifWritable(false, windows::isDue);
     }
 
-    /** Merges the files of windows, and lets go those that have expired. */
+    /** Merges the files of time windows, and drops those in which everything has expired. */
     void compactWindows() {
         runUnlessClosed(database -> windows.run(database, reopenable.compaction()));
     }
@@ -142,7 +142,7 @@ final class StoreMaintenance {
         return reopenable.isWritable() && !reopenable.hasWindows() && supersededRanges.isDue();
     }
 
-    /** Removes range tombstones that others hide. */
+    /** Removes range tombstones that newer ones hide. */
     void removeSupersededRanges() {
         runUnlessClosed(database -> purge.removeSuperseded(database, supersededRanges));
     }
@@ -181,20 +181,20 @@ final class StoreMaintenance {
                 });
     }
 
-    /** Every file of them. */
+    /** Rewrites every file of the indexes. */
     private static void compactIndexes(Database database) throws RocksDBException {
         ColumnFamilyHandle index = database.index();
         if (index != null) database.compact(index, null, null, BottommostLevelCompaction.kForce);
     }
 
-    /** Which part of the blob files, the oldest, compaction rewrites: 0 to 1. */
+    /** Sets which part of the blob files, the oldest ones, compaction rewrites: 0 to 1. */
     private static void collectBlobs(Database database, double part) {
         database.setOptions(
                 database.large,
                 Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
     }
 
-    /** Of some ranges; of all there is, with a purge, if there are none. */
+    /** Compacts some token ranges; without any, the whole store, with a purge. */
     void compact(Collection<Range<Token>> ranges) {
         reopenable.followTable();
         reopenable.maintain(
@@ -235,8 +235,8 @@ final class StoreMaintenance {
     }
 
     /**
-     * Removes what lies outside of some ranges now. Compaction takes hours, in which the node may
-     * get ranges that it did not have: what comes into them meanwhile stays.
+     * Deletes what is outside of some ranges now. The compaction that frees its space takes hours,
+     * in which the node may get other ranges: what is written to these meanwhile stays.
      */
     void retainRanges(Collection<Range<Token>> owned) {
         reopenable.maintain(

@@ -23,7 +23,7 @@ final class StoreMetrics {
      *
      * @param active of those that take writes
      * @param all of these and of those being flushed
-     * @param isEmpty whether nothing is in the former
+     * @param isEmpty whether nothing is in the active ones
      */
     record Buffers(long active, long all, boolean isEmpty) {
         static final Buffers NONE = new Buffers(0, 0, true);
@@ -125,7 +125,7 @@ final class StoreMetrics {
         return family == null ? 0 : database.db.getLongProperty(family, "rocksdb." + property);
     }
 
-    /** Of all but the catalog. */
+    /** The sum over all column families but the catalog. */
     private static long userData(Database database, String property) throws RocksDBException {
         return data(database, property) + large(database, property) + index(database, property);
     }

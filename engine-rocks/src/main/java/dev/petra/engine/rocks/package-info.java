@@ -5,7 +5,7 @@
  * only; the packages below are public to each other, not to other modules.
  *
  * <p>Each package knows those below it, and none above: {@code stream}, {@code compaction}, {@code
- * write}, {@code read}, {@code db}, {@code wal}, {@code nativelib}, {@code format}.
+ * index}, {@code write}, {@code read}, {@code db}, {@code wal}, {@code nativelib}, {@code format}.
  */
 @NullMarked
 package dev.petra.engine.rocks;

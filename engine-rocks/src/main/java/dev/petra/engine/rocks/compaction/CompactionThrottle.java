@@ -17,8 +17,8 @@ public final class CompactionThrottle implements AutoCloseable {
     private static final int FAIRNESS = 10;
 
     /**
-     * RocksDB has no word for "unlimited": more than its threads write, and no more, since a refill
-     * is a hundredth of it.
+     * RocksDB's limiter has no "unlimited". This is more than its threads write, and not much more,
+     * since a refill is a hundredth of it.
      */
     private static final long UNLIMITED = 4L << 30;
 

@@ -30,8 +30,8 @@ import org.rocksdb.RocksDBException;
 
 /**
  * A partition's deletion, or a range tombstone, covers other keys. Before one is purged it is
- * pushed down, as a deletion of the row, to every row that has anything it hides. That changes
- * nothing that can be seen. One run at a time.
+ * handed down, as a deletion of the row, to every row that has anything it hides. No read sees a
+ * difference. One run at a time.
  */
 final class CoveringDeletions {
     private static final FragmentWriter.Columns NO_COLUMNS =
@@ -69,7 +69,7 @@ final class CoveringDeletions {
     }
 
     /**
-     * Hands down all that may go.
+     * Hands down all covering deletions that may be purged.
      *
      * @param background whether to go slowly
      */

@@ -30,7 +30,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What the data files of one store hold. It is read from each file once, after it was written, by
- * whoever needs it first, and remembered in the catalog. And single files are merged here.
+ * whoever needs it first, and remembered in the catalog. It also merges single files.
  */
 public final class DataFiles {
     private static final Logger logger = LoggerFactory.getLogger(DataFiles.class);
@@ -75,7 +75,7 @@ public final class DataFiles {
             store.catalog().forgetExtent(gone);
             extents.remove(gone);
         }
-        // What a version read that did not count garbage is read anew.
+        // Extents by a version that did not count garbage are read again.
         if (garbage) extents.values().removeIf(extent -> !extent.knowsGarbage());
         boolean complete = true;
         Map<String, FileExtent> byName = new HashMap<>();
@@ -92,7 +92,7 @@ public final class DataFiles {
                 complete = false;
                 continue;
             }
-            // What is unknown is looked at again after a start.
+            // A file that is unreadable is read again after a restart.
             if (!extent.equals(FileExtent.UNKNOWN)) store.catalog().setExtent(identity, extent);
             extents.put(identity, extent);
             byName.put(file.getValue(), extent);
@@ -161,7 +161,7 @@ public final class DataFiles {
         try {
             size = store.positionBytes(key);
         } catch (CorruptStoreException e) {
-            // Also one that is malformed: whoever needs to know it finds out.
+            // A malformed key too: those who read it report it.
             logger.debug("A file of {} begins with no key", store.name(), e);
             return null;
         }
@@ -171,8 +171,9 @@ public final class DataFiles {
     }
 
     /**
-     * Rests as long as it was read, each time that is asked whether to stop. Ends where the disk is
-     * full: the database is not opened anew as long as it is used, and writes are refused.
+     * Asked now and then whether to stop, it rests as long as the caller has read since the last
+     * time. Throws if the disk is full: the database is not opened anew as long as it is used, and
+     * writes are refused.
      */
     private BooleanSupplier pacing(BooleanSupplier stopped) {
         long[] since = {System.nanoTime()};

@@ -11,9 +11,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Lets files go of which everything has expired or was deleted, past its grace, where nothing
- * elsewhere is as old as anything in them. What arrives later and is older comes too late, as it
- * does for any purge.
+ * Drops files in which everything has expired or was deleted longer ago than {@code
+ * gc_grace_seconds}, if nothing elsewhere is as old as anything in them. Older data that arrives
+ * later comes too late, as it does for any purge.
  */
 final class ExpiredFiles {
     private static final Logger logger = LoggerFactory.getLogger(ExpiredFiles.class);
@@ -29,7 +29,8 @@ final class ExpiredFiles {
     /**
      * To be called while no purge runs.
      *
-     * @return false if it was not looked at, and files are not known: the store is being closed
+     * @return false if it is not known what the files hold: the store is being closed, or a file
+     *     went meanwhile
      */
     boolean drop(Database database, TimeWindows windows) throws RocksDBException {
         permission.clock(database);
@@ -67,7 +68,7 @@ final class ExpiredFiles {
         return true;
     }
 
-    /** Not if it may not go any more since it was found. */
+    /** Drops a file, unless less may be purged now than when it was found. */
     private boolean drop(
             Database database,
             TimeWindows windows,

@@ -92,11 +92,11 @@ final class LargeCellSweep {
                 it.status();
             }
         }
-        // Nobody has looked at that.
+        // This came during the sweep, which has not looked at it.
         long arrived = Math.max(0, largeBytes(database) - bytes);
         if (garbage > 0)
             database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
-        // How much is garbage is not known: none of it went since they arrive.
+        // A stream is going live: nothing was removed since, so how much is garbage is not known.
         if (store.isArriving()) return;
         purgedBefore = purged;
         double part = (double) garbage / Math.max(1, cells);
@@ -119,14 +119,14 @@ final class LargeCellSweep {
             throw store.malformed(e, ByteBuffer.wrap(largeKey));
         }
         byte[] rowKey = Arrays.copyOf(largeKey, in.position());
-        // Whoever writes this very cell again does so before the look or after the removal; and so
-        // does whoever ingests it, who is alone.
+        // A write of the same cell is done before the look or after the removal; so is an ingest,
+        // which runs alone.
         boolean[] removed = new boolean[1];
         synchronized (store.largeWrites(partition)) {
             store.room()
                     .write(
                             () -> {
-                                // Or the row may be in the files that are still to come.
+                                // The row may be in files of a stream that are not live yet.
                                 if (store.isArriving()
                                         || isReferred(database, rowKey, in.duplicate())) return;
                                 database.db.delete(database.large, database.writeOptions, largeKey);

@@ -5,8 +5,8 @@ import dev.petra.engine.rocks.db.StoreContext;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * In the background, rests as long as it worked; ends when the store closes, or its disk is full:
- * the database is not opened anew as long as it is read.
+ * Lets work in the background rest as long as it worked. Throws when the store closes, or when its
+ * disk is full: the database is not opened anew as long as it is read.
  */
 final class Pacer {
     private static final int EVERY = 256;

@@ -26,8 +26,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Removes from one store what {@code gc_grace_seconds} has passed over, and never what still hides
- * something older. {@code docs/architecture.md} has the rules with examples.
+ * Removes from one store deletions and expired values that are older than {@code gc_grace_seconds},
+ * and never one that still hides something older. {@code docs/architecture.md} has the rules with
+ * examples.
  *
  * <h2>Phases</h2>
  *
@@ -52,7 +53,10 @@ public final class Purge {
     private static final Logger logger = LoggerFactory.getLogger(Purge.class);
     private static final long SLICE_BYTES = 512L << 20;
 
-    /** So often a table is purged whole before its files are read, whether it must be. */
+    /**
+     * After files with old range tombstones were found, so many purges are of the whole table,
+     * without reading first whether there are such files.
+     */
     private static final int UNREAD = 5;
 
     private final StoreContext store;
@@ -90,7 +94,7 @@ public final class Purge {
         permission.clock(database);
     }
 
-    /** The same, and waits until nothing is under way that was begun while more might go. */
+    /** The same; then waits for purges that began while more was allowed. */
     public void stop(Database database) {
         permission.clock(database);
         database.awaitStoppedPurges();
@@ -108,14 +112,14 @@ public final class Purge {
     /**
      * Compacts the whole table and purges it.
      *
-     * @param background whether to go slowly, and where an earlier one was cut short
+     * @param background whether to go slowly, and to go on where an earlier one was cut short
      */
     public void run(Database database, boolean background) throws RocksDBException {
         running.lock();
         try {
             permission.clock(database);
             if (background && store.reopenable().hasWindows()) {
-                // Files go whole there, and only what they referred to is left.
+                // With time windows whole files are dropped; what is left are their large cells.
                 schedule.forgetResume();
                 sweep(database, true);
                 schedule.ended();
@@ -126,7 +130,7 @@ public final class Purge {
                 return;
             }
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || permission.gcBefore() == 0) {
-                // Forbidden just now: nobody has asked for a compaction.
+                // There is nothing to purge now, and nobody has asked for a compaction.
                 if (background) return;
                 database.compact(
                         database.data, null, null, BottommostLevelCompaction.kForceOptimized);
@@ -135,7 +139,7 @@ public final class Purge {
             }
             boolean wasFound = background && unread > 0;
             if (wasFound) unread--;
-            // One of all that was cut short goes on.
+            // A purge of the whole table that was cut short goes on below.
             if (background && !wasFound && !hidesCounters() && schedule.resumeAt() == null) {
                 phase = Phase.PURGING;
                 round.run(database, part -> done = part);
@@ -167,7 +171,7 @@ public final class Purge {
         return store.table().isCounter() && store.catalog().has(Catalog.Flag.PARTITION_RECORDS);
     }
 
-    /** Lets files go in which everything has expired; see {@link ExpiredFiles#drop}. */
+    /** Drops files in which everything has expired; see {@link ExpiredFiles#drop}. */
     boolean dropExpired(Database database, TimeWindows windows) throws RocksDBException {
         running.lock();
         try {
@@ -177,7 +181,7 @@ public final class Purge {
         }
     }
 
-    /** Removes range tombstones that others hide, while nothing removes these. */
+    /** Removes range tombstones that newer ones hide, while no purge can remove these. */
     public void removeSuperseded(Database database, SupersededRanges ranges)
             throws RocksDBException {
         // It is asked again every second.
@@ -204,8 +208,8 @@ public final class Purge {
         try {
             int next = 1 - reconciler.activeMaxPurgeable();
             reconciler.maxPurgeable(next, Long.MAX_VALUE);
-            // Asked behind the max purgeable timestamp: streams that begin to arrive later lower
-            // it.
+            // Asked after the max purgeable timestamp began: streams that begin to arrive later
+            // lower it.
             if (store.isArriving()) return;
             store.room().writers.awaitThoseBegun();
             long gcBefore = permission.gcBefore();

@@ -50,7 +50,7 @@ final class PurgePermission {
         }
     }
 
-    /** How often less was allowed than before; to be given to what looks whether that changed. */
+    /** How often less was allowed than before; for the methods that look whether that changed. */
     long restrictions() {
         synchronized (asking) {
             return restrictions;

@@ -160,12 +160,12 @@ public final class IndexCatalog {
         defined(others);
     }
 
-    /** The numbers of which entries may be there that are to go. */
+    /** The numbers of dropped indexes whose entries may still be there. */
     public synchronized List<Integer> leftovers() {
         return new ArrayList<>(leftovers.keySet());
     }
 
-    /** They went, and no write that knew the number is under way. */
+    /** The entries were removed, and no write that knew the number is under way. */
     public synchronized void removed(int number) {
         UUID index = leftovers.get(number);
         if (index == null) return;

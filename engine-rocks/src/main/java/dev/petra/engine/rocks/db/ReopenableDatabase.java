@@ -45,7 +45,7 @@ public final class ReopenableDatabase {
     private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-    /** So many times as long as reads waited they do not wait again. */
+    /** After reads had to wait for an attempt, they do not wait again for so many times as long. */
     private static final int READS_TO_PATIENCE = 50;
 
     private static final long LEAST_ROOM = 4 << 20;
@@ -56,7 +56,7 @@ public final class ReopenableDatabase {
     private static final int FILES_OF_AN_OPENING_THREAD = 16;
     private static final int MOST_OPENING_THREADS = 16;
 
-    /** 0 only where nothing is. */
+    /** These are 0 only where a column family is empty. */
     private static final List<String> PROPERTIES_OF_DATA =
             List.of(
                     "rocksdb.total-sst-files-size",
@@ -94,7 +94,7 @@ public final class ReopenableDatabase {
     /** Whether the column family of indexes is to be made anew when the database is opened next. */
     private volatile boolean indexDamaged;
 
-    /** Whether its files were read, after an error, and are not damaged. */
+    /** Whether the files of indexes were read, after an error, and are not damaged. */
     private volatile boolean indexSound;
 
     private volatile long healAt;
@@ -102,10 +102,10 @@ public final class ReopenableDatabase {
     /** How long the next attempt waits for reads that are under way; guarded by this. */
     private long healPatience = LEAST_PATIENCE_NANOS;
 
-    /** For good; not while the database is opened anew. */
+    /** Whether the store is closed for good; false while the database is opened anew. */
     private volatile boolean closed;
 
-    /** Those that count: neither ended nor broken. None is added once it is closed. */
+    /** The holds that are neither closed nor broken. None is added once the store is closed. */
     private final Set<Hold> holds = ConcurrentHashMap.newKeySet();
 
     /**
@@ -154,7 +154,7 @@ public final class ReopenableDatabase {
                         settings);
         boolean indexed = !create && new StoreDescriptor(spec).isIndexed();
         TableOptions options = options(files, indexed, create);
-        // It would end at the damage, and all writes with it.
+        // A compaction would fail at the damage, and all writes with it.
         if (indexed && indexDamaged) options.index().getOptions().setDisableAutoCompactions(true);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
@@ -330,7 +330,7 @@ public final class ReopenableDatabase {
         return hasData;
     }
 
-    /** Something was. */
+    /** Data was written. */
     public void dataWritten() {
         if (!hasData) hasData = true;
     }
@@ -340,7 +340,7 @@ public final class ReopenableDatabase {
         T run(Database database) throws RocksDBException, IOException;
     }
 
-    /** The same, of which nothing is wanted. */
+    /** The same without a result. */
     public interface Chore {
         void run(Database database) throws RocksDBException, IOException;
     }
@@ -405,8 +405,8 @@ public final class ReopenableDatabase {
     }
 
     /**
-     * What a failed write throws. After one for want of room the database is opened anew, and after
-     * one that a damaged file of indexes is the reason of: RocksDB refuses all writes from then on.
+     * What a failed write throws. If the disk is full, or a file of indexes is damaged, the
+     * database is opened anew, since RocksDB refuses all writes from then on.
      */
     public RuntimeException failed(RocksDBException e) {
         if (RocksErrors.isDamage(e) && full == null && isIndexDamaged()) {
@@ -793,7 +793,7 @@ public final class ReopenableDatabase {
         }
     }
 
-    /** Seldom: each file is asked. */
+    /** Seldom, because RocksDB asks each file. */
     private void countIndexes() {
         long now = System.nanoTime();
         if (now - countedAt < COUNT_EVERY_NANOS) return;

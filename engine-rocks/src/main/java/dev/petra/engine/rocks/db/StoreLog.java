@@ -7,15 +7,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * RocksDB's own log of one store, in Cassandra's: what it warns of, and with DEBUG for this class
- * when the store is opened everything it tells. Called on RocksDB's threads, with its lock held.
+ * RocksDB's own log of one store, in Cassandra's log: warnings and errors, and everything else if
+ * DEBUG is on for this class when the store is opened. Called on RocksDB's threads, with its lock
+ * held.
  */
 public final class StoreLog extends org.rocksdb.Logger {
     private static final Logger logger = LoggerFactory.getLogger(StoreLog.class);
 
     /**
-     * Said of the end of each log that was written over another, when a store is opened; and of
-     * each file that is read outside of the database.
+     * Warnings that are expected: of the end of each log that was written over another, when a
+     * store is opened; and of each file that is read outside of the database.
      */
     private static final List<String> EXPECTED = List.of("possibly recycled", "Tail prefetch size");
 

@@ -107,7 +107,7 @@ public final class TableOptions {
                         // A prefix of what was written, whatever the disk kept of the rest; that
                         // it is not less than what was synced, LogCheck has looked at before.
                         .setWalRecoveryMode(WALRecoveryMode.PointInTimeRecovery)
-                        // What is missing is said, not left out.
+                        // A missing file is an error, and not left out.
                         .setBestEffortsRecovery(false)
                         // To write over an old log costs a third of writing a new one. Recovery
                         // tells the two apart by the log's number in each record, and that nothing

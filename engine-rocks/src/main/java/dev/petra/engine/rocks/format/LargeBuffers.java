@@ -10,8 +10,8 @@ import org.apache.cassandra.io.util.FileUtils;
 /**
  * Direct buffers for what is too large for those that each thread has: lent for one write or read,
  * and kept for the next. The JVM frees direct memory only by collecting the heap; allocated anew
- * for each large value, it forces full collections. So nothing is left to them here: what is not
- * kept is freed at once.
+ * for each large value, it forces full collections. So no buffer is left to the collector here: one
+ * that is not kept is freed at once.
  *
  * <p>One pool a process. What it keeps is bounded, what is lent is not: that is what writes and
  * reads need at a time. Thread-safe; its lock is held for no longer than a look at a short list.
