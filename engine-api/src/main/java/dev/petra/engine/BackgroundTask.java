@@ -2,7 +2,7 @@
 package dev.petra.engine;
 
 /**
- * A flush or a compaction that an engine is at.
+ * A flush or a compaction that an engine is running.
  *
  * @param store of which table
  * @param kind what it is

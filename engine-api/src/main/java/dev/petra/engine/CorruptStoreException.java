@@ -15,7 +15,7 @@ public final class CorruptStoreException extends RuntimeException {
         this(message, null);
     }
 
-    /** With what is wrong, how to mend it, and what said so. */
+    /** With what is wrong, how to mend it, and the error that showed it. */
     public CorruptStoreException(String message, @Nullable Throwable cause) {
         super(message, cause);
     }

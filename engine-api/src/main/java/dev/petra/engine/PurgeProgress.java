@@ -2,7 +2,8 @@
 package dev.petra.engine;
 
 /**
- * How far the removal of what {@code gc_grace_seconds} has passed over is, in one store.
+ * How far the purge of deletions and expired values older than {@code gc_grace_seconds} is, in one
+ * store.
  *
  * @param phase what is done now
  * @param done the part of the phase that is done, 0 to 1; 0 where it is not known

@@ -111,7 +111,7 @@ public interface StorageEngine extends AutoCloseable {
         return Map.of();
     }
 
-    /** What it is built on, and which version of that, for operators. */
+    /** The library that the engine is built on, and its version, for operators. */
     default String version() {
         return name();
     }

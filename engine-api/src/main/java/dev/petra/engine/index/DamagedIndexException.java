@@ -2,9 +2,9 @@
 package dev.petra.engine.index;
 
 /**
- * The entries of an index cannot be read, as where bytes on disk are wrong. The rows are not
- * concerned. No index of the store is defined from then on, after a restart neither: each can be
- * defined again, and is empty then.
+ * The entries of an index cannot be read, for instance because bytes on disk are wrong. The rows
+ * are not damaged. No index of the store is defined from then on, after a restart neither: each can
+ * be defined again, and is empty then.
  */
 public final class DamagedIndexException extends RuntimeException {
     private static final long serialVersionUID = 1;

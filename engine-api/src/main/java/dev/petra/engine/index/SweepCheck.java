@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
 
-/** Reads the rows of entries, while a sweep asks. */
+/** Reads the rows of entries for a sweep. */
 @FunctionalInterface
 public interface SweepCheck {
     /**

@@ -32,7 +32,7 @@ public final class Cursor implements AutoCloseable {
     private static final int FIRST_BATCH = 4;
     private static final int MOST_OF_A_BATCH = 256;
 
-    /** Of an entry in a batch: the sizes of its key and of its value. */
+    /** The head of an entry in a batch: the sizes of its key and of its value. */
     private static final int ENTRY_HEAD = 2 * Integer.BYTES;
 
     private final StoreContext store;
@@ -63,7 +63,9 @@ public final class Cursor implements AutoCloseable {
 
     private int nextBatch;
 
-    /** Over all keys. Whoever decodes rows opens it by {@link ReadContext#open()}. */
+    /**
+     * Opens a cursor over all keys. Whoever decodes rows opens it by {@link ReadContext#open()}.
+     */
     Cursor(StoreContext store) {
         this(store, null);
     }
@@ -142,7 +144,10 @@ public final class Cursor implements AutoCloseable {
         final ByteBuffer batch =
                 ByteBuffer.allocateDirect(BATCH_BYTES).order(ByteOrder.nativeOrder());
 
-        /** For values in the batch; in the byte order of fragments, which a duplicate has again. */
+        /**
+         * Shows values in the batch, in the byte order of fragments, which a duplicate has by
+         * default.
+         */
         final ByteBuffer batchValue = batch.duplicate();
 
         final ByteSink partition = new ByteSink();
@@ -168,13 +173,13 @@ public final class Cursor implements AutoCloseable {
         return buffers.bounds;
     }
 
-    /** To the first key at or behind this one. */
+    /** Moves to the first key at or behind this one. */
     public void seek(ByteBuffer target) {
         forgetBatch();
         iterator.seek(target);
     }
 
-    /** To the last key at or before this one. */
+    /** Moves to the last key at or before this one. */
     void seekForPrevious(ByteBuffer target) {
         forgetBatch();
         iterator.seekForPrev(target);
@@ -202,7 +207,7 @@ public final class Cursor implements AutoCloseable {
             at += ENTRY_HEAD + keySize() + valueSize();
             left--;
         } else if (nextBatch == 0) {
-            // Often there is no more than one to come.
+            // Often only one entry is wanted.
             nextBatch = FIRST_BATCH;
             if (forward) iterator.next();
             else iterator.prev();

@@ -5,7 +5,7 @@ import org.rocksdb.ReadOptions;
 
 /** The keys that a cursor stays within, and how it reads them. Closed behind the cursor. */
 interface CursorBounds extends AutoCloseable {
-    /** For iterators that are closed before this is. */
+    /** The options of iterators that are closed before these bounds are. */
     ReadOptions options();
 
     /** Whether values that lie apart from a row within the bounds are within them too. */

@@ -46,7 +46,7 @@ final class PartitionBounds implements CursorBounds {
 
     private DirectSlice upper;
 
-    /** That the bounds point into. */
+    /** The buffer that the bounds point into. */
     private ByteBuffer bounded;
 
     private ByteBuffer position;
@@ -58,7 +58,7 @@ final class PartitionBounds implements CursorBounds {
         options.setIterateLowerBound(lower).setIterateUpperBound(upper);
     }
 
-    /** All of a partition. */
+    /** The bounds of a whole partition. */
     static PartitionBounds of(PartitionKeys partitions, DecoratedKey key) {
         PartitionBounds bounds = take();
         boolean complete = false;
@@ -73,7 +73,7 @@ final class PartitionBounds implements CursorBounds {
         }
     }
 
-    /** A partition up to the end of the last slice. */
+    /** The bounds of a partition up to the end of the last slice. */
     static PartitionBounds of(
             PartitionKeys partitions, DecoratedKey key, ClusteringKeys clusterings, Slices slices) {
         PartitionBounds bounds = take();

@@ -70,7 +70,8 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isA
                         wanted =
                                 new WantedRanges(
                                         context.clusterings(), slices, cursor.boundsSink());
-                    // They come by their start: none of the rest is wanted.
+                    // Range tombstones come in the order of their starts: none of the rest is
+                    // wanted.
                     isAtRows = !wanted.isBehind(key);
                     if (isAtRows && context.isWanted(wanted, cursor, key)) {
                         ranges++;

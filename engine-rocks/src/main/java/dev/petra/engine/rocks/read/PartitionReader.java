@@ -36,10 +36,10 @@ import org.rocksdb.RocksDBException;
  * A reader must see all of an update or none of it. One key read by one get is consistent by
  * itself; several keys are read through one iterator, which sees the store as it was when it was
  * opened. So one row is read by a get only where that one key is all there is to know: no static
- * row is wanted, and the partition has no record of its own (deletion, range tombstones). The
- * latter is asked first, by a get that the bloom filter mostly answers, in tables that have such
- * records at all; writes that bring one are counted at their begin and end, and if one was under
- * way meanwhile, the read starts over with an iterator.
+ * row is wanted, and the partition has no record of its own (deletion, range tombstones). In tables
+ * that have such records at all, a get looks for the record first, which the bloom filter mostly
+ * answers. Writes of records are counted when they begin and when they end; if one was under way
+ * meanwhile, the read starts over with an iterator.
  */
 public final class PartitionReader {
     private static final ThreadLocal<Scratch> SCRATCH = ThreadLocal.withInitial(Scratch::new);
@@ -147,7 +147,7 @@ public final class PartitionReader {
         Database database = store.acquire();
         int use = Database.stripe();
         try {
-            // Behind the acquire: the catalog of the very database that is read.
+            // After the acquire: it is the catalog of the database that is read.
             Catalog catalog = store.catalog();
             boolean mayHaveRecord = catalog.has(Catalog.Flag.PARTITION_RECORDS);
             long ended = store.recordWritesEnded();

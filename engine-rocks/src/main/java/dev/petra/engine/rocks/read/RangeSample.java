@@ -19,7 +19,7 @@ import org.rocksdb.SizeApproximationFlag;
  * be like them. RocksDB knows bytes of any range, but counts rows, not partitions.
  */
 public final class RangeSample {
-    /** Some milliseconds' worth of seeks. */
+    /** The most partitions that are counted: some milliseconds of seeks. */
     private static final int MOST = 1_024;
 
     private RangeSample() {}
@@ -51,7 +51,7 @@ public final class RangeSample {
             ByteBuffer reached = cursor.key();
             byte[] sampled = new byte[reached.remaining()];
             reached.get(sampled);
-            // Of blocks as a whole: a sample of less than one has none.
+            // RocksDB counts whole blocks: a sample smaller than one has 0 bytes.
             long sample = Math.max(1, bytes(cursor.database(), range.from(), sampled));
             long partitions = Math.max(counted, (long) ((double) counted * bytes / sample));
             return new RangeEstimate(partitions, (bytes + large) / partitions);
@@ -72,8 +72,8 @@ public final class RangeSample {
     }
 
     /**
-     * Of values that lie apart. Of blob files RocksDB does not know how much a range has: as much
-     * as of the files with their keys.
+     * The bytes of large cells in a range. RocksDB does not know these for blob files: the range
+     * has the same part of them as of the files with their keys.
      */
     private static long largeBytes(StoreContext store, Database database, byte[] from, byte[] to) {
         if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return 0;

@@ -39,12 +39,13 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private boolean ready;
 
     /**
-     * The one that was handed out last, which must not move the cursor any more once it is over.
+     * The partition that was handed out last: once the scan has left it, it must not move the
+     * cursor.
      */
     private @Nullable SlicesIterator partition;
 
     /**
-     * @param aside whether what is read leaves the block cache as it is, however little it is
+     * @param aside whether the scan leaves the block cache as it is, however little it reads
      */
     public RangeScan(StoreContext store, DataRange range, ColumnFilter filter, boolean aside) {
         this.store = store;
@@ -56,7 +57,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
         byte[] start = keys.left.isMinimum() ? new byte[0] : bound(keys.left, !includesLeft);
         byte[] end = keys.right.isMinimum() ? TokenRanges.last() : bound(keys.right, includesRight);
         boolean past = aside || ScanBounds.wouldFloodCache(store, start, end);
-        // Before the cursor: who cannot have it must not leave that open.
+        // Allocated before the cursor is opened: if this fails, no cursor stays open.
         ByteBuffer first = ByteBuffer.allocateDirect(start.length).put(start).flip();
         this.cursor = context.open(new ScanBounds(end, past));
         cursor.seek(first);

@@ -12,10 +12,11 @@ import org.jspecify.annotations.Nullable;
 import org.rocksdb.PerfContext;
 
 /**
- * What about one in {@value #ONE_IN} reads of a store asked of the block cache and of bloom
+ * How often about one in {@value #ONE_IN} reads of a store used the block cache and the bloom
  * filters. RocksDB's statistics are of all stores of an engine, and one for each store would cost
- * 64 KiB a core; but it counts for each thread as well, always, and here is by how much that grew
- * during a read. A partition's rows after the first are not in it. Any thread, without a lock.
+ * 64 KiB a core. But RocksDB always counts for each thread as well: these metrics are by how much
+ * its counts grew during a read. A partition's rows after the first are not in it. Any thread,
+ * without a lock.
  */
 public final class ReadSamples {
     public static final int ONE_IN = 64;
@@ -44,13 +45,13 @@ public final class ReadSamples {
         private int readsLeft = 1;
         private final long[] atBegin = new long[COUNTS.size()];
 
-        /** Whether the read that begins is one of those; if so, it ends with {@link #add}. */
+        /** Whether the read that begins is sampled; if so, it ends with {@link #add}. */
         boolean begin(StoreContext store) {
             if (--readsLeft > 0) return false;
             // Not at equal distances: a thread may read two tables in turn.
             readsLeft = 1 + ThreadLocalRandom.current().nextInt(2 * ONE_IN - 1);
             PerfContext counted = now;
-            // Of the thread: any database gives the same.
+            // The counters are the thread's: any database gives the same.
             if (counted == null) now = counted = ofThread(store);
             for (int i = 0; i < atBegin.length; i++)
                 atBegin[i] = COUNTS.get(i).ofThread.applyAsLong(counted);

@@ -12,7 +12,10 @@ import org.rocksdb.Slice;
  * read.
  */
 final class ScanBounds implements CursorBounds {
-    /** A range whose files have more than this part of the cache is read past it. */
+    /**
+     * A range whose files have more bytes than this part of the block cache is read without filling
+     * it.
+     */
     private static final int PART_OF_CACHE = 32;
 
     private final Slice end;
@@ -20,7 +23,7 @@ final class ScanBounds implements CursorBounds {
 
     /**
      * @param end exclusive; the end of a partition
-     * @param aside whether what is read leaves the block cache as it is
+     * @param aside whether the scan leaves the block cache as it is
      */
     ScanBounds(byte[] end, boolean aside) {
         this.end = new Slice(end);

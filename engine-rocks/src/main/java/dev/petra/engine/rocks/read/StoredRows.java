@@ -12,8 +12,8 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What is read of a partition, as long as it is not closed. One that was at its end stays there:
- * some of Cassandra's iterators ask once more after they closed what they wrap.
+ * The rows that are read of a partition, until they are closed. An iterator that was at its end
+ * stays there: some of Cassandra's iterators ask once more after they closed what they wrap.
  */
 abstract class StoredRows extends AbstractUnfilteredRowIterator {
     private boolean over;

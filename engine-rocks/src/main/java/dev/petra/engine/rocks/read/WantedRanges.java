@@ -16,7 +16,7 @@ import org.apache.cassandra.db.Slices;
  * bound that ends there may be the one that is read.
  */
 final class WantedRanges {
-    /** Bytes for the two bounds of most. */
+    /** Enough bytes for the two bounds of most range tombstones. */
     private static final int INITIAL = 64;
 
     private final ClusteringKeys clusterings;

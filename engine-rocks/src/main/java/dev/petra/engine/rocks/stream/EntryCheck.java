@@ -48,7 +48,7 @@ import org.jspecify.annotations.Nullable;
  * replica may.
  */
 final class EntryCheck {
-    /** Of a counter's context: as {@code CounterContext} has it. */
+    /** The size of the header of a counter's context, as in {@code CounterContext}. */
     private static final int COUNTER_HEADER = Short.BYTES;
 
     private static final int COUNTER_SHARD = 32;
@@ -124,7 +124,7 @@ final class EntryCheck {
         ids = isData ? IntStream.range(0, columns).toArray() : null;
     }
 
-    /** Those that a value may refer to; null where values are no fragments. */
+    /** The ids of columns that a value may refer to; null where values are no fragments. */
     int @Nullable [] ids() {
         return ids;
     }
@@ -187,7 +187,7 @@ final class EntryCheck {
                 | NegativeArraySizeException
                 | BufferUnderflowException
                 | MarshalException
-                // As Cassandra's types may, of bytes that are none of theirs.
+                // Cassandra's types may throw this for bytes that are none of theirs.
                 | IllegalStateException
                 | ArithmeticException
                 | ClassCastException
@@ -238,7 +238,8 @@ final class EntryCheck {
         ByteBuffer bytes = partitions.get(rest).getKey();
         if (!bytes.hasRemaining() || bytes.remaining() > FBUtilities.MAX_UNSIGNED_SHORT)
             throw new MalformedFragment("a partition key of " + bytes.remaining() + " bytes");
-        // With the token that such a key has, and in the one form that it is written in.
+        // The token must be that of the key, and the position in the one form in which it is
+        // written.
         DecoratedKey decorated = partitioner.decorateKey(bytes);
         rebuilt.clear();
         partitions.put(rebuilt, decorated);
@@ -420,7 +421,7 @@ final class EntryCheck {
         if (id < 0) throw new MalformedFragment("column " + id);
         known(id);
         rest.getLong();
-        // Put in the place of what is there: it must be the very same.
+        // A large cell replaces the one that is there, so it must be the same.
         refuseUnless(
                 rest.getLong() == LargeCells.hash(value, ByteBufferAccessor.instance),
                 "a large cell's value is not that of its key");

@@ -32,7 +32,7 @@ public final class Ingester {
     /** Files that become live together, while writers wait. */
     static final int AT_ONCE = 8;
 
-    /** These included. */
+    /** The most files in level 0, with those that are ingested. */
     private static final int MOST_IN_LEVEL_0 = 12;
 
     /** RocksDB slows writes down from 64 GiB on. */
@@ -66,7 +66,7 @@ public final class Ingester {
 
     private boolean hasRoom(Database database) throws RocksDBException {
         ReopenableDatabase reopenable = store.reopenable();
-        // Nothing would be merged, nor are writes slowed down.
+        // Without compaction no file would be merged, and writes are not slowed down.
         if (!reopenable.isCompacting()) return true;
         return (reopenable.hasWindows() || hasRoom(database, database.data))
                 && hasRoom(database, database.large);
@@ -80,7 +80,7 @@ public final class Ingester {
                                 db.getProperty(family, "rocksdb.num-files-at-level0")));
         long behind = db.getLongProperty(family, "rocksdb.estimate-pending-compaction-bytes");
         if (files + AT_ONCE <= MOST_IN_LEVEL_0 && behind <= MOST_BEHIND) return true;
-        // RocksDB thinks that so much is well.
+        // RocksDB does not take this for a backlog.
         return db.getLongProperty(family, "rocksdb.compaction-pending") == 0
                 && db.getLongProperty(family, "rocksdb.num-running-compactions") == 0
                 && db.getLongProperty(family, "rocksdb.num-running-flushes") == 0;
@@ -162,11 +162,12 @@ public final class Ingester {
                                 long started = System.nanoTime();
                                 database.flush();
                                 if (!isLogAlone(database)) beginLog(database);
-                                // As each write does. Their timestamps are not known.
+                                // Each write lowers this by its timestamp; those of the files are
+                                // not known.
                                 store.reconciler().lowerMaxPurgeable(Long.MIN_VALUE);
                                 if (store.catalog().has(Catalog.Flag.TOMBSTONES))
                                     store.purgeable().written(0);
-                                // What rows refer to comes before them.
+                                // Large cells come before the rows that refer to them.
                                 if (!large.isEmpty())
                                     database.db.ingestExternalFile(database.large, large, options);
                                 if (!data.isEmpty())

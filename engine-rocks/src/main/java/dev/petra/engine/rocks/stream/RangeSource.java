@@ -34,7 +34,7 @@ public final class RangeSource implements StreamSource {
     private final List<SliceRanges> slices;
     private final Hold hold;
 
-    /** Those that may have a lease. */
+    /** The readers that may have a lease. */
     private final Set<SliceCursor> readers = ConcurrentHashMap.newKeySet();
 
     private volatile boolean closed;
@@ -119,7 +119,7 @@ public final class RangeSource implements StreamSource {
         }
     }
 
-    /** A reader is closed by its user. */
+    /** Called by a reader that its user closes. */
     void forget(SliceCursor reader) {
         readers.remove(reader);
     }
@@ -141,7 +141,7 @@ public final class RangeSource implements StreamSource {
     public void close() {
         closed = true;
         hold.close();
-        // Their buffers are their users' until these close them.
+        // The buffers of the readers belong to their users until these close them.
         readers.forEach(SliceCursor::closeLease);
     }
 }

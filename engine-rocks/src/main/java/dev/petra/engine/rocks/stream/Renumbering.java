@@ -56,7 +56,7 @@ final class Renumbering {
         Files.move(renumbered, path, StandardCopyOption.ATOMIC_MOVE);
     }
 
-    /** Of each row apart: its cells are in the order of their columns' ids. */
+    /** Row by row: the cells of a row are in the order of their columns' ids. */
     private void largeCells(SstFileReaderIterator it, StreamSst file)
             throws RocksDBException, IOException {
         while (it.isValid()) {

@@ -24,10 +24,10 @@ import org.jspecify.annotations.Nullable;
  * @param kindsAndTypes of the same columns
  */
 record SliceColumns(List<String> names, List<String> kindsAndTypes) {
-    /** Of an encoded one. */
+    /** The most bytes of encoded columns. */
     static final int MOST_BYTES = 16 << 20;
 
-    /** Which all others extend. */
+    /** No columns; all others extend this. */
     static final SliceColumns NONE = new SliceColumns(List.of(), List.of());
 
     private static final int MOST_COLUMNS = 1 << 16;

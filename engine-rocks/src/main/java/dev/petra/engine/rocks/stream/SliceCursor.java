@@ -58,7 +58,7 @@ final class SliceCursor implements SliceReader {
      */
     private static final int MOST_ROWS_BESIDE_LARGE = 1 << 20;
 
-    /** Of a key in a message. */
+    /** The most bytes of a key that a message shows. */
     private static final int MOST_SHOWN = 512;
 
     private static final int ENTRY_HEAD = 2 * Integer.BYTES;
@@ -181,7 +181,7 @@ final class SliceCursor implements SliceReader {
         Lease fresh = hold.lease(options);
         lease = fresh;
         if (source.isClosed()) {
-            // It may have missed this one.
+            // If this was closed meanwhile, it may have missed this lease.
             endLease();
             return false;
         }
@@ -222,7 +222,7 @@ final class SliceCursor implements SliceReader {
         if (present != null) present.close();
     }
 
-    /** All that the lease had to give is given. */
+    /** The lease has given everything that it had. */
     private void endPart() {
         byte[] next = Objects.requireNonNull(until);
         rowsShare = (double) bytes / (bytes + largeBytes);
@@ -253,7 +253,7 @@ final class SliceCursor implements SliceReader {
         source.checkOpen();
         byte[] reached = last;
         if (reached != null && hasLarge)
-            // The lease stays, so that it is said again.
+            // The lease stays, so that the next call throws this again.
             throw new IOException(
                     "The stream of "
                             + store.name()

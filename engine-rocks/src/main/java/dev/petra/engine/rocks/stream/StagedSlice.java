@@ -82,7 +82,7 @@ final class StagedSlice implements SliceWriter {
         private @Nullable StreamSst file;
         private @Nullable PledgedRoom room;
 
-        /** Of the file, about. */
+        /** The size of the file, about. */
         private long bytes;
 
         /** Where in the block the entries begin that were looked at and are not in the file yet. */
@@ -279,14 +279,14 @@ final class StagedSlice implements SliceWriter {
     public void close() {
         open = false;
         if (ended) return;
-        // Closed again, it must not free a slice that another has begun.
+        // A second close must not free a slice that another writer has begun.
         ended = true;
         closeFiles();
         try {
             for (Family family : List.of(rows, large))
                 for (Staged staged : family.files) Files.deleteIfExists(staged.path);
         } catch (IOException e) {
-            // The stream's end deletes it, or the next start.
+            // The file is deleted at the end of the stream, or at the next start.
             stream.undeleted(e);
         } finally {
             stream.torn(slice);

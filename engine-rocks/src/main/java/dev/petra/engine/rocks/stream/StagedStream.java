@@ -39,7 +39,7 @@ import org.slf4j.LoggerFactory;
 public final class StagedStream implements StreamSink {
     private static final Logger logger = LoggerFactory.getLogger(StagedStream.class);
 
-    /** Set aside for a file that is being written. */
+    /** The most bytes that are set aside for a file that is being written. */
     private static final long MOST_PLEDGED = 8 << 20;
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
@@ -58,7 +58,7 @@ public final class StagedStream implements StreamSink {
     private final List<TokenRanges.KeyRange> notOwned;
     private final AtomicReferenceArray<Stage> stages;
 
-    /** Those that are staged. */
+    /** The slices that are staged; null for the others. */
     private final AtomicReferenceArray<@Nullable Slice> slices;
 
     /** A slice that is staged. */
@@ -200,7 +200,7 @@ public final class StagedStream implements StreamSink {
             add(all, Slice::rows, staged);
             files = staged;
         }
-        // Here, and not where they become live: whoever calls that holds the table meanwhile.
+        // Here, and not when they become live, because the caller of that holds the table.
         renumber(staged);
     }
 
@@ -243,7 +243,7 @@ public final class StagedStream implements StreamSink {
         if (same) renumbered = staged.size();
         Renumbering renumbering = new Renumbering(store, ids);
         for (; renumbered < staged.size(); renumbered++) {
-            // Whoever closes them does not wait for all.
+            // Checked for each file, so that closing does not wait for all of them.
             checkOpen();
             Staged file = staged.get(renumbered);
             try (PledgedRoom room = PledgedRoom.of(directory, Files.size(file.path()))) {
@@ -282,7 +282,7 @@ public final class StagedStream implements StreamSink {
      */
     private int next(List<Staged> all) {
         int most = Math.min(all.size(), live + Ingester.AT_ONCE);
-        // Large cells by themselves: whoever derives the entries of rows reads them.
+        // Large cells in a step of their own: index entries of rows are derived from live ones.
         if (live < most && !all.get(live).isData() && !store.catalog().indexes().isEmpty())
             while (all.get(most - 1).isData()) most--;
         for (int next = most; next > live; next--)
@@ -322,7 +322,7 @@ public final class StagedStream implements StreamSink {
         deleteStaged();
     }
 
-    /** What is not live. */
+    /** Deletes the staged files that are not live. */
     synchronized void deleteStaged() {
         end();
         try (var staged = Files.newDirectoryStream(directory)) {

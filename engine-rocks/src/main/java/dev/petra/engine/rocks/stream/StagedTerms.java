@@ -24,7 +24,7 @@ import org.rocksdb.SstFileReaderIterator;
 
 /** Adds the index entries of rows that are staged, before these rows are live. */
 final class StagedTerms {
-    /** Of a partition with many rows, so many are written at once. */
+    /** How many entries of a partition with many rows are written at once. */
     private static final int ENTRIES_AT_ONCE = 1_000;
 
     private final StoreContext store;
@@ -79,7 +79,7 @@ final class StagedTerms {
             int kind = in.get(in.position()) & 0xFF;
             if (kind != KeyKind.STATIC && kind != KeyKind.ROW) continue;
             for (TermEntry entry : terms.entries(key, context.row(database, raw, in, rows.value())))
-                // Of one that is defined only now, a build finds the row.
+                // For an index that is defined only now, its build finds the row.
                 if (indexes.isKnown(entry.index())) entries.add(entry);
         }
         if (partition != null) flush(partition, entries);

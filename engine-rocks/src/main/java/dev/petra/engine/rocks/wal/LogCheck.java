@@ -9,9 +9,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whether all is there that the logs of a store are known to hold: looked at before RocksDB opens
- * them, which takes any damage for the torn end of a crash, forgets what is behind, and deletes the
- * logs. Reads each log that is needed; changes nothing where something is missing.
+ * Checks whether the logs of a store have everything that was synced, before RocksDB opens them:
+ * RocksDB takes any damage for the torn end that a crash leaves, ignores what is behind it, and
+ * deletes the logs. Reads each log that is needed; changes nothing where something is missing.
  */
 public final class LogCheck {
     private static final Logger logger = LoggerFactory.getLogger(LogCheck.class);
@@ -19,7 +19,7 @@ public final class LogCheck {
     /** Sequence number and count of entries, at the beginning of each record. */
     static final int BATCH_HEADER = 8 + 4;
 
-    /** What is there is not what was written; any other error says nothing of it. */
+    /** The bytes are not those that were written; any other error says nothing about the data. */
     public static final class Damage extends IOException {
         @java.io.Serial private static final long serialVersionUID = 1;
 
@@ -47,7 +47,7 @@ public final class LogCheck {
             manifest = Manifest.read(directory);
         } catch (Damage e) {
             if (known != null) throw e;
-            // RocksDB judges what an operator wants opened as far as it can be.
+            // The operator removed the note, to open the store as far as RocksDB can.
             logger.warn(
                     "The logs in {} are not checked before RocksDB reads them: there is no valid"
                             + " file SYNCED, and the manifest is damaged",
@@ -116,7 +116,7 @@ public final class LogCheck {
                 + " and restart the node, then repair the table";
     }
 
-    /** Of a log; 0 if there is no record in it yet. */
+    /** The first sequence number in a log; 0 if there is no record in it yet. */
     static long firstSequence(Path directory, long number) throws IOException {
         try (LogRecords records =
                 new LogRecords(new SyncMark.Log(number, 0).in(directory), number, BATCH_HEADER)) {

@@ -23,7 +23,7 @@ final class LogRecords implements AutoCloseable {
     private static final int BLOCK = 32 << 10;
     private static final int HEADER = 7;
 
-    /** With the log's number, by which what was written over is told from what is new. */
+    /** With the log's number, which tells new records from those that are overwritten. */
     private static final int NUMBERED_HEADER = 11;
 
     private static final int TYPE_AT = 6;

@@ -25,15 +25,15 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Syncs the logs of all stores: at the interval in periodic mode, at the window in group mode. In
- * batch mode, where each write syncs itself, what is written aside. One daemon thread keeps the
- * time and others sync, so that no store waits for the disk's answer to all others.
+ * batch mode, where each write syncs itself, it syncs what the store writes by itself. One daemon
+ * thread keeps the time and others sync, so that no store waits for the syncs of all others.
  *
  * @param <L> what a log is
  */
 public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(LogSyncer.class);
 
-    /** The disk answers some of them together; from here on hardly any more. */
+    /** The disk answers some syncs together; more threads than this gain hardly anything. */
     private static final int THREADS = 16;
 
     private static final long BATCH_INTERVAL_MILLIS = 1_000;
@@ -61,7 +61,7 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private final ThreadPoolExecutor syncs;
     private final Set<L> underWay = ConcurrentHashMap.newKeySet();
 
-    /** What {@link #syncAcknowledged} gave up waiting for. */
+    /** The syncs for which {@link #syncAcknowledged} gave up waiting. */
     private final Map<L, Future<?>> unanswered = new ConcurrentHashMap<>();
 
     private volatile WalSync mode = WalSync.PERIODIC;
@@ -156,7 +156,8 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         Map<L, Future<?>> begun = new LinkedHashMap<>();
         for (L log : logs.get()) {
             if (!log.isUnsettled() || !wanted.test(log)) continue;
-            // One that hangs is not joined by others, or they would take all threads in the end.
+            // No second sync is begun beside one that hangs, or these would take all threads in the
+            // end.
             if (unanswered.containsKey(log)) failure = with(failure, unanswered(log));
             else begun.put(log, syncs.submit(log::sync));
         }
@@ -201,7 +202,7 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         WalSync waitedFor = mode;
         long began = System.nanoTime();
         while (!closed && mode == waitedFor) {
-            // Which may have changed meanwhile.
+            // The interval may have changed meanwhile.
             long left = began + TimeUnit.MILLISECONDS.toNanos(intervalMillis) - System.nanoTime();
             if (left <= 0) break;
             try {

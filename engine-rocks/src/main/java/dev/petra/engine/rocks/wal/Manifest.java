@@ -38,7 +38,10 @@ record Manifest(Path file, long firstLog, long lastSequence) {
     private static final int BLOB_FILE = 400;
     private static final int BLOB_GARBAGE = 401;
 
-    /** What an older RocksDB may pass over: its length, then its bytes. */
+    /**
+     * A bit in the tag of an entry that an older RocksDB may skip: its length follows, then its
+     * bytes.
+     */
     private static final int MAY_BE_IGNORED = 1 << 13;
 
     private static final int NEW_FILE_END = 1;

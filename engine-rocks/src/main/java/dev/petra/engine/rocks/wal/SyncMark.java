@@ -76,7 +76,7 @@ public final class SyncMark implements AutoCloseable {
     /** By number, with the first sequence number; 0 while there is none. */
     private final TreeMap<Long, Long> logs = new TreeMap<>();
 
-    /** Whose logs are known as of {@link #listedVersion}; null if none are. */
+    /** The database whose logs are known as of {@link #listedVersion}; null if none are. */
     private @Nullable RocksDB listed;
 
     private long listedVersion;
@@ -120,7 +120,7 @@ public final class SyncMark implements AutoCloseable {
             failing = false;
             return true;
         } catch (IOException | RocksDBException e) {
-            // The log is synced; only that this could be proved later is at stake.
+            // The log is synced; only the note of it is missing, by which damage is found later.
             if (!failing)
                 logger.error(
                         "{} cannot be written. Writes are durable all the same, but if the log is"
@@ -195,7 +195,7 @@ public final class SyncMark implements AutoCloseable {
         try (var files = Files.newDirectoryStream(directory, "*.log")) {
             for (Path file : files) {
                 String name = String.valueOf(file.getFileName());
-                // What somebody else put there is none of RocksDB's either.
+                // RocksDB ignores other files there, too.
                 if (LOG_NAME.matcher(name).matches())
                     numbers.add(Long.parseLong(name.substring(0, name.length() - ".log".length())));
             }

@@ -31,7 +31,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Turns an update into merges. Reused; one thread at a time.
  *
- * <p>Most updates are one row: one merge of two direct buffers, with nothing allocated. Others and
+ * <p>Most updates are one row: one merge of two direct buffers, with nothing allocated. Others, and
  * all that have entries of indexes, become one write batch, put together here in RocksDB's own form
  * (the form of its log: sequence, count, then a tag, a key and a value each), since the Java API
  * takes merges into a batch only as arrays, one crossing each.
@@ -49,7 +49,7 @@ final class UpdateEncoder {
     private final ByteSink key = new ByteSink();
     private final ByteSink value = new ByteSink();
 
-    /** Of a large cell, or of an index's entry. */
+    /** The key of a large cell, or of an index's entry. */
     private final ByteSink otherKey = new ByteSink();
 
     private final ByteSink batch = new ByteSink();

@@ -18,10 +18,13 @@ public final class WriteBufferFilter {
     private final RocksSettings settings;
     private long bytesTaken;
 
-    /** About those of the last minute. */
+    /** About the bytes written in the last minute. */
     private long recentBytes;
 
-    /** Whose write buffers are to have a filter; null if none are. One opened anew has none. */
+    /**
+     * The database whose write buffers have a filter; null if there is none. A database that is
+     * opened anew has none.
+     */
     private @Nullable Database filtered;
 
     public WriteBufferFilter(WritePath writes, RocksSettings settings) {
@@ -29,7 +32,7 @@ public final class WriteBufferFilter {
         this.settings = settings;
     }
 
-    /** The bytes of all writes since this was asked last, which is every second. */
+    /** The bytes of all writes since the last call. To be called every second. */
     public long takeBytesWritten() {
         long all = writes.bytesWritten();
         long since = all - bytesTaken;

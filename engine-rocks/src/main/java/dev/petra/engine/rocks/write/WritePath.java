@@ -169,7 +169,7 @@ public final class WritePath {
             } else {
                 ByteBuffer key = writer.key();
                 ByteBuffer value = writer.value();
-                // Every attempt from the start: one may have left the positions anywhere.
+                // Each attempt sets the positions: the one before may have left them anywhere.
                 room.await(
                         () ->
                                 database.db.merge(
