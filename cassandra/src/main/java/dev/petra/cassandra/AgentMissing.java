@@ -10,8 +10,8 @@ import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.TableMetadataRef;
 
 /**
- * What a node gets that has neither the agent nor runs a woven Cassandra: refusals that name the
- * mend.
+ * Refuses tables in engines on a node that has no agent and whose Cassandra is not woven. The
+ * message names the mend.
  *
  * <p>Cassandra reads the configuration of an existing table with a fallback, which would turn an
  * exception into its own memtable and show an empty table. There the refusal waits until the table

@@ -105,7 +105,9 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
 
     // Data
 
-    /** On its way out it is whole, and is read by what builds its indexes and views. */
+    /**
+     * A table on its way out of the engine is whole, and is read to build its indexes and views.
+     */
     private void checkReadable() {
         if (departure == 0) Unfit.check(owner);
     }
@@ -249,9 +251,10 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     // Life cycle
 
     /**
-     * Only when the schema takes the table out of its engine. What another reason asks for is done
-     * where the reason arises: SNAPSHOT is followed by {@link #performSnapshot}, a flush by {@code
-     * TableHooks.afterForceFlush}, and TRUNCATE and DROP do not ask but replace the memtable.
+     * True only when the schema takes the table out of its engine. What another reason asks for is
+     * done where the reason arises: SNAPSHOT is followed by {@link #performSnapshot}, a flush by
+     * {@code TableHooks.afterForceFlush}, and TRUNCATE and DROP do not ask but replace the
+     * memtable.
      */
     @Override
     public boolean shouldSwitch(ColumnFamilyStore.FlushReason reason) {
@@ -277,7 +280,10 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         return departure;
     }
 
-    /** It stands for what is left of a table in its engine, which leaves by that migration. */
+    /**
+     * From now on this stands for what is left of a table in its engine, which leaves by that
+     * migration.
+     */
     void departBy(long migration) {
         departure = migration;
     }
@@ -307,7 +313,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     }
 
     /**
-     * What cannot be dropped now is at the next start; the schema must not be left half applied.
+     * An index that cannot be dropped now is dropped at the next start; an exception would leave
+     * the schema half applied.
      */
     private void dropFormerIndexes() {
         try {
@@ -348,7 +355,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     @Override
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
-        // The store is dead, unless its data only goes elsewhere.
+        // TRUNCATE ends the generation; other switches keep the data.
         if (Truncation.isRunning()) generation.stores().retire(generation);
         super.switchOut(writeBarrier, upperBound);
     }

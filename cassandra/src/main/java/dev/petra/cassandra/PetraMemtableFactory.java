@@ -101,8 +101,9 @@ public record PetraMemtableFactory(EngineKey engine)
         if (!(owner instanceof ColumnFamilyStore cfs))
             throw new ConfigurationException(
                     "Storage engine '" + engine.engine() + "' needs a running node.");
-        // It takes its table's configuration, and what it holds is flushed with SSTables of the
-        // table: for a table that leaves its engine, and while it is in it nobody reads the index.
+        // An index table has its table's memtable configuration, and is flushed with the SSTables
+        // of the table. It is for a table that leaves its engine; in the engine nobody reads the
+        // index.
         if (cfs.metadata.get().isIndex())
             return SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner);
         StartupCheck.requirePassed();
@@ -124,8 +125,9 @@ public record PetraMemtableFactory(EngineKey engine)
     }
 
     /**
-     * Where nothing else is alive. While a table is on its way into the engine its writes go to the
-     * commit log as well: {@code DataHooks.logInstead}.
+     * Writes skip the commit log where no memtable of Cassandra's is alive beside this one. While a
+     * table is on its way into the engine its writes go to the commit log as well: {@code
+     * DataHooks.logInstead}.
      */
     @Override
     public boolean writesShouldSkipCommitLog() {

@@ -30,9 +30,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What must be right before a node with engine tables starts. Runs before Cassandra reads its
- * schema, since Cassandra would replace a configuration that it cannot read by its own memtable,
- * and the tables would look empty.
+ * Checks what must be right before a node with engine tables starts. Runs before Cassandra reads
+ * its schema, since Cassandra would replace a configuration that it cannot read by its own
+ * memtable, and the tables would look empty.
  */
 public final class StartupCheck {
     private static final Logger logger = LoggerFactory.getLogger(StartupCheck.class);

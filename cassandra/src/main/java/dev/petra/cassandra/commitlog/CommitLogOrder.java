@@ -21,19 +21,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps the order of two logs. In stock Cassandra one commit log has a write and, behind it, what
- * relies on the write: that a Paxos round has committed it, that its batch is done. After a power
- * loss the second is there only if the first is. An engine has a log of its own; so before a
- * section of the commit log becomes valid that has such a record, the engines sync what it may rely
- * on.
+ * Keeps the order between Cassandra's commit log and the engines' logs. In stock Cassandra the
+ * commit log has a write and, behind it, records that rely on the write: that a Paxos round has
+ * committed it, or that its batch is done. After a power loss such a record is there only if the
+ * write is. An engine has a log of its own; so before a section of the commit log with such a
+ * record becomes valid, the engines sync the writes that the record may rely on.
  */
 public final class CommitLogOrder {
     private static final Logger logger = LoggerFactory.getLogger(CommitLogOrder.class);
 
-    /** The tables that records of Paxos name which are in no valid section yet. */
+    /** The tables named by Paxos records that are in no valid section of the commit log yet. */
     private static final Set<TableId> named = ConcurrentHashMap.newKeySet();
 
-    /** Whether there are records that do not say on what they rely. */
+    /** Whether such a section has records that do not name the tables on which they rely. */
     private static volatile boolean any;
 
     private CommitLogOrder() {}
@@ -63,7 +63,7 @@ public final class CommitLogOrder {
      *     {@code ignore} it is only logged
      */
     public static synchronized void beforeMarker(Supplier<List<StorageEngine>> engines) {
-        // One at a time: what another segment's marker is having synced is not synced yet.
+        // One call at a time: what another one is syncing is not synced yet.
         if (!any && named.isEmpty()) return;
         boolean all = any;
         Set<TableId> tables = Set.copyOf(named);

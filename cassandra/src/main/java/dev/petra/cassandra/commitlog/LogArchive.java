@@ -4,7 +4,10 @@ package dev.petra.cassandra.commitlog;
 import com.google.common.base.Strings;
 import org.apache.cassandra.db.commitlog.CommitLog;
 
-/** Archived commit logs, and their restoration to a point in time: there is nothing of engines. */
+/**
+ * Archived commit logs and their restoration to a point in time. They do not include tables in
+ * engines.
+ */
 public final class LogArchive {
     private LogArchive() {}
 

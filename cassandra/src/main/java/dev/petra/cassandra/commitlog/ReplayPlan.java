@@ -13,7 +13,7 @@ public final class ReplayPlan {
 
     private ReplayPlan() {}
 
-    /** From here on, until {@link #end}. */
+    /** The thread decides from here on, until {@link #end}. */
     public static void begin() {
         planning.set(true);
     }

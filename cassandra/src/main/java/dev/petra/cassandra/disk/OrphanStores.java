@@ -60,8 +60,8 @@ public final class OrphanStores {
     }
 
     /**
-     * Deletes what is dead, and moves aside what is not. Failures are logged and leave the data
-     * where it is.
+     * Deletes stores that DROP had ended, and moves the others into snapshots. Failures are logged
+     * and leave the data where it is.
      *
      * @param tableDirectories all directories of tables on the node
      * @param exists whether the schema has a table

@@ -49,8 +49,8 @@ public final class StoreDirectory {
     public static final String KEEP = "KEEP";
 
     /**
-     * A file in a snapshot that says that it is no copy: the schema did not know the table, as it
-     * may do again.
+     * A file in a snapshot that says that it is not a copy but a table's only data: the schema did
+     * not know the table, and may know it again.
      */
     static final String ASIDE = "PETRA_ASIDE";
 
@@ -132,7 +132,7 @@ public final class StoreDirectory {
         mark.write(root, disk);
     }
 
-    /** Says that it is not any more, durably. */
+    /** Says that the table is no longer on its way, durably. */
     public void unmarkMigration() {
         MigrationMark.remove(root, disk);
     }

@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Looks which allocator the process got. An engine's memory is native, and glibc's allocator keeps
- * much more than is used, in an arena per thread.
+ * Finds out which memory allocator the process has. An engine's memory is native, and glibc's
+ * allocator keeps much more than is used, in an arena per thread.
  */
 public final class Allocator {
     private static final Logger logger = LoggerFactory.getLogger(Allocator.class);

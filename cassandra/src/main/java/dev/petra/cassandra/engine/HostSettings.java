@@ -6,11 +6,13 @@ import dev.petra.engine.WalSync;
 import java.time.Duration;
 import org.apache.cassandra.config.DatabaseDescriptor;
 
-/** What {@code cassandra.yaml} says to Cassandra's own engine and means for every other. */
+/**
+ * The settings of {@code cassandra.yaml} for Cassandra's own storage that apply to every engine.
+ */
 final class HostSettings {
     private HostSettings() {}
 
-    /** Tells a new engine all of it. */
+    /** Applies all of them to a new engine. */
     static void applyTo(StorageEngine engine) {
         switch (DatabaseDescriptor.getCommitLogSync()) {
             case periodic ->

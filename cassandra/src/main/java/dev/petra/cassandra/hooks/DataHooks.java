@@ -82,8 +82,8 @@ public final class DataHooks {
     }
 
     /**
-     * Before a read on this node. What is in an engine is in no index but Storage-Attached ones,
-     * and in no view, so that they would show less than there is, and never ask the table.
+     * Before a read on this node. Rows in an engine are in no index but Storage-Attached ones, and
+     * in no view, so reads by others would miss rows.
      *
      * @throws RuntimeException for an index of an engine table, or a view of one
      */

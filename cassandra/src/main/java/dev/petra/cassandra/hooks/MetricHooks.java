@@ -26,7 +26,7 @@ public final class MetricHooks {
 
     /**
      * How many partitions there are in each of some ranges, and how large they are on average; for
-     * Spark and others, which split their work by that. Null if that is Cassandra's to say.
+     * Spark and others, which split their work by that. Null if Cassandra's own estimate holds.
      */
     public static @Nullable Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
             ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {

@@ -92,7 +92,7 @@ public final class NodeHooks {
         }
     }
 
-    /** Those that the schema lost while the node was down, or just before. */
+    /** Drops indexes that the schema lost while the node was down, or just before. */
     private static void dropFormerIndexes(ColumnFamilyStore cfs) {
         try {
             StoreIndexes.dropFormer(cfs);

@@ -110,7 +110,7 @@ public final class NodetoolHooks {
     }
 
     /**
-     * At the entry of a method that means nothing to an engine.
+     * Refuses a method of Cassandra that has no meaning for an engine.
      *
      * @param method the method's name, one of {@link UnsupportedOperation}
      * @throws UnsupportedOperationException for an engine table, naming it

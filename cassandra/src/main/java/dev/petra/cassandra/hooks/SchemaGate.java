@@ -164,7 +164,7 @@ final class SchemaGate {
                 && factory.open().hasIndexes();
     }
 
-    /** A table with views that would enter an engine. */
+    /** Refuses a statement that would put a table with views into an engine. */
     private static void checkViews(
             @Nullable TableMetadata before, TableMetadata after, KeyspaceMetadata keyspace) {
         if (before == null
@@ -177,7 +177,7 @@ final class SchemaGate {
                         "materialized views on it ('" + view.name() + "') are not supported yet.");
     }
 
-    /** Of options that the engine does not honour, and that the statement sets. */
+    /** Warns of options that the engine does not honour, and that the statement sets. */
     private static void warn(@Nullable TableMetadata before, TableMetadata after) {
         if (!(after.params.memtable.factory() instanceof PetraMemtableFactory factory)) return;
         List<String> reservations = new ArrayList<>(factory.open().reservations(after.params));

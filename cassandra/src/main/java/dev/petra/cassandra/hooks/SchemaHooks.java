@@ -81,7 +81,7 @@ public final class SchemaHooks {
         try {
             OrphanStores.bringBack(TableRegistry.directories(cfs));
         } catch (RuntimeException | FSError e) {
-            // As in cannotBeRead.
+            // An exception would leave the schema half applied, as in cannotBeRead.
             if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
             logger.error(
                     "The data of table {} that a snapshot holds could not be moved back, so the"
@@ -93,8 +93,9 @@ public final class SchemaHooks {
     }
 
     /**
-     * By which configuration a store is read whose table is not the engine's. Null if what the
-     * schema names is missing in {@code cassandra.yaml}: then the table may well be the engine's.
+     * The configuration by which a store is read whose table is not in an engine by its schema.
+     * Null if the configuration that the schema names is missing in {@code cassandra.yaml}: it may
+     * be an engine's.
      */
     private static @Nullable PetraMemtableFactory readerOf(
             TableMetadata table, @Nullable MigrationMark mark) {

@@ -85,7 +85,7 @@ public final class TableHooks {
         if (EngineMemtables.current(cfs) != null) TableLifecycle.migrateIn(cfs);
     }
 
-    /** Around the switch that throws the current memtable's data away. */
+    /** Called when a switch of memtables begins that throws the current one's data away. */
     public static void dumpBegins() {
         Truncation.begin();
     }

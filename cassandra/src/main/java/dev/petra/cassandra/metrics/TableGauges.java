@@ -17,7 +17,10 @@ import org.apache.cassandra.metrics.TableMetrics;
  * table added. Through them it shows wherever Cassandra sums tables up.
  */
 public final class TableGauges {
-    /** How much compaction one pending task is: about what one compaction of Cassandra's writes. */
+    /**
+     * The bytes of compaction that count as one pending task: about what one compaction of
+     * Cassandra's writes.
+     */
     private static final long TASK_BYTES = 64L << 20;
 
     /** By the gauge's name: its value from Cassandra's own and what the engine has. */
@@ -67,7 +70,7 @@ public final class TableGauges {
                                     sample(stores).isEmpty()
                                             ? stock
                                             : sample(stores).sizes().mean()),
-                    // A store knows of nothing that it is repaired.
+                    // A store does not know what was repaired.
                     entry(
                             "PercentRepaired",
                             (stock, stores) -> stores.current().isEmpty() ? stock : (Double) 0.0),

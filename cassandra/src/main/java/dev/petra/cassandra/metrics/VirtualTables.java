@@ -49,7 +49,7 @@ public final class VirtualTables {
 
     private VirtualTables() {}
 
-    /** Shows them, unless somebody has a keyspace of that name. Once. */
+    /** Registers the virtual tables, unless there is a keyspace of that name. To be called once. */
     public static void register() {
         if (Schema.instance.getKeyspaceMetadata(KEYSPACE) != null) {
             logger.warn(
@@ -135,7 +135,7 @@ public final class VirtualTables {
                 StorageEngine::settingsInForce);
     }
 
-    /** Whatever an engine has by name. */
+    /** A table of what each engine has by name. */
     private static <T> VirtualTable ofEachEngine(
             String name,
             String comment,

@@ -18,7 +18,7 @@ final class Build {
         Thread thread = new Thread(task, "PetraMigrationBuild");
         thread.setDaemon(true);
         thread.start();
-        // Not before: one that could not be started is never done.
+        // Set after the start: a task that could not be started is never done.
         running = task;
     }
 

@@ -229,7 +229,7 @@ final class MigrateIn extends Migration {
                     cfs, SystemKeyspace.getTruncatedAt(cfs.metadata.id), position);
         }
         if (!stores.migration().arrived(number)) return false;
-        // Some came while it ended.
+        // Some SSTables came while it ended.
         if (!cfs.getLiveSSTables().isEmpty()) TableLifecycle.migrateIn(cfs);
         state("all data is in the engine");
         TableRegistry.countDiskSpace();

@@ -72,8 +72,8 @@ public final class MigrateOut extends Migration {
     @Nullable Duration step() {
         if (Migrations.areStopped()) return null;
         if (isOver()) {
-            // Altered back: the store goes on under another memtable, or was truncated under it. Or
-            // dropped.
+            // The table was altered back, so that the store has another memtable or was truncated;
+            // or it was dropped.
             if (!Migrations.areStopped()) EngineMemtables.forget(cfs, memtable);
             return null;
         }
@@ -85,11 +85,11 @@ public final class MigrateOut extends Migration {
     }
 
     /**
-     * Whether indexes and views have all of the table. Views and indexes in tables of their own
-     * that it had while it was in its engine were built without what was there, and those that it
-     * got since then without what was left; a read by them fails until the migration is over. They
-     * are built anew, also after a crash. A Storage-Attached Index is written with each SSTable, so
-     * only those SSTables lack it that were begun before it was created.
+     * Whether indexes and views have all rows of the table. Views and indexes in tables of their
+     * own that it had while it was in its engine were built without what was there, and those that
+     * it got since then without what was left; a read by them fails until the migration is over.
+     * They are built anew, also after a crash. A Storage-Attached Index is written with each
+     * SSTable, so only those SSTables lack it that were begun before it was created.
      */
     private boolean isFound() {
         if (build.isRunning()) return false;
@@ -160,8 +160,8 @@ public final class MigrateOut extends Migration {
     }
 
     /**
-     * Unless it was dropped, as it may be while others are built: the next view of its name would
-     * be taken for built.
+     * Builds a view, unless it was dropped while others were built: the next view of that name
+     * would be taken for built.
      */
     private void build(View view) {
         if (cfs.keyspace.viewManager.getByName(view.name) == view) view.build();
@@ -239,7 +239,10 @@ public final class MigrateOut extends Migration {
         }
     }
 
-    /** Of a table that was dropped meanwhile, or altered back and all in its store. */
+    /**
+     * Deletes an SSTable of a table that was dropped meanwhile, or altered back and is whole in its
+     * store.
+     */
     private static void delete(SSTableReader sstable) {
         sstable.selfRef().release();
         sstable.descriptor.getFormat().delete(sstable.descriptor);

@@ -30,7 +30,7 @@ public final class Migrations {
 
     private Migrations() {}
 
-    /** Adds one. It is begun when the node is up. */
+    /** Adds a migration. It is begun when the node is up. */
     public static synchronized void begin(Migration migration) {
         all.add(migration);
         logger.info("{} begins", migration);
@@ -38,7 +38,7 @@ public final class Migrations {
         if (running != null) schedule(running, migration, Duration.ZERO);
     }
 
-    /** When the commit log is replayed. */
+    /** To be called once the commit log was replayed. */
     public static synchronized void start() {
         if (stopped || thread != null) return;
         ScheduledExecutorService started =

@@ -37,7 +37,7 @@ public final class TableLifecycle {
     private static Generation nextExclusively(ColumnFamilyStore cfs, EngineKey engine) {
         TableGenerations known = TableRegistry.find(cfs);
         if (known != null && known.migration().isUnderWay() && !Truncation.isRunning()) {
-            // It was on its way out, and is altered back.
+            // The table was on its way out, and is altered back.
             arrive(cfs, known);
             return known.current();
         }
@@ -112,8 +112,8 @@ public final class TableLifecycle {
     }
 
     /**
-     * Moves a table out of its engine that belongs elsewhere by now, or was on its way when the
-     * node stopped.
+     * Migrates a table out of its engine that belongs elsewhere by now, or was on its way out when
+     * the node stopped.
      *
      * @throws IllegalStateException if that cannot be: the table would show only a part of its data
      */

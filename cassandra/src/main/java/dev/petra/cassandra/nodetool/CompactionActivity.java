@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
 public final class CompactionActivity {
     private static final Logger logger = LoggerFactory.getLogger(CompactionActivity.class);
 
-    /** What a compaction of an engine is asked for by. */
+    /** The types of operations by which an engine is asked for a compaction. */
     private static final Set<OperationType> COMPACTIONS =
             Set.of(
                     OperationType.COMPACTION,

@@ -196,7 +196,7 @@ public final class NodetoolOperations {
         return AllSSTableOpStatus.SUCCESSFUL;
     }
 
-    /** Whatever has no meaning for an engine, or none yet. */
+    /** The error of an operation that an engine does not support, or not yet. */
     public static UnsupportedOperationException refused(
             EngineMemtable table, String verb, String reason) {
         return new UnsupportedOperationException(

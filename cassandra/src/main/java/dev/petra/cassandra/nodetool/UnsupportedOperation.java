@@ -2,8 +2,8 @@
 package dev.petra.cassandra.nodetool;
 
 /**
- * What is refused for an engine table as a whole, by the method of Cassandra that would do it. The
- * constants are named as those methods are.
+ * The operations that are refused for a table in an engine, by the method of Cassandra that would
+ * do them. The constants are named as those methods are.
  */
 public enum UnsupportedOperation {
     scrub("scrub", "it has no SSTables to scrub; 'nodetool verify' checks its files"),

@@ -41,7 +41,7 @@ public record PetraRepairManager(
         implements TableRepairManager {
     private static final Logger logger = LoggerFactory.getLogger(PetraRepairManager.class);
 
-    /** How long gossip may take to say that a replica takes a new table as parts. */
+    /** How long gossip may take to say that a replica takes slices of a new table. */
     private static final Duration GOSSIP = Duration.ofSeconds(15);
 
     /** The incremental repairs that the log has told of. */

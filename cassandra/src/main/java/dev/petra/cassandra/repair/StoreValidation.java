@@ -70,7 +70,7 @@ final class StoreValidation extends ValidationPartitionIterator {
                 ActiveRepairService.instance().getParentRepairSession(parentId).previewKind;
         // Keeps a store that leaves until it is open here.
         try (OpOrder.Group reading = cfs.readOrdering.start()) {
-            // The store last, as in PetraStreamManager.
+            // The store is read last, as in PetraStreamManager.
             sstables =
                     CassandraValidationIterator.getSSTablesToValidate(
                             cfs, SharedContext.Global.instance, ranges, parentId, false);

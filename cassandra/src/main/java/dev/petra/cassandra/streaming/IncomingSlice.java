@@ -19,7 +19,7 @@ final class IncomingSlice implements IncomingStream {
     private final TableMetadata table;
     private volatile @Nullable String name;
 
-    /** How many came; none before all have. */
+    /** How many bytes came; -1 before all have. */
     private volatile long bytes = -1;
 
     IncomingSlice(StreamSession session, TableMetadata table) {

@@ -97,7 +97,7 @@ public record PetraStreamManager(
     }
 
     /**
-     * Makes the streams of a table that has SSTables, a store or both.
+     * Makes the streams of a table that has SSTables, a store, or both.
      *
      * @param guard of the store; closed when the streams of it are finished, or none was made
      * @throws IllegalStateException if a cleanup removed what they were to send since the guard

@@ -41,7 +41,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     private final AtomicLong bytes = new AtomicLong();
 
     PetraStreamReceiver(ColumnFamilyStore cfs, StreamSession session, int totalStreams) {
-        // It is the peer's word, and makes room in a list.
+        // The peer sends this number, and Cassandra allocates a list of that size.
         super(cfs, session, Math.min(totalStreams, 1_024));
         this.cfs = cfs;
     }
@@ -79,7 +79,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
                 generation.writable().receive(head, owned()));
     }
 
-    /** As Cassandra asks of its own streams. */
+    /** The ranges that this node may receive, as Cassandra checks them for its own streams. */
     private Collection<Range<Token>> owned() {
         if (DatabaseDescriptor.getRejectOutOfTokenRangeRequests())
             return Range.normalize(
@@ -106,7 +106,8 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         synchronized (this) {
             hasSSTables = !sstables.isEmpty();
         }
-        // Before: from here on nothing is purged that may hide something in what came.
+        // Before the SSTables go live: from here on no deletion is purged that may hide rows in
+        // them.
         if (hasSSTables) TableLifecycle.migrateIn(cfs);
         super.finished();
         if (hasSSTables) TableLifecycle.migrateIn(cfs);
@@ -128,7 +129,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
-            // Of what failed too, some may be live.
+            // Parts of a failed stream may be live, too.
             invalidateCaches();
         }
     }

@@ -46,10 +46,10 @@ import org.slf4j.LoggerFactory;
 final class SSTableSlice implements OutgoingStream {
     private static final Logger logger = LoggerFactory.getLogger(SSTableSlice.class);
 
-    /** Of an engine's slice. */
+    /** The bytes of an engine's slice, divided by this, are those of an SSTable, about. */
     private static final int SHARE = 4;
 
-    /** Of one table to one peer. */
+    /** The most SSTables of one table to one peer. */
     private static final int MOST = 1024;
 
     private final ColumnFamilyStore cfs;
@@ -200,7 +200,10 @@ final class SSTableSlice implements OutgoingStream {
         }
     }
 
-    /** The receiver was told that a file comes, and may not be let wait for it. */
+    /**
+     * Sends an SSTable without rows: the receiver was told that a file comes, and would wait for
+     * it.
+     */
     private void sendNothing(StreamingDataOutputPlus output, int version) throws IOException {
         CassandraStreamHeader header =
                 CassandraStreamHeader.builder()
@@ -237,7 +240,7 @@ final class SSTableSlice implements OutgoingStream {
 
     @Override
     public void finish() {
-        // It holds nothing before it is written, nor afterwards.
+        // There is no SSTable to release before it is written, nor afterwards.
     }
 
     @Override

@@ -25,12 +25,15 @@ import org.apache.cassandra.utils.TimeUUID;
 /** One slice of what a store sends, as Cassandra sends its files; it is read while it is sent. */
 public final class SliceStream implements OutgoingStream {
     /**
-     * In the header of Cassandra's own, where it says when an SSTable was repaired: what follows is
-     * frames of ours. A time before all others.
+     * Marks a slice in Cassandra's stream header, in the place of the time when an SSTable was
+     * repaired: a time before all others. Frames of {@code dev.petra.streaming} follow.
      */
     static final long MARK = Long.MIN_VALUE | 0x5045545241L;
 
-    /** Of one table to one peer. Cassandra sends as many at a time as there are cores. */
+    /**
+     * The most slices of one table to one peer. Cassandra sends as many at a time as there are
+     * cores.
+     */
     private static final int MOST_SLICES = 64;
 
     private final OutgoingSlice slice;

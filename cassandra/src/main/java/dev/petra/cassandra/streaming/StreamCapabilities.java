@@ -37,7 +37,7 @@ public final class StreamCapabilities {
     private static final boolean ENABLED =
             Boolean.parseBoolean(System.getProperty("petra.stream.parts", "true"));
 
-    /** One of those that Cassandra leaves free. */
+    /** A gossip state that Cassandra leaves free. */
     private static final ApplicationState STATE = ApplicationState.X8;
 
     /**
@@ -113,7 +113,7 @@ public final class StreamCapabilities {
         return engine.name() + "/" + engine.streamFormat() + "." + Frame.VERSION;
     }
 
-    /** Short; that two tables have the same ends in a session that fails. */
+    /** A short number. If two tables have the same one, a session may fail. */
     private static String number(TableId table) {
         return Integer.toHexString(table.asUUID().hashCode());
     }

@@ -134,7 +134,7 @@ public final class StreamRoom {
                     try {
                         room = free.applyAsLong(disk);
                     } catch (FSReadError e) {
-                        // It would not end the session, only this thread.
+                        // This error would not end the session, only this thread.
                         logger.warn(
                                 "The free space of {} cannot be read, so it is not known whether a"
                                         + " stream has room there. If the disk gets full, the"
@@ -148,7 +148,7 @@ public final class StreamRoom {
     }
 
     private static void check(String peer, List<Incoming> tables, long others, long room) {
-        // The sizes are the peer's word.
+        // The peer sends the sizes, so they may be wrong.
         long needed =
                 tables.stream()
                         .mapToLong(table -> Math.max(0, table.bytes()))

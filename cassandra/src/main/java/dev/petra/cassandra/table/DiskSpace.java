@@ -36,12 +36,12 @@ final class DiskSpace {
         this.add = add;
     }
 
-    /** It is so many bytes now. */
+    /** Sets how many bytes the table has now. */
     synchronized void count(long bytes) {
         if (!ended) change(bytes);
     }
 
-    /** It is nothing, and stays so. */
+    /** The table has no bytes any more, and gets none. */
     synchronized void end() {
         ended = true;
         change(0);

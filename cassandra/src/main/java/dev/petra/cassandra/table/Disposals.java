@@ -30,7 +30,7 @@ public final class Disposals {
 
     private Disposals() {}
 
-    /** Tries it again and again, until it says that it is done. It does not throw. */
+    /** Repeats an attempt until it returns that it is done. The attempt must not throw. */
     static void repeat(BooleanSupplier attempt) {
         left.incrementAndGet();
         schedule(attempt);

@@ -27,7 +27,7 @@ final class EndedGenerations {
     private final @Nullable StoreDirectory directory;
     private final List<Generation> pending = new ArrayList<>();
 
-    /** Whether nothing comes after what is pending. */
+    /** Whether no generation comes after the pending ones. */
     private boolean last;
 
     private @Nullable Generation kept;
@@ -78,7 +78,7 @@ final class EndedGenerations {
         mayDelete = false;
     }
 
-    /** Whether that was said of this generation. */
+    /** Whether {@link #keep} was called for this generation. */
     synchronized boolean isKept(Generation generation) {
         return generation == kept;
     }

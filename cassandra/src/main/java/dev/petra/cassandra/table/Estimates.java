@@ -72,7 +72,7 @@ public final class Estimates {
             return known.partitions();
         }
         long partitions = generation.measure(Estimates::count, 0L);
-        // What is nothing yet will soon be something.
+        // A table without partitions will soon have some, so this is not remembered.
         if (partitions > 0) count = new Count(partitions, keys, now, now);
         return partitions;
     }

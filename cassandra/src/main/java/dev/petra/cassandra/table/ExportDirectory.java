@@ -23,7 +23,7 @@ public final class ExportDirectory implements AutoCloseable {
         this.path = path;
     }
 
-    /** Is there, and empty at first. */
+    /** The directory, which exists and is empty at first. */
     public Path path() {
         return path;
     }

@@ -7,8 +7,8 @@ import java.io.IOException;
 import java.util.function.BooleanSupplier;
 
 /**
- * A stream that came for one generation of a table: its parts go live only while that generation is
- * what the table holds. What is thrown otherwise says so, and none of the next parts is live then.
+ * A stream that came for one generation of a table: its files go live only while that generation is
+ * what the table holds. Otherwise it throws, and no later file goes live.
  */
 public final class GenerationSink implements StreamSink {
     private final Generation generation;

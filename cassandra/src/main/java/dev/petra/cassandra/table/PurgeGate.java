@@ -19,7 +19,7 @@ final class PurgeGate {
     static boolean isOpen(TableMetadataRef metadata) {
         if (NEVER || onlyRepaired(metadata)) return false;
         ColumnFamilyStore table = ColumnFamilyStore.getIfExists(metadata.id);
-        // What the store deletes may lie in an SSTable.
+        // Rows that the store's deletions hide may be in an SSTable.
         return table != null
                 && !table.getNeverPurgeTombstones()
                 && table.getLiveSSTables().isEmpty();

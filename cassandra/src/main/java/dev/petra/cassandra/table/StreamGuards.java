@@ -103,7 +103,7 @@ public final class StreamGuards {
             try {
                 guard.close();
             } catch (RuntimeException e) {
-                // Whoever asks has another store to read or to delete.
+                // The caller has another store to read or to delete.
                 logger.warn(
                         "The store that a stream read could not be released at the stream's end;"
                                 + " its memory and its files may be kept until the node is"
@@ -136,7 +136,7 @@ public final class StreamGuards {
         }
     }
 
-    /** Of one stream. */
+    /** The guard of one stream. */
     public final class Guard implements AutoCloseable {
         private final List<Range<Token>> ranges;
         private final long began;
