@@ -155,7 +155,7 @@ public final class IncomingSlices implements AutoCloseable {
             this.input = input;
         }
 
-        /** From here on, and of what was read already. */
+        /** Tells a listener of what was read already, and of all that follows. */
         void tell(OutgoingSlice.Progress listener) {
             progress = listener;
             progress.moved(read);
@@ -175,7 +175,7 @@ public final class IncomingSlices implements AutoCloseable {
             }
         }
 
-        /** As it is: a large one is not packed. */
+        /** Takes a large block, which is not packed. */
         private void takeLarge(Frame frame, SliceWriter to) throws IOException {
             int units = (frame.plain() + UNIT - 1) / UNIT;
             acquire(units);
@@ -190,7 +190,7 @@ public final class IncomingSlices implements AutoCloseable {
             }
         }
 
-        /** Good until the next. */
+        /** The content of a frame, valid until the next call. */
         ByteBuffer content(Frame frame) throws IOException {
             packed = withRoom(packed, frame.packed());
             plain = withRoom(plain, frame.plain());
@@ -198,7 +198,7 @@ public final class IncomingSlices implements AutoCloseable {
             return frame.unpack(packed, plain);
         }
 
-        /** Nothing of what was read is used any more. */
+        /** Frees the buffers: nothing that was read is used any more. */
         @Override
         public void close() {
             free(packed);
@@ -222,7 +222,7 @@ public final class IncomingSlices implements AutoCloseable {
         }
     }
 
-    /** Where the JVM is not told, as much as of heap. */
+    /** The limit of direct memory: without {@code -XX:MaxDirectMemorySize}, as much as of heap. */
     private static long directMemory() {
         long told =
                 Long.parseLong(
@@ -232,7 +232,7 @@ public final class IncomingSlices implements AutoCloseable {
         return told > 0 ? told : Runtime.getRuntime().maxMemory();
     }
 
-    /** Without the error itself: for one of direct memory Cassandra ends the process. */
+    /** Leaves the error itself out: for one of direct memory Cassandra ends the process. */
     @SuppressWarnings("UnusedException")
     private static ByteBuffer allocate(int bytes) throws IOException {
         try {
@@ -250,7 +250,7 @@ public final class IncomingSlices implements AutoCloseable {
         return ByteBuffer.allocateDirect(bytes);
     }
 
-    /** At once: the JVM frees direct memory only by collecting the heap. */
+    /** Frees a buffer at once: the JVM frees direct memory only by collecting the heap. */
     private static void free(ByteBuffer buffer) {
         if (buffer.capacity() > 0) FileUtils.clean(buffer);
     }

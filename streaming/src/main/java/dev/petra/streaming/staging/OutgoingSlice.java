@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 public final class OutgoingSlice {
     private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
 
-    /** Of a large block that lies in a buffer of the connection at a time. */
+    /** How many bytes of a large block are in a buffer of the connection at a time. */
     private static final int CHUNK = 1 << 16;
 
     /** For a buffer of the connection: how much of it goes out is known when it is full. */
@@ -97,7 +97,7 @@ public final class OutgoingSlice {
         return all;
     }
 
-    /** Of the stream. */
+    /** The head of the stream. */
     public StreamHead head() {
         return stream.head;
     }
@@ -131,7 +131,7 @@ public final class OutgoingSlice {
             for (ByteBuffer block = next(reader, check); block != null; block = next(reader, check))
                 to.write(Frame.Kind.BLOCK, block);
             to.write(Frame.Kind.END, NOTHING);
-            // Until here a failure shows at a later write, or not at all.
+            // Without a flush, a failure would show at a later write or not at all.
             output.flush();
             return to.written;
         }
@@ -170,7 +170,7 @@ public final class OutgoingSlice {
             progress.moved(bytes);
         }
 
-        /** Into a buffer of the connection's own, which takes it to the network. */
+        /** Packs a piece into a buffer of the connection, which takes it to the network. */
         private long pack(Frame.Kind kind, ByteBuffer content) throws IOException {
             int room = Frame.BYTES + Frame.scratch(content.remaining());
             return output.writeToChannel(
@@ -185,7 +185,7 @@ public final class OutgoingSlice {
                     NO_LIMIT);
         }
 
-        /** As it is, in pieces, each copied to a buffer of the connection's own. */
+        /** Writes a block as it is, in pieces, each copied to a buffer of the connection. */
         private long writeLarge(Frame.Kind kind, ByteBuffer content) throws IOException {
             Frame frame = Frame.asItIs(kind, stream.id, slice, number, content);
             frame.write(output);

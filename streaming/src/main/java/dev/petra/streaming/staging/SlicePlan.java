@@ -18,7 +18,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableMetadata;
 
-/** Into which slices ranges are cut, before any of them is read. */
+/** Cuts ranges into slices, before any of them is read. */
 public final class SlicePlan {
     /** Of the estimates, a few index blocks each, for a slice. */
     private static final int BISECTIONS = 4;
@@ -44,7 +44,10 @@ public final class SlicePlan {
         return of(store::sizes, table.partitioner, normal, target, most);
     }
 
-    /** An estimate of 0 does not say so: write buffers and small files count for nothing. */
+    /**
+     * Whether a store has anything in a range. An estimate of 0 does not tell: write buffers and
+     * small files count for nothing.
+     */
     private static boolean holds(TableStore store, Range<Token> range) {
         ColumnFilter columns = ColumnFilter.all(store.spec().metadata().get());
         try (UnfilteredPartitionIterator found =

@@ -29,13 +29,13 @@ import net.jpountz.xxhash.XXHashFactory;
  */
 public record Frame(
         Kind kind, long stream, int slice, int number, int plain, int packed, long checksum) {
-    /** Of this protocol. A node that speaks another is sent SSTables. */
+    /** The version of this protocol. A node that speaks another is sent SSTables. */
     public static final int VERSION = 3;
 
-    /** Of a frame. */
+    /** The bytes of a frame. */
     public static final int BYTES = 48;
 
-    /** Of a head's content, at the most. */
+    /** The most bytes of a head's content. */
     static final int MOST_HEAD = 1 << 16;
 
     /** No LZ4 block is packed better. */
