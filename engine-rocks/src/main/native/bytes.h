@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes: what is read, what is written, and arrays that grow. No exceptions, no C++ runtime library.
+// Readers and writers of bytes, and arrays that grow. No exceptions, no C++ runtime library.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace petra {
 
-/** Bytes that somebody else owns. */
+/** A view of bytes that somebody else owns. */
 struct Slice {
     const uint8_t* data = nullptr;
     size_t size = 0;
@@ -58,7 +58,7 @@ public:
         if (capacity < wanted) capacity = wanted;
         T* items = static_cast<T*>(realloc(static_cast<void*>(items_), capacity * sizeof(T)));
         if (items == nullptr) {
-            // As the C++ runtime ends a process whose allocator has nothing left.
+            // The C++ runtime ends a process in the same way when there is no memory left.
             fprintf(stderr, "petra: out of memory (%zu bytes)\n", capacity * sizeof(T));
             abort();
         }
@@ -66,7 +66,7 @@ public:
         capacity_ = capacity;
     }
 
-    /** What is added is not initialised. */
+    /** Resizes; added elements are not initialised. */
     void resize(size_t size) {
         reserve(size);
         size_ = size;
@@ -79,7 +79,7 @@ public:
         size_ += count;
     }
 
-    /** Gives memory back that one large use left behind. */
+    /** Frees memory that one large use left behind. */
     void trim(size_t keep) {
         if (capacity_ <= keep) return;
         free(items_);
@@ -135,7 +135,7 @@ public:
         return v;
     }
 
-    /** At most 10 bytes, of which the tenth adds one bit. */
+    /** A varint of at most 10 bytes, of which the tenth adds one bit. */
     uint64_t varint() {
         uint64_t v = 0;
         for (int shift = 0; shift < 70; shift += 7) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What merging and purging make of values. No state, no clock; docs/architecture.md has the rules.
+// Merges and purges values. No state, no clock; docs/architecture.md has the rules.
 #pragma once
 
 #include "fragment.h"
@@ -13,11 +13,11 @@ struct Scratch {
     /** Counter contexts that merging made; blocks do not move. */
     Array<uint8_t*> contexts;
     Buffer out;
-    /** Counters met what are none. */
+    /** Whether a counter met a cell that is none. */
     bool mixed = false;
 
     ~Scratch();
-    /** Before each value. */
+    /** To be called before each value. */
     void begin();
 };
 

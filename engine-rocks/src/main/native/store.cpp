@@ -145,7 +145,7 @@ struct Api {
     void (*sstMerge)(void*, const char*, size_t, const char*, size_t, char**);
 };
 
-/** The C API's own: rocksdb_iterator_t, rocksdb_t, rocksdb_sstfilewriter_t, and so on. */
+/** The C API's own types: rocksdb_iterator_t, rocksdb_t, rocksdb_sstfilewriter_t, and so on. */
 struct Iterator {
     void* rep;
 };

@@ -56,7 +56,7 @@ private:
     size_t remembered_;
 };
 
-/** The current thread's; freed with it. */
+/** The scratch memory of the current thread; freed with it. */
 Scratch& scratch();
 
 /** Finds RocksDB's C API in the library that an Env of Java's lives in. @return an error, or null */

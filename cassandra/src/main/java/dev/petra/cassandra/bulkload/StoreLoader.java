@@ -98,7 +98,7 @@ public final class StoreLoader {
                 | FSError e) {
             System.err.println("petra load: " + e.getMessage());
         } catch (InterruptedException | RuntimeException | Error e) {
-            System.err.println("petra load: this is unexpected:");
+            System.err.println("petra load: unexpected error:");
             e.printStackTrace();
         }
         return 1;
@@ -115,7 +115,7 @@ public final class StoreLoader {
             build.setAccessible(true);
             return (LoaderOptions) build.invoke(parsed);
         } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException("This Cassandra's sstableloader is another", e);
+            throw new IllegalStateException("This Cassandra has an unknown sstableloader", e);
         }
     }
 
@@ -215,7 +215,7 @@ public final class StoreLoader {
                             + target.table()
                             + " has indexes ("
                             + String.join(", ", target.indexes())
-                            + "), which what is loaded would not be in: DROP INDEX, load, and"
+                            + "), and loaded rows would not be in them: DROP INDEX, load, and"
                             + " create them again.");
         // The partitioner of the data is looked at when it is copied.
         TableMetadata data = schema.table(target.table().partitioner, schema.types(target.types()));

@@ -183,9 +183,11 @@ public final class StoreWriter implements AutoCloseable {
             throw new InvalidRequestException(
                     "The statement writes to " + prepared.metadata + " and not to " + table + ".");
         if (prepared.hasConditions())
-            throw new InvalidRequestException("Conditions cannot be looked at without the data.");
+            throw new InvalidRequestException(
+                    "A StoreWriter cannot check conditions (IF): it does not read the table.");
         if (prepared.isCounter())
-            throw new InvalidRequestException("Counters are added to by nodes only.");
+            throw new InvalidRequestException(
+                    "A StoreWriter cannot write counters: only nodes can add to them.");
         return prepared;
     }
 

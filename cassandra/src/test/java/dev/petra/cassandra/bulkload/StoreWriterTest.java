@@ -114,7 +114,7 @@ class StoreWriterTest {
     void whatCannotBeWrittenIsRefused() {
         assertThatThrownBy(() -> writer("UPDATE ks.t SET v = ? WHERE k = ? AND c = ? IF EXISTS"))
                 .isInstanceOf(InvalidRequestException.class)
-                .hasMessageContaining("Conditions");
+                .hasMessageContaining("conditions");
         assertThatThrownBy(() -> writer("SELECT * FROM ks.t"))
                 .isInstanceOf(InvalidRequestException.class)
                 .hasMessageContaining("'SELECT * FROM ks.t' is no INSERT/UPDATE/DELETE");
@@ -128,7 +128,7 @@ class StoreWriterTest {
                                         "CREATE TABLE ks.n (k int PRIMARY KEY, n counter);",
                                         "UPDATE ks.n SET n = n + ? WHERE k = ?"))
                 .isInstanceOf(InvalidRequestException.class)
-                .hasMessageContaining("Counters");
+                .hasMessageContaining("counters");
         assertThatThrownBy(
                         () ->
                                 StoreWriter.create(
