@@ -168,8 +168,7 @@ final class SSTableSlice implements OutgoingStream {
 
     private void checkGone(IllegalStateException e) throws IOException {
         if (!isGone())
-            throw new IOException(
-                    name + " cannot be sent: repeat the operation that streams", e);
+            throw new IOException(name + " cannot be sent: repeat the operation that streams", e);
     }
 
     /** Whether the data was deleted, by DROP or TRUNCATE, and did not move elsewhere. */

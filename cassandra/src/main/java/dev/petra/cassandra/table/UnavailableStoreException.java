@@ -3,7 +3,7 @@ package dev.petra.cassandra.table;
 
 /**
  * A table's store could not be opened, so that nothing can be read from the table or written to it.
- * The message names the table and carries what was wrong; other tables are not concerned.
+ * The message names the table and carries what was wrong; other tables are not affected.
  */
 final class UnavailableStoreException extends RuntimeException {
     private static final long serialVersionUID = 1;

@@ -75,7 +75,7 @@ final class Flusher implements Runnable {
                         NoSpamLogger.Level.ERROR,
                         1,
                         TimeUnit.MINUTES,
-                        "The write buffers of {} could not be flushed",
+                        "The write buffers of {} could not be flushed; this is tried again soon",
                         next.name(),
                         e);
             }
