@@ -132,7 +132,7 @@ public final class DataFiles {
                     e);
             return FileExtent.UNKNOWN;
         } catch (RocksDBException e) {
-            if (!areThere(database, List.of(name))) return null;
+            if (!areThere(database, List.of(name), Integer.MAX_VALUE)) return null;
             if (!RocksErrors.isDamage(e)) throw e;
             logger.error(
                     "File {} of {} in {} is damaged. It stays as it is, and deletions of what it"
@@ -190,7 +190,8 @@ public final class DataFiles {
      * Merges files.
      *
      * @param fileBytes of each file that comes of them, about; 0 for one file
-     * @return the names of what came of them; null if one is gone, or is being merged already
+     * @return the names of what came of them; null if one is gone, is below that level by now, or
+     *     is being merged already
      */
     @Nullable List<String> compact(Database database, List<String> files, int level, long fileBytes)
             throws RocksDBException {
@@ -200,7 +201,7 @@ public final class DataFiles {
             if (made == null) return null;
             return made.stream().map(name -> name.substring(name.lastIndexOf('/'))).toList();
         } catch (RocksDBException e) {
-            if (!database.isClosing() && !isBusy(e) && areThere(database, files)) throw e;
+            if (!database.isClosing() && !isBusy(e) && areThere(database, files, level)) throw e;
             logger.debug("{} of {} are merged another time", files, store.name(), e);
             return null;
         }
@@ -219,11 +220,14 @@ public final class DataFiles {
         return bytes;
     }
 
-    /** Whether all files are, and nobody merges one of them. */
-    private static boolean areThere(Database database, Collection<String> names) {
+    /**
+     * Whether all files are there, on this level or above it, and nobody merges one of them.
+     * RocksDB moves a file to a level below by itself, under the same name.
+     */
+    private static boolean areThere(Database database, Collection<String> names, int level) {
         Set<String> missing = new HashSet<>(names);
         for (LiveFileMetaData file : database.dataFiles())
-            if (!file.beingCompacted()) missing.remove(file.fileName());
+            if (!file.beingCompacted() && file.level() <= level) missing.remove(file.fileName());
         return missing.isEmpty();
     }
 }

@@ -1010,6 +1010,18 @@ class PurgeRoundTest extends PurgeFixture {
         assertThat(held(held, after)).hasSameSizeAs(after);
     }
 
+    /** RocksDB moves a file down by itself between the look at the files and the merge. */
+    @Test
+    void aFileThatWasMovedBelowIsMergedAnotherTime() throws Exception {
+        open();
+        fill(500);
+        DataFiles held = new DataFiles(Tables.context(store));
+        String file = database().dataFiles().get(0).fileName();
+        List<String> moved = Objects.requireNonNull(held.compact(database(), List.of(file), 6, 0));
+        assertThat(held.compact(database(), moved, 5, 0)).isNull();
+        assertThat(files()).containsKey(moved.get(0));
+    }
+
     /** Files that are merged faster than they are read are found in the end. */
     @Test
     void filesThatComeAndGoAreLearned() throws Exception {
