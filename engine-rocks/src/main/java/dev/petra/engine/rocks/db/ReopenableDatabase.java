@@ -5,33 +5,19 @@ import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.rocks.nativelib.Reconciler;
-import dev.petra.engine.rocks.wal.LogCheck;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.wal.SyncState;
 import java.io.IOException;
-import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
-import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
-import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.ColumnFamilyHandle;
-import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
-import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.SstFileReader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -50,23 +36,13 @@ public final class ReopenableDatabase {
 
     private static final long LEAST_ROOM = 4 << 20;
 
-    private static final long COUNT_EVERY_NANOS = TimeUnit.MINUTES.toNanos(10);
-    private static final String FILE_PROPERTIES = "rocksdb.aggregated-table-properties";
-
-    private static final int FILES_OF_AN_OPENING_THREAD = 16;
-    private static final int MOST_OPENING_THREADS = 16;
-
-    /** These are 0 only where a column family is empty. */
-    private static final List<String> PROPERTIES_OF_DATA =
-            List.of(
-                    "rocksdb.total-sst-files-size",
-                    "rocksdb.num-entries-active-mem-table",
-                    "rocksdb.num-entries-imm-mem-tables");
-
     private final SharedResources resources;
     private final StoreSpec spec;
     private final Reconciler reconciler;
-    private final WriteStallRetry room;
+    private final StoreOpening opening;
+    private final IndexFamily index;
+    private final FollowedOptions options;
+    private final IndexVolumeShare share;
 
     /** What of the log is not synced yet; for {@link StoreSync}. */
     final SyncState unsynced = new SyncState();
@@ -74,28 +50,11 @@ public final class ReopenableDatabase {
     /** The note of what is; for {@link StoreSync}. */
     final SyncMark mark;
 
-    /** Held by whoever makes the column family of indexes. */
-    private final Object indexing = new Object();
-
-    /** What the engine's {@link IndexVolume} has of this store, in bytes. */
-    private final AtomicLong counted = new AtomicLong();
-
-    /** What the files were asked to be when that was looked at last. */
-    private volatile @Nullable Asked followed;
-
-    private volatile long countedAt = System.nanoTime() - COUNT_EVERY_NANOS;
-
     private volatile Opened opened;
     private volatile boolean hasData;
 
     /** Why writes are refused until the database was opened anew; null while it is well. */
     private volatile @Nullable String full;
-
-    /** Whether the column family of indexes is to be made anew when the database is opened next. */
-    private volatile boolean indexDamaged;
-
-    /** Whether the files of indexes were read, after an error, and are not damaged. */
-    private volatile boolean indexSound;
 
     private volatile long healAt;
 
@@ -107,13 +66,6 @@ public final class ReopenableDatabase {
 
     /** The holds that are neither closed nor broken. None is added once the store is closed. */
     private final Set<Hold> holds = ConcurrentHashMap.newKeySet();
-
-    /**
-     * The database while it is open, what was read from it, how its files are written, and whether
-     * it was opened to be compacted by size.
-     */
-    private record Opened(
-            Database database, Catalog catalog, FileOptions files, boolean universal) {}
 
     /**
      * Opens the database.
@@ -128,120 +80,22 @@ public final class ReopenableDatabase {
             boolean create) {
         this.resources = resources;
         this.spec = spec;
-        this.room = room;
         this.reconciler = reconciler;
+        this.opening = new StoreOpening(resources, spec, room, reconciler);
+        this.index = new IndexFamily(opening, spec, room);
+        this.options = new FollowedOptions(this, resources, spec);
+        this.share = new IndexVolumeShare(resources.indexes());
         this.mark = new SyncMark(spec.directory());
-        this.opened = open(create);
+        this.opened = opening.open(create, false);
         boolean complete = false;
         try {
-            this.hasData = hasData(opened.database);
+            this.hasData = StoreOpening.hasData(opened.database());
             complete = true;
         } catch (RocksDBException e) {
             throw onRead(e);
         } finally {
-            if (!complete) opened.database.close();
+            if (!complete) opened.database().close();
         }
-    }
-
-    private Opened open(boolean create) {
-        TableParams table = table().params;
-        RocksSettings settings = resources.settings();
-        FileOptions files =
-                FileOptions.of(
-                        table,
-                        table.compaction.isEnabled(),
-                        resources.indexes().isLarge(),
-                        settings);
-        boolean indexed = !create && new StoreDescriptor(spec).isIndexed();
-        TableOptions options = options(files, indexed, create);
-        // A compaction would fail at the damage, and all writes with it.
-        if (indexed && indexDamaged) options.index().getOptions().setDisableAutoCompactions(true);
-        List<ColumnFamilyHandle> handles = new ArrayList<>();
-        try {
-            if (!create) LogCheck.run(spec.directory());
-            options.database.setMaxFileOpeningThreads(openingThreads());
-            RocksDB db =
-                    RocksDB.open(
-                            options.database,
-                            spec.directory().toString(),
-                            options.columnFamilies,
-                            handles);
-            Database database =
-                    new Database(
-                            spec.displayName(),
-                            db,
-                            handles.get(0),
-                            handles.get(1),
-                            handles.get(2),
-                            indexed ? handles.get(TableOptions.INDEX_AT) : null,
-                            options.owned());
-            try {
-                if (!settings.rocksdbOptions().isEmpty())
-                    database.setOptions(database.data, settings.rocksdbOptions());
-                return new Opened(
-                        database,
-                        new Catalog(database, table(), room),
-                        files,
-                        files.compaction().universal());
-            } catch (Throwable t) {
-                database.close();
-                throw t;
-            }
-        } catch (RocksDBException e) {
-            if (handles.isEmpty()) options.close();
-            if (create || RocksErrors.isFull(e))
-                throw RocksErrors.onWrite(e, name(), spec.directory());
-            throw onRead(e);
-        } catch (LogCheck.Damage e) {
-            options.close();
-            throw RocksErrors.corrupt(e, name(), spec.directory());
-        } catch (IOException e) {
-            // Too many open files, an interrupt: nothing is known of the data.
-            options.close();
-            throw new FSReadError(e, spec.directory());
-        }
-    }
-
-    /**
-     * RocksDB starts so many threads for each column family, and 16 by itself: half of the time
-     * that a table with few files takes to open.
-     */
-    private int openingThreads() throws IOException {
-        int files = files("*.sst").size();
-        return Math.min(MOST_OPENING_THREADS, 1 + files / FILES_OF_AN_OPENING_THREAD);
-    }
-
-    private List<Path> files(String glob) throws IOException {
-        List<Path> found = new ArrayList<>();
-        try (var files = Files.newDirectoryStream(spec.directory(), glob)) {
-            files.forEach(found::add);
-        } catch (DirectoryIteratorException e) {
-            throw e.getCause();
-        }
-        return found;
-    }
-
-    private TableOptions options(FileOptions files, boolean indexed, boolean create) {
-        return new TableOptions(
-                name(),
-                resources,
-                reconciler,
-                files,
-                table().comparator.size() > 0,
-                indexed,
-                create);
-    }
-
-    /**
-     * Whether there is anything but the catalog, which is written also for what never comes: the
-     * ids of columns of a stream that fails, a flag before a write that does. No block is read for
-     * it, so that a damaged one does not keep the store from opening.
-     */
-    private static boolean hasData(Database database) throws RocksDBException {
-        for (ColumnFamilyHandle family : List.of(database.data, database.large))
-            for (String property : PROPERTIES_OF_DATA)
-                if (database.db.getLongProperty(family, property) > 0) return true;
-        return false;
     }
 
     String name() {
@@ -250,10 +104,6 @@ public final class ReopenableDatabase {
 
     SharedResources resources() {
         return resources;
-    }
-
-    private TableMetadata table() {
-        return spec.metadata().get();
     }
 
     // Use
@@ -265,7 +115,7 @@ public final class ReopenableDatabase {
      * @throws IllegalStateException if the store is closed
      */
     public Database database() {
-        Database database = opened.database;
+        Database database = opened.database();
         if (!database.isClosed()) return database;
         if (closed) throw closed();
         return reopened();
@@ -280,7 +130,7 @@ public final class ReopenableDatabase {
     }
 
     Catalog catalog() {
-        return opened.catalog;
+        return opened.catalog();
     }
 
     public boolean isClosed() {
@@ -289,12 +139,12 @@ public final class ReopenableDatabase {
 
     /** Whether there is no database now: for good, or while it is opened anew. */
     public boolean isShut() {
-        return opened.database.isClosed();
+        return opened.database().isClosed();
     }
 
     /** {@link Database#compactingFiles}. */
     public long compactingFiles() {
-        return opened.database.compactingFiles();
+        return opened.database().compactingFiles();
     }
 
     public void checkOpen() {
@@ -395,7 +245,7 @@ public final class ReopenableDatabase {
      */
     public <T> T ifWritable(T otherwise, Work<T> work) {
         if (!isWritable()) return otherwise;
-        Database database = opened.database;
+        Database database = opened.database();
         return database.acquire() ? use(database, work, this::failed) : otherwise;
     }
 
@@ -409,16 +259,9 @@ public final class ReopenableDatabase {
      * database is opened anew, since RocksDB refuses all writes from then on.
      */
     public RuntimeException failed(RocksDBException e) {
-        if (RocksErrors.isDamage(e) && full == null && isIndexDamaged()) {
-            indexDamaged = true;
+        if (RocksErrors.isDamage(e) && full == null && index.findDamage(opened, e)) {
             healAt = System.nanoTime();
             full = String.valueOf(e.getMessage());
-            logger.error(
-                    "A file of the indexes of {} is damaged ({}). The store drops its indexes; no"
-                            + " row is damaged. Run nodetool rebuild_index for each index of the"
-                            + " table, or restart the node",
-                    name(),
-                    e.getMessage());
             return refused(full);
         }
         if (RocksErrors.isFull(e) && full == null) {
@@ -434,7 +277,7 @@ public final class ReopenableDatabase {
     }
 
     private WriteStallException refused(@Nullable String reason) {
-        return indexDamaged
+        return index.isDamaged()
                 ? new WriteStallException(
                         "A file of the indexes of "
                                 + name()
@@ -442,7 +285,7 @@ public final class ReopenableDatabase {
                 : RocksErrors.full(name(), spec.directory(), reason);
     }
 
-    // Damaged indexes
+    // Indexes
 
     /**
      * What a failed read of indexes throws. All of them are undefined from then on, durably; what
@@ -450,45 +293,9 @@ public final class ReopenableDatabase {
      */
     public DamagedIndexException onIndexDamage(Exception e) {
         try {
-            return undefineIndexes(e);
+            return index.undefine(catalog(), e);
         } catch (Catalog.CatalogWriteFailure f) {
             throw failed(f.error);
-        }
-    }
-
-    private DamagedIndexException undefineIndexes(Exception e) {
-        synchronized (indexing) {
-            indexDamaged = true;
-            logger.error(
-                    "A file of the indexes of {} is damaged. The store drops its indexes; no row"
-                            + " is damaged. Run nodetool rebuild_index for each index of the"
-                            + " table, or restart the node",
-                    name(),
-                    e);
-            IndexCatalog indexes = catalog().indexes();
-            for (UUID index : indexes.states().keySet()) indexes.drop(index);
-        }
-        return new DamagedIndexException(
-                "The indexes of " + name() + " are damaged: " + e.getMessage(), e);
-    }
-
-    /** Whether their files can be read; that is looked at once. */
-    private synchronized boolean isIndexDamaged() {
-        if (indexDamaged) return true;
-        Database database = opened.database;
-        if (indexSound || database.index() == null || !database.acquire()) return false;
-        try (TableOptions.ForSst how = sstOptions()) {
-            for (LiveFileMetaData file : database.indexFiles())
-                try (SstFileReader reader = new SstFileReader(how.data())) {
-                    reader.open(file.path() + file.fileName());
-                    reader.verifyChecksum();
-                }
-            indexSound = true;
-            return false;
-        } catch (RocksDBException e) {
-            return RocksErrors.isDamage(e);
-        } finally {
-            database.release(Database.stripe());
         }
     }
 
@@ -499,46 +306,32 @@ public final class ReopenableDatabase {
      */
     public void renewDamagedIndex() {
         heal();
-        if (!indexDamaged) return;
+        if (!index.isDamaged()) return;
         synchronized (this) {
-            if (!indexDamaged || closed) return;
-            if (!opened.database.closeIfIdle(MOST_PATIENCE_NANOS)) throw refused(null);
+            if (!index.isDamaged() || closed) return;
+            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS)) throw refused(null);
             healAt = System.nanoTime();
             full = "its indexes are damaged";
             openAnew();
         }
     }
 
-    private void openAnew() {
-        Opened fresh = open(false);
-        boolean complete = false;
-        try {
-            if (indexDamaged) renewIndex(fresh);
-            complete = true;
-        } catch (RocksDBException e) {
-            throw RocksErrors.onWrite(e, name(), spec.directory());
-        } catch (Catalog.CatalogWriteFailure e) {
-            throw RocksErrors.onWrite(e.error, name(), spec.directory());
-        } finally {
-            if (!complete) fresh.database.close();
-        }
-        // Before anyone can write to it and wait for its sync.
-        unsynced.renewed();
-        opened = fresh;
-        // A first write that failed may be in the log.
-        hasData = true;
-        full = null;
-        indexDamaged = false;
-        indexSound = false;
+    /**
+     * Makes the column family of indexes, unless there is one.
+     *
+     * @param database of which the caller has counted a use
+     */
+    public void addIndex(Database database) throws RocksDBException {
+        index.add(database, opened.files());
     }
 
-    private void renewIndex(Opened fresh) throws RocksDBException {
-        IndexCatalog indexes = fresh.catalog.indexes();
-        for (UUID index : indexes.states().keySet()) indexes.drop(index);
-        synchronized (indexing) {
-            if (fresh.database.index() != null) makeIndex(fresh.files, fresh.database::renewIndex);
-        }
-        for (int number : indexes.leftovers()) indexes.removed(number);
+    /**
+     * Makes it anew, and removes the one that is there: a file that no compaction could read too.
+     *
+     * @param database of which the caller has counted a use; nobody else uses it
+     */
+    public void renewIndex(Database database) throws RocksDBException {
+        index.renew(database, opened.files());
     }
 
     // Reading for long
@@ -567,7 +360,7 @@ public final class ReopenableDatabase {
         synchronized (this) {
             checkHeld(hold);
             // A store that is dropped is there for those who hold it.
-            Database database = closed ? opened.database : database();
+            Database database = closed ? opened.database() : database();
             Lease lease;
             try {
                 lease = database.lease(options);
@@ -589,14 +382,36 @@ public final class ReopenableDatabase {
 
     // Opening it anew
 
+    private void openAnew() {
+        Opened fresh = opening.open(false, index.isDamaged());
+        boolean complete = false;
+        try {
+            if (index.isDamaged()) index.replaceDamaged(fresh);
+            complete = true;
+        } catch (RocksDBException e) {
+            throw RocksErrors.onWrite(e, name(), spec.directory());
+        } catch (Catalog.CatalogWriteFailure e) {
+            throw RocksErrors.onWrite(e.error, name(), spec.directory());
+        } finally {
+            if (!complete) fresh.database().close();
+        }
+        // Before anyone can write to it and wait for its sync.
+        unsynced.renewed();
+        opened = fresh;
+        // A first write that failed may be in the log.
+        hasData = true;
+        full = null;
+        index.opened();
+    }
+
     private synchronized Database reopened() {
         String reason = full;
-        if (!opened.database.isClosed()) return opened.database;
+        if (!opened.database().isClosed()) return opened.database();
         if (reason == null) throw closed();
         // An attempt to open it anew failed; reads must not wait for a write to try again.
         if (System.nanoTime() - healAt >= 0 && hasRoom()) {
             heal();
-            return opened.database;
+            return opened.database();
         }
         throw refused(reason);
     }
@@ -620,7 +435,7 @@ public final class ReopenableDatabase {
             // Closing waits for writers, and these for a sync that cannot be.
             unsynced.abandon();
             // Bounded: a reader, even this thread, may hold an iterator and want another.
-            if (!opened.database.closeIfIdle(healPatience)) {
+            if (!opened.database().closeIfIdle(healPatience)) {
                 // Others wait meanwhile: a long scan must not keep them from reading.
                 healAt =
                         System.nanoTime()
@@ -629,7 +444,7 @@ public final class ReopenableDatabase {
                 throw refused(reason);
             }
             healPatience = LEAST_PATIENCE_NANOS;
-            boolean damage = indexDamaged;
+            boolean damage = index.isDamaged();
             openAnew();
             if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
             else logger.info("The disk of {} has room again; writes go on", name());
@@ -640,51 +455,10 @@ public final class ReopenableDatabase {
     private boolean hasRoom() {
         try {
             long log = 0;
-            for (Path file : files("*.log")) log += Files.size(file);
+            for (Path file : opening.files("*.log")) log += Files.size(file);
             return Files.getFileStore(spec.directory()).getUsableSpace() > log + LEAST_ROOM;
         } catch (IOException e) {
             throw new FSWriteError(e, spec.directory());
-        }
-    }
-
-    // Indexes
-
-    /**
-     * Makes the column family of indexes, unless there is one.
-     *
-     * @param database of which the caller has counted a use
-     */
-    public void addIndex(Database database) throws RocksDBException {
-        synchronized (indexing) {
-            if (database.index() != null) return;
-            new StoreDescriptor(spec).indexed();
-            makeIndex(opened.files, database::addIndex);
-        }
-    }
-
-    /**
-     * Makes it anew, and removes the one that is there: a file that no compaction could read too.
-     *
-     * @param database of which the caller has counted a use; nobody else uses it
-     */
-    public void renewIndex(Database database) throws RocksDBException {
-        synchronized (indexing) {
-            makeIndex(opened.files, database::renewIndex);
-        }
-    }
-
-    private interface IndexMaker {
-        void make(TableOptions options) throws RocksDBException;
-    }
-
-    private void makeIndex(FileOptions files, IndexMaker maker) throws RocksDBException {
-        TableOptions options = options(files, true, false);
-        boolean complete = false;
-        try {
-            room.writers.<RocksDBException>alone(() -> maker.make(options));
-            complete = true;
-        } finally {
-            if (!complete) options.close();
         }
     }
 
@@ -693,21 +467,21 @@ public final class ReopenableDatabase {
     /** Whether files are merged by time windows, as they are where RocksDB has one level. */
     public boolean hasWindows() {
         Opened present = opened;
-        return present.universal && present.files.compaction().window() != null;
+        return present.universal() && present.files().compaction().window() != null;
     }
 
     /** Whether RocksDB merges whole sorted runs only, or nothing by itself. */
     public boolean isCompactedBySize() {
-        return opened.universal;
+        return opened.universal();
     }
 
     /** Whether files are merged without being asked. */
     public boolean isCompacting() {
-        return opened.files.automatic();
+        return opened.files().automatic();
     }
 
     public CompactionSettings compaction() {
-        return opened.files.compaction();
+        return opened.files().compaction();
     }
 
     /**
@@ -717,111 +491,31 @@ public final class ReopenableDatabase {
      * @throws IllegalStateException if the store is closed
      */
     public TableOptions.ForSst sstOptions() {
-        Database database = acquire();
-        int use = Database.stripe();
-        try {
-            return TableOptions.ForSst.of(options(opened.files, false, false), database, use);
-        } catch (Throwable t) {
-            database.release(use);
-            throw t;
-        }
+        return opening.sstOptions(acquire(), opened.files());
     }
 
     /**
      * Files that are written from now on are as the table's options ask, which may have changed.
      */
     public void followTable() {
-        countIndexes();
-        Asked asked =
-                new Asked(
-                        table().params,
-                        spec.mayCompact().getAsBoolean(),
-                        resources.indexes().isLarge());
-        // Once a second, of each table; an ALTER makes new ones.
-        if (asked.isSame(followed)) return;
-        if (follow(asked)) followed = asked;
+        share.count(this);
+        options.follow();
     }
 
-    /** What a table's files depend on. */
-    private record Asked(TableParams table, boolean automatic, boolean partitioned) {
-        @SuppressWarnings("ReferenceEquality")
-        boolean isSame(@Nullable Asked other) {
-            return other != null
-                    && table == other.table
-                    && automatic == other.automatic
-                    && partitioned == other.partitioned;
-        }
-    }
-
-    /**
-     * @return false if it is to be tried again
-     */
-    private boolean follow(Asked asked) {
-        FileOptions wanted =
-                FileOptions.of(
-                        asked.table, asked.automatic, asked.partitioned, resources.settings());
-        if (wanted.equals(opened.files)) return true;
+    /** {@link FollowedOptions}; false if it is to be tried again. */
+    boolean writeFiles(FileOptions wanted) {
+        if (wanted.equals(opened.files())) return true;
         synchronized (this) {
             Opened present = opened;
-            Database database = present.database;
-            if (!isWritable() || !database.acquire()) return false;
+            if (!isWritable() || !present.database().acquire()) return false;
             try {
-                Map<String, String> options = wanted.asMap(false);
-                if (present.universal && wanted.compaction().window() != null)
-                    options.put("disable_auto_compactions", "true");
-                options.putAll(resources.settings().rocksdbOptions());
-                database.setOptions(database.data, options);
-                database.setOptions(database.large, wanted.asMap(true));
-                ColumnFamilyHandle index = database.index();
-                if (index != null) database.setOptions(index, wanted.asIndexMap());
-                logger.info("The files of {} are written with {} from now on", name(), wanted);
-                if (wanted.compaction().universal() != present.universal)
-                    logger.warn(
-                            "{} switches to {} compaction when the node is restarted",
-                            name(),
-                            present.universal ? "leveled" : "size-tiered");
-            } catch (IllegalStateException e) {
-                logger.error(
-                        "RocksDB refuses the new options of {}: its files are written as before"
-                                + " until the node is restarted",
-                        name(),
-                        e);
+                options.tell(present, wanted);
             } finally {
-                database.release(Database.stripe());
+                present.database().release(Database.stripe());
             }
-            opened = new Opened(database, present.catalog, wanted, present.universal);
+            opened = present.writing(wanted);
             return true;
         }
-    }
-
-    /** Seldom, because RocksDB asks each file. */
-    private void countIndexes() {
-        long now = System.nanoTime();
-        if (now - countedAt < COUNT_EVERY_NANOS) return;
-        countedAt = now;
-        ifWritable(
-                false,
-                database -> {
-                    long bytes = 0;
-                    for (ColumnFamilyHandle family : database.families())
-                        bytes += indexBytes(database, family);
-                    // Within the use, for whose end the close waits: behind that it has nothing.
-                    count(bytes);
-                    return true;
-                });
-    }
-
-    /** Of the indexes and filters of a column family's files. */
-    private static long indexBytes(Database database, ColumnFamilyHandle family)
-            throws RocksDBException {
-        Map<String, String> sums = database.db.getMapProperty(family, FILE_PROPERTIES);
-        return Long.parseLong(sums.getOrDefault("index_size", "0"))
-                + Long.parseLong(sums.getOrDefault("filter_size", "0"));
-    }
-
-    /** Tells all stores how much this one has now. */
-    private void count(long bytes) {
-        resources.indexes().add(bytes - counted.getAndSet(bytes));
     }
 
     // The end
@@ -847,7 +541,7 @@ public final class ReopenableDatabase {
         unsynced.close();
         int held = holds.size();
         if (held > 0) {
-            opened.database.refuse();
+            opened.database().refuse();
             throw new IllegalStateException(
                     "The store of " + name() + " cannot be closed: " + held + " hold it.");
         }
@@ -855,13 +549,13 @@ public final class ReopenableDatabase {
     }
 
     private void free(long patienceNanos) {
-        opened.database.endCompactions();
+        opened.database().endCompactions();
         try {
-            opened.database.close(patienceNanos);
+            opened.database().close(patienceNanos);
         } finally {
             mark.close();
         }
-        count(0);
+        share.end();
         reconciler.close();
     }
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import dev.petra.engine.StoreSpec;
+import java.util.Map;
+import org.apache.cassandra.schema.TableParams;
+import org.jspecify.annotations.Nullable;
+import org.rocksdb.ColumnFamilyHandle;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** How a store's files are written follows its table's options, which change while it is open. */
+final class FollowedOptions {
+    private static final Logger logger = LoggerFactory.getLogger(FollowedOptions.class);
+
+    private final ReopenableDatabase database;
+    private final SharedResources resources;
+    private final StoreSpec spec;
+
+    /** What the files were asked to be when that was looked at last. */
+    private volatile @Nullable Asked followed;
+
+    FollowedOptions(ReopenableDatabase database, SharedResources resources, StoreSpec spec) {
+        this.database = database;
+        this.resources = resources;
+        this.spec = spec;
+    }
+
+    /** What a table's files depend on. */
+    private record Asked(TableParams table, boolean automatic, boolean partitioned) {
+        @SuppressWarnings("ReferenceEquality")
+        boolean isSame(@Nullable Asked other) {
+            return other != null
+                    && table == other.table
+                    && automatic == other.automatic
+                    && partitioned == other.partitioned;
+        }
+    }
+
+    /** Looks at the table's options, and tells RocksDB of those that changed. */
+    void follow() {
+        Asked asked =
+                new Asked(
+                        spec.metadata().get().params,
+                        spec.mayCompact().getAsBoolean(),
+                        resources.indexes().isLarge());
+        // Once a second, of each table; an ALTER makes new ones.
+        if (asked.isSame(followed)) return;
+        FileOptions wanted =
+                FileOptions.of(
+                        asked.table, asked.automatic, asked.partitioned, resources.settings());
+        // If it cannot be now, it is tried again.
+        if (database.writeFiles(wanted)) followed = asked;
+    }
+
+    /**
+     * Tells RocksDB. Options that it refuses are logged; then it writes as before.
+     *
+     * @param present of which the caller has counted a use
+     */
+    void tell(Opened present, FileOptions wanted) {
+        String name = spec.displayName();
+        Database to = present.database();
+        Map<String, String> options = wanted.asMap(false);
+        if (present.universal() && wanted.compaction().window() != null)
+            options.put("disable_auto_compactions", "true");
+        options.putAll(resources.settings().rocksdbOptions());
+        try {
+            to.setOptions(to.data, options);
+            to.setOptions(to.large, wanted.asMap(true));
+            ColumnFamilyHandle index = to.index();
+            if (index != null) to.setOptions(index, wanted.asIndexMap());
+        } catch (IllegalStateException e) {
+            logger.error(
+                    "RocksDB refuses the new options of {}: its files are written as before until"
+                            + " the node is restarted",
+                    name,
+                    e);
+            return;
+        }
+        logger.info("The files of {} are written with {} from now on", name, wanted);
+        if (wanted.compaction().universal() != present.universal())
+            logger.warn(
+                    "{} switches to {} compaction when the node is restarted",
+                    name,
+                    present.universal() ? "leveled" : "size-tiered");
+    }
+}
