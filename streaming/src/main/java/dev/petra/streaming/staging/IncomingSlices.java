@@ -244,10 +244,12 @@ public final class IncomingSlices implements AutoCloseable {
         }
     }
 
-    private static ByteBuffer withRoom(ByteBuffer buffer, int bytes) {
+    private static ByteBuffer withRoom(ByteBuffer buffer, int bytes) throws IOException {
         if (buffer.capacity() >= bytes) return buffer.clear().limit(bytes);
+        // Not first: if there is no other, its owner frees it.
+        ByteBuffer larger = allocate(bytes);
         free(buffer);
-        return ByteBuffer.allocateDirect(bytes);
+        return larger;
     }
 
     /** Frees a buffer at once: the JVM frees direct memory only by collecting the heap. */

@@ -4,6 +4,7 @@ package dev.petra.streaming.staging;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.streaming.ChildJvm;
 import dev.petra.streaming.wire.Frame;
@@ -18,11 +19,12 @@ import java.util.List;
 import java.util.UUID;
 import org.apache.cassandra.io.util.DataInputBuffer;
 import org.apache.cassandra.io.util.DataOutputBuffer;
+import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.schema.TableId;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A large block that finds no direct memory ends its session, and not the node. */
+/** A block that finds no direct memory ends its session, and not the node. */
 class LargeBlockWithoutMemoryTest {
     private static final int MEMORY_MIB = 16;
 
@@ -41,15 +43,26 @@ class LargeBlockWithoutMemoryTest {
         private Receiver() {}
 
         public static void main(String[] arguments) throws IOException {
-            Throwable failure = catchThrowable(() -> receive((MEMORY_MIB + 4) << 20));
+            failsForWantOfMemory((MEMORY_MIB + 4) << 20);
+            assertThat(catchThrowable(() -> receive((MEMORY_MIB / 4) << 20)))
+                    .as("one for which there is memory")
+                    .isInstanceOf(EOFException.class);
+            ByteBuffer others =
+                    ByteBuffer.allocateDirect((MEMORY_MIB << 20) - SliceWriter.BLOCK / 2);
+            failsForWantOfMemory(SliceWriter.BLOCK);
+            FileUtils.clean(others);
+            assertThat(catchThrowable(() -> receive(SliceWriter.BLOCK)))
+                    .as("a usual one for which there is memory")
+                    .isInstanceOf(EOFException.class);
+        }
+
+        private static void failsForWantOfMemory(int blockBytes) {
+            Throwable failure = catchThrowable(() -> receive(blockBytes));
             assertThat(failure)
                     .isInstanceOf(IOException.class)
                     .hasMessageContaining("-XX:MaxDirectMemorySize");
             // Cassandra looks for it among the causes, and ends the process.
             assertThat(failure).hasNoCause();
-            assertThat(catchThrowable(() -> receive((MEMORY_MIB / 4) << 20)))
-                    .as("one for which there is memory")
-                    .isInstanceOf(EOFException.class);
         }
 
         /** The head of a slice and the frame of a block, of which nothing comes. */
