@@ -296,7 +296,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     @Override
     public void metadataUpdated() {
         Unfit.logIfSo(owner);
-        dropFormerIndexes();
+        StoreIndexes.dropFormer(owner);
         Memtable.Factory wanted = metadata().params.memtable.factory();
         if (wanted instanceof PetraMemtableFactory && !factory.equals(wanted))
             NoSpamLogger.log(
@@ -310,22 +310,6 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                     name(),
                     factory.engine(),
                     metadata().params.memtable.configurationKey());
-    }
-
-    /**
-     * An index that cannot be dropped now is dropped at the next start; an exception would leave
-     * the schema half applied.
-     */
-    private void dropFormerIndexes() {
-        try {
-            StoreIndexes.dropFormer(owner);
-        } catch (RuntimeException | FSError e) {
-            logger.error(
-                    "Dropped indexes of {} could not be removed from its store. No query uses"
-                            + " them; their removal is tried again when the node is restarted",
-                    name(),
-                    e);
-        }
     }
 
     /** Token ranges do not show in a store. */

@@ -23,9 +23,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
-import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.exceptions.StartupException;
-import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
@@ -59,7 +57,7 @@ public final class NodeHooks {
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
         if (!TableRegistry.isEmpty()) Allocator.check();
-        TableRegistry.forEachOwner(NodeHooks::dropFormerIndexes);
+        TableRegistry.forEachOwner(StoreIndexes::dropFormer);
         Migrations.start();
         IndexSweeps.start();
         if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
@@ -93,18 +91,6 @@ public final class NodeHooks {
     }
 
     /** Drops indexes that the schema lost while the node was down, or just before. */
-    private static void dropFormerIndexes(ColumnFamilyStore cfs) {
-        try {
-            StoreIndexes.dropFormer(cfs);
-        } catch (RuntimeException | FSError e) {
-            logger.error(
-                    "Dropped indexes of {} could not be removed from its store. No query uses"
-                            + " them; their removal is tried again when the node is restarted",
-                    cfs,
-                    e);
-        }
-    }
-
     private static void afterShutdown() {
         IndexSweeps.stop();
         try {

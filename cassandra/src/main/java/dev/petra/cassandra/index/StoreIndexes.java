@@ -25,6 +25,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.slf4j.Logger;
@@ -149,8 +150,24 @@ public final class StoreIndexes {
         }
     }
 
-    /** Drops what is defined in a table's store of indexes that the table has no more. */
+    /**
+     * Drops what is defined in a table's store of indexes that the table has no more. One that
+     * cannot be dropped now is dropped at the next start: an exception would leave a schema half
+     * applied.
+     */
     public static void dropFormer(ColumnFamilyStore cfs) {
+        try {
+            dropFormerFromStore(cfs);
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "Dropped indexes of {} could not be removed from its store. No query uses"
+                            + " them; their removal is tried again when the node is restarted",
+                    cfs,
+                    e);
+        }
+    }
+
+    private static void dropFormerFromStore(ColumnFamilyStore cfs) {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         if (memtable == null || memtable.generation().failure() != null) return;
         TableStore store = memtable.generation().existing();
