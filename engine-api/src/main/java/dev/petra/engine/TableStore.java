@@ -142,6 +142,7 @@ public interface TableStore extends AutoCloseable {
      * @param slices as {@link SliceRanges#check} wants them
      * @return a source that the caller closes
      * @throws IllegalArgumentException if the slices are not those of one stream
+     * @throws IllegalStateException if the store is closed, or what it has cannot be sent so
      * @throws UnsupportedOperationException if this engine cannot send
      */
     StreamSource send(List<SliceRanges> slices);

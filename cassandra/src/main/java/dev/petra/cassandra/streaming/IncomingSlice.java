@@ -53,7 +53,7 @@ final class IncomingSlice implements IncomingStream {
     @Override
     public String getName() {
         String called = name;
-        return called == null ? "a part for " + table : called;
+        return called == null ? "a slice for " + table : called;
     }
 
     @Override

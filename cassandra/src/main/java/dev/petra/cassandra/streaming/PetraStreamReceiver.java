@@ -129,7 +129,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
-            // Parts of a failed stream may be live, too.
+            // Slices of a failed stream may be live, too.
             invalidateCaches();
         }
     }

@@ -27,7 +27,7 @@ final class SliceProgress implements OutgoingSlice.Progress {
 
     /** How a slice is called in what operators see. */
     static String name(String columnFamily, int slice, StreamHead head) {
-        return "%s-%s part %d of %d"
+        return "%s-%s slice %d of %d"
                 .formatted(columnFamily, head.table(), slice + 1, head.slices());
     }
 

@@ -4,6 +4,7 @@ package dev.petra.cassandra.streaming;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.engine.StorageEngine;
+import dev.petra.engine.stream.StreamSource;
 import dev.petra.streaming.wire.Frame;
 import java.util.ArrayList;
 import java.util.List;
@@ -35,7 +36,7 @@ public final class StreamCapabilities {
 
     /** Whether this node sends and takes slices at all. */
     private static final boolean ENABLED =
-            Boolean.parseBoolean(System.getProperty("petra.stream.parts", "true"));
+            Boolean.parseBoolean(System.getProperty(StreamSource.SLICES_PROPERTY, "true"));
 
     /** A gossip state that Cassandra leaves free. */
     private static final ApplicationState STATE = ApplicationState.X8;

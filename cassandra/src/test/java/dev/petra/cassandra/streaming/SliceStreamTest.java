@@ -66,7 +66,7 @@ class SliceStreamTest {
         @Override
         public void progress(
                 String name, ProgressInfo.Direction direction, long bytes, long delta, long total) {
-            assertThat(name).matches("t-.* part \\d+ of \\d+");
+            assertThat(name).matches("t-.* slice \\d+ of \\d+");
             assertThat(direction).isEqualTo(ProgressInfo.Direction.OUT);
             told.add(new long[] {bytes, total});
         }

@@ -12,6 +12,11 @@ package dev.petra.engine.stream;
  * <p>Thread-safe, but for each {@link SliceReader}.
  */
 public interface StreamSource extends AutoCloseable {
+    /**
+     * The system property by which a node sends and accepts SSTables only, if it is {@code false}.
+     */
+    String SLICES_PROPERTY = "petra.stream.slices";
+
     /** What a receiver must know; its estimates are those that {@code send} was given. */
     StreamHead head();
 

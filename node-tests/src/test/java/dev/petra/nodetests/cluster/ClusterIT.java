@@ -476,7 +476,7 @@ class ClusterIT {
                 // The other mend: the index or view has the data when all of it has left.
                 for (String[] door : new String[][] {attached, doors[0], doors[1]}) {
                     on(other, there, "ALTER TABLE ks.t WITH memtable = 'mixed'");
-                    awaitNoMoves(seed);
+                    awaitNoMigrations(seed);
                     on(other, there, door[0]);
                     // Cassandra's own view is empty there until it is built.
                     TestNode.await(door[0], MOVES, () -> !firstAnswer(other, door[1]).isEmpty());
@@ -484,7 +484,7 @@ class ClusterIT {
                     assertThat(found).as(door[0]).hasSize(1);
                     on(other, there, "ALTER TABLE ks.t WITH memtable = 'default'");
                     assertThat(firstAnswer(seed, door[1])).as(door[0]).isEqualTo(found);
-                    awaitNoMoves(seed);
+                    awaitNoMigrations(seed);
                     assertThat(Contents.alone(seed, CONTENT)).as(door[0]).isEqualTo(expected);
                     on(other, there, door[2]);
                 }
@@ -503,7 +503,7 @@ class ClusterIT {
             }
     }
 
-    private static void awaitNoMoves(TestNode node) throws Exception {
+    private static void awaitNoMigrations(TestNode node) throws Exception {
         long end = System.nanoTime() + MOVES.toNanos();
         for (int none = 0; none < 5; none++) {
             if (!Contents.alone(node, "SELECT * FROM petra.migrations").isEmpty()) none = 0;

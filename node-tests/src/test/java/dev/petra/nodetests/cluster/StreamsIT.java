@@ -389,7 +389,7 @@ class StreamsIT {
     void anSSTableIsWrittenWhenItsTurnHasCome() throws Exception {
         UnaryOperator<NodeConfig.Builder> withoutSlices =
                 options ->
-                        options.jvmOptions("-Dpetra.stream.parts=false")
+                        options.jvmOptions("-Dpetra.stream.slices=false")
                                 .yaml(Map.of("stream_throughput_outbound", "1MiB/s"));
         try (Seed seed = seed(withoutSlices)) {
             // Write buffers have no size in estimates.

@@ -365,7 +365,7 @@ class MigrationIT {
      * removes it, whatever else is done to the table before the node is killed.
      */
     @Test
-    void whatIsTruncatedAfterAMoveOrBetweenMovesStaysGone() throws Exception {
+    void whatIsTruncatedAfterAMigrationOrBetweenTwoStaysGone() throws Exception {
         TestNode.createKeyspace(session, "lossy", 1);
         session.execute("ALTER KEYSPACE lossy WITH durable_writes = false");
         for (String table : List.of("ks.gone", "ks.gone_twice", "lossy.gone")) {

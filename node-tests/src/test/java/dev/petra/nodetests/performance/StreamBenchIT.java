@@ -66,7 +66,7 @@ class StreamBenchIT {
                 .yaml(yaml)
                 .engineParameters(Map.of("engine", "rocks", "memory", "512MiB"))
                 .jvmOptions(TestNode.measured(1024))
-                .jvmOptions("-Dpetra.stream.parts=" + parts);
+                .jvmOptions("-Dpetra.stream.slices=" + parts);
     }
 
     private static void load(CqlSession session, String memtable, int replicas, long bytes)

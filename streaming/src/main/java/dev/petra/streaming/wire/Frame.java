@@ -3,6 +3,7 @@ package dev.petra.streaming.wire;
 
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSource;
 import java.io.DataInput;
 import java.io.DataOutput;
 import java.io.EOFException;
@@ -204,8 +205,11 @@ public record Frame(
         // Before the checksum, whose place another version may have changed.
         if (magic != MAGIC || version != VERSION)
             throw new IOException(
-                    "A stream begins with %08x, version %d; this node reads %08x, version %d. Both nodes must run the same version of Petra, or stream as SSTables (-Dpetra.stream.parts=false)."
-                            .formatted(magic, version, MAGIC, VERSION));
+                    ("A stream begins with %08x, version %d; this node reads %08x, version %d. Both"
+                                    + " nodes must run the same version of Petra, or stream as"
+                                    + " SSTables (-D%s=false).")
+                            .formatted(
+                                    magic, version, MAGIC, VERSION, StreamSource.SLICES_PROPERTY));
         long hash = Frame.hash(ByteBuffer.wrap(bytes, 0, BYTES - Long.BYTES));
         if (frame.getLong(BYTES - Long.BYTES) != hash)
             throw new IOException("A frame of a stream is damaged.");

@@ -12,6 +12,7 @@ import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSource;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -43,10 +44,16 @@ public final class RangeSource implements StreamSource {
      * Holds the store.
      *
      * @throws IllegalArgumentException if the slices are not those of one stream
-     * @throws IllegalStateException if the store is closed
+     * @throws IllegalStateException if the store is closed, or its columns are more than a peer
+     *     takes
      */
     public RangeSource(StoreContext store, List<SliceRanges> slices) {
         SliceRanges.check(slices);
+        try {
+            SliceColumns.of(store.catalog().columns()).block(store.name());
+        } catch (IOException e) {
+            throw new IllegalStateException(e.getMessage(), e);
+        }
         this.store = store;
         this.slices = List.copyOf(slices);
         this.head =

@@ -3,12 +3,13 @@ package dev.petra.engine.rocks.stream;
 
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.format.MalformedFragment;
+import dev.petra.engine.stream.StreamSource;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import java.io.UncheckedIOException;
+import java.io.UTFDataFormatException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -30,7 +31,10 @@ record SliceColumns(List<String> names, List<String> kindsAndTypes) {
     /** No columns; all others extend this. */
     static final SliceColumns NONE = new SliceColumns(List.of(), List.of());
 
-    private static final int MOST_COLUMNS = 1 << 16;
+    static final int MOST_COLUMNS = 1 << 16;
+
+    /** The most that {@link DataOutputStream#writeUTF} takes. */
+    private static final int MOST_TYPE_BYTES = (1 << 16) - 1;
 
     /**
      * @param columns as {@link Catalog#columns} has them
@@ -48,20 +52,43 @@ record SliceColumns(List<String> names, List<String> kindsAndTypes) {
         return new SliceColumns(List.copyOf(names), List.copyOf(types));
     }
 
-    /** The block of a slice that has these. */
-    ByteBuffer block() {
+    /**
+     * The block of a slice that has these.
+     *
+     * @param table named in errors
+     * @throws IOException if they are more than a peer takes
+     */
+    ByteBuffer block(String table) throws IOException {
+        if (names.size() > MOST_COLUMNS)
+            throw tooMuch(table, "its %d columns, dropped ones too".formatted(names.size()));
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        try (DataOutputStream out = new DataOutputStream(bytes)) {
-            out.write(BlockKind.COLUMNS);
-            out.writeInt(names.size());
-            for (int id = 0; id < names.size(); id++) {
+        DataOutputStream out = new DataOutputStream(bytes);
+        out.write(BlockKind.COLUMNS);
+        out.writeInt(names.size());
+        for (int id = 0; id < names.size(); id++)
+            try {
                 out.writeUTF(names.get(id));
                 out.writeUTF(kindsAndTypes.get(id));
+            } catch (UTFDataFormatException e) {
+                throw tooMuch(table, "the type of column " + names.get(id));
             }
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        if (bytes.size() - 1 > MOST_BYTES) throw tooMuch(table, "the types of its columns");
         return ByteBuffer.wrap(bytes.toByteArray());
+    }
+
+    @SuppressWarnings("UnusedException")
+    private static IOException tooMuch(String table, String what) {
+        return new IOException(
+                ("A stream of %s cannot say what its columns are: %s take more than there is room"
+                                + " for (%d columns, %d bytes a type, %d bytes in all). Start the"
+                                + " receiving node with -D%s=false, to be sent SSTables.")
+                        .formatted(
+                                table,
+                                what,
+                                MOST_COLUMNS,
+                                MOST_TYPE_BYTES,
+                                MOST_BYTES,
+                                StreamSource.SLICES_PROPERTY));
     }
 
     /**

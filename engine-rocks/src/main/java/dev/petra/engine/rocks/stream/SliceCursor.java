@@ -13,6 +13,7 @@ import dev.petra.engine.rocks.format.TokenRanges.KeyRange;
 import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -156,7 +157,7 @@ final class SliceCursor implements SliceReader {
                 if (last == null && known.size() > columns) {
                     // Behind the opening: what rows refer to was known before.
                     columns = known.size();
-                    return SliceColumns.of(known).block();
+                    return SliceColumns.of(known).block(store.name());
                 }
                 ByteBuffer next = until == null ? rows() : large();
                 if (next != null) return next;
@@ -405,7 +406,7 @@ final class SliceCursor implements SliceReader {
                                 needed,
                                 SliceWriter.MAX_BLOCK,
                                 ByteBufferUtil.bytesToHex(partition),
-                                "petra.stream.parts"));
+                                StreamSource.SLICES_PROPERTY));
     }
 
     /** Takes a block of so many bytes for the present one. */

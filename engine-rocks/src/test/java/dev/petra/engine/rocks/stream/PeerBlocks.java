@@ -33,12 +33,12 @@ final class PeerBlocks {
     }
 
     /** The first block of a slice. */
-    static byte[] columns(TableStore store) throws RocksDBException {
+    static byte[] columns(TableStore store) throws RocksDBException, IOException {
         return columns(SliceColumns.of(Tables.context(store).catalog().columns()));
     }
 
-    static byte[] columns(SliceColumns columns) {
-        return columns.block().array();
+    static byte[] columns(SliceColumns columns) throws IOException {
+        return columns.block("t").array();
     }
 
     static byte[] entries(byte kind, List<Entry> entries) {
@@ -63,7 +63,7 @@ final class PeerBlocks {
 
     /** Of rows and large cells, in blocks of a few entries. */
     static List<byte[]> slice(TableStore of, List<Entry> rows, List<Entry> large)
-            throws RocksDBException {
+            throws RocksDBException, IOException {
         List<byte[]> blocks = new ArrayList<>();
         blocks.add(columns(of));
         for (int i = 0; i < rows.size(); i += 7)

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.stream;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.StorageEngine;
@@ -25,6 +26,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -38,6 +40,7 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.marshal.TupleType;
 import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
@@ -238,7 +241,7 @@ class RangeSourceTest {
                 large += cells.size();
                 assertThat(blocks.get(0).kind).isEqualTo(BlockKind.COLUMNS);
                 assertThat(blocks.get(0).bytes)
-                        .isEqualTo(SliceColumns.of(context.catalog().columns()).block());
+                        .isEqualTo(SliceColumns.of(context.catalog().columns()).block("t"));
                 TreeSet<ByteBuffer> rows = new TreeSet<>(RangeSourceTest::unsigned);
                 for (Block block : blocks.subList(1, blocks.size())) {
                     assertThat(block.kind).isNotEqualTo(BlockKind.COLUMNS);
@@ -264,10 +267,10 @@ class RangeSourceTest {
 
     /** The one of docs/FORMAT.md. */
     @Test
-    void theBlockOfColumns() {
+    void theBlockOfColumns() throws Exception {
         assertThat(
                         ByteBufferUtil.bytesToHex(
-                                SliceColumns.of(Map.of("v", "0 REGULAR text")).block()))
+                                SliceColumns.of(Map.of("v", "0 REGULAR text")).block("t")))
                 .isEqualTo("4300000001000176000c524547554c41522074657874");
     }
 
@@ -356,7 +359,7 @@ class RangeSourceTest {
                     assertThat(isKnown).isFalse();
                     isKnown = true;
                     assertThat(block.bytes)
-                            .isEqualTo(SliceColumns.of(context.catalog().columns()).block());
+                            .isEqualTo(SliceColumns.of(context.catalog().columns()).block("t"));
                 }
                 for (Entry entry : block.entries) {
                     if (entry.version() == 0) continue;
@@ -366,6 +369,18 @@ class RangeSourceTest {
             }
         }
         assertThat(added).isGreaterThan(50);
+    }
+
+    @Test
+    void aTypeThatNoReceiverTakesIsNamedBeforeAnythingIsSent() {
+        fill();
+        table.addColumn("wide", new TupleType(Collections.nCopies(2_000, UTF8Type.instance)));
+        store.write(table.update(1).at(2).row(0).unset("wide").build());
+        assertThatThrownBy(() -> source(whole()))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContainingAll(store.spec().displayName(), "column wide");
+        // It does not hold the store.
+        assertThatCode(() -> store.drop()).doesNotThrowAnyException();
     }
 
     /** The rows of a version in place of those before it. */
