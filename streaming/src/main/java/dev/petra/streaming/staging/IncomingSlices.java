@@ -25,6 +25,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.io.util.RebufferingInputStream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What a peer sends for one table in one session: slices of one or more streams, in any order, from
@@ -50,6 +51,9 @@ public final class IncomingSlices implements AutoCloseable {
     private final Duration patience;
     private final Map<Long, Arriving> streams = new HashMap<>();
     private boolean over;
+
+    /** Why a slice could not be received: all others may be whole, and do not go live. */
+    private volatile @Nullable String failure;
 
     /** Where slices go. */
     @FunctionalInterface
@@ -115,6 +119,9 @@ public final class IncomingSlices implements AutoCloseable {
     public long receive(RebufferingInputStream input, Listener listener) throws IOException {
         try (Reading from = new Reading(input)) {
             return receive(from, listener);
+        } catch (IOException | RuntimeException | Error e) {
+            failure = String.valueOf(e.getMessage());
+            throw e;
         }
     }
 
@@ -331,6 +338,7 @@ public final class IncomingSlices implements AutoCloseable {
             all = List.copyOf(streams.values());
         }
         try {
+            if (failure != null) throw new IOException("A slice could not be received: " + failure);
             for (Arriving each : all) each.sink().verify();
             for (Arriving each : all) {
                 StreamSink sink = each.sink();

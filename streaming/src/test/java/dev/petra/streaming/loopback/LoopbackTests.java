@@ -25,11 +25,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.io.util.DataInputBuffer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -205,37 +207,112 @@ public abstract class LoopbackTests {
                 sent[place] ^= (byte) (1 << random.nextInt(8));
             }
             String what = "%s at %d of %d, seed %d".formatted(torn, place, whole.length, seed);
-            try (IncomingSlices session = session(to);
-                    Loopback connection = new Loopback()) {
-                ByteBuffer bytes = ByteBuffer.wrap(sent);
-                CompletableFuture<Void> written =
-                        CompletableFuture.runAsync(
-                                () -> {
-                                    try {
-                                        connection.output().write(bytes);
-                                        connection.output().flush();
-                                    } catch (IOException e) {
-                                        throw new UncheckedIOException(e);
-                                    } finally {
-                                        connection.cut();
-                                    }
-                                },
-                                task -> new Thread(task).start());
-                assertThatThrownBy(
-                                () -> {
-                                    while (true) session.receive(connection.input(), UNHEARD);
-                                })
-                        .as(what)
-                        .isInstanceOf(IOException.class);
-                connection.cut();
-                // It may have failed, as the reader has.
-                written.handle((done, failure) -> failure).get(1, TimeUnit.MINUTES);
-                if (!session.isEmpty())
-                    assertThatThrownBy(session::ingest).as(what).isInstanceOf(IOException.class);
-            }
+            assertThatThrownBy(() -> take(to, sent)).as(what).isInstanceOf(IOException.class);
             assertThat(content(to)).as(what).isEqualTo(before);
             assertThat(directories(to)).as(what).isEqualTo(directories);
         }
+    }
+
+    /** Each frame is whole, and is not where it should be. */
+    @Test
+    void framesOutOfPlaceLeaveNothing() throws Exception {
+        TableStore from = filled();
+        TableStore to = kit.open(table.twin());
+        to.write(table.update(99).at(1).row(9_999).set("v", "mine").build());
+        List<PartitionContent> before = content(to);
+        List<Path> directories = directories(to);
+        List<List<byte[]>> slices = frames(bytes(from));
+        List<byte[]> first = slices.get(0);
+        assertThat(first).hasSizeGreaterThan(3);
+        List<byte[]> all = slices.stream().flatMap(List::stream).toList();
+
+        List<byte[]> twice = new ArrayList<>(all);
+        twice.addAll(first);
+        List<byte[]> exchanged = new ArrayList<>(all);
+        Collections.swap(exchanged, 1, 2);
+        List<byte[]> leftOut = new ArrayList<>(all);
+        leftOut.remove(2);
+        List<byte[]> behindTheEnd = new ArrayList<>(all);
+        behindTheEnd.add(first.get(1));
+        List<byte[]> ofAnother = new ArrayList<>(all);
+        ofAnother.set(2, slices.get(1).get(2));
+        List<byte[]> incomplete = all.subList(0, all.size() - slices.get(2).size());
+        Map<String, List<byte[]>> wrong =
+                Map.of(
+                        "comes again", twice,
+                        "where frame 1", exchanged,
+                        "where frame 2", leftOut,
+                        "begins with", behindTheEnd,
+                        "where frame 2 of", ofAnother,
+                        "", incomplete);
+        for (Map.Entry<String, List<byte[]>> each : wrong.entrySet()) {
+            String what = each.getKey();
+            assertThatThrownBy(() -> take(to, joined(each.getValue())))
+                    .as(what)
+                    .isInstanceOf(IOException.class)
+                    .hasMessageContaining(what);
+            assertThat(content(to)).as(what).isEqualTo(before);
+            assertThat(directories(to)).as(what).isEqualTo(directories);
+        }
+        // What they were made of is taken.
+        take(to, joined(all));
+        assertThat(content(to)).hasSize(41);
+    }
+
+    /** Takes all slices that some bytes have, and makes them live. */
+    private static void take(TableStore to, byte[] sent) throws Exception {
+        try (IncomingSlices session = session(to);
+                Loopback connection = new Loopback()) {
+            CompletableFuture<Void> written =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                try {
+                                    connection.output().write(ByteBuffer.wrap(sent));
+                                    connection.output().flush();
+                                } catch (IOException e) {
+                                    throw new UncheckedIOException(e);
+                                } finally {
+                                    connection.cut();
+                                }
+                            },
+                            task -> new Thread(task).start());
+            try {
+                for (long left = sent.length; left > 0; )
+                    left -= session.receive(connection.input(), UNHEARD);
+                session.ingest();
+            } catch (IOException e) {
+                if (!session.isEmpty())
+                    assertThatThrownBy(session::ingest).isInstanceOf(IOException.class);
+                throw e;
+            } finally {
+                connection.cut();
+                // It may have failed, as the reader has.
+                written.handle((done, failure) -> failure).get(1, TimeUnit.MINUTES);
+            }
+        }
+    }
+
+    /** Of each slice its frames, with what follows each. */
+    private static List<List<byte[]>> frames(byte[] sent) throws IOException {
+        List<List<byte[]>> slices = new ArrayList<>();
+        DataInputBuffer in = new DataInputBuffer(sent);
+        while (in.available() > 0) {
+            Frame frame = Frame.read(in);
+            if (frame.kind() == Frame.Kind.HEAD) slices.add(new ArrayList<>());
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            frame.write(new DataOutputStream(bytes));
+            byte[] content = new byte[frame.packed()];
+            in.readFully(content);
+            bytes.write(content);
+            slices.get(slices.size() - 1).add(bytes.toByteArray());
+        }
+        return slices;
+    }
+
+    private static byte[] joined(List<byte[]> frames) {
+        ByteArrayOutputStream all = new ByteArrayOutputStream();
+        frames.forEach(all::writeBytes);
+        return all.toByteArray();
     }
 
     /** All slices, as they go over a connection. */

@@ -392,10 +392,12 @@ class IncomingSlicesTest {
                     .hasMessageContaining("again");
             assertThatThrownBy(() -> receive(session, slice(1, 1, 3).bytes()))
                     .hasMessageContaining("one stream");
+            // All slices are there.
             receive(session, slice(1, 1, 2).bytes());
-            session.ingest();
+            assertThatThrownBy(session::ingest).hasMessageContaining("one stream");
         }
         assertThat(opened).hasSize(1);
+        assertThat(opened.get(0).calls).doesNotContain("ingest");
     }
 
     @Test
