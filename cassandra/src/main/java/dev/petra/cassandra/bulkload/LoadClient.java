@@ -58,14 +58,9 @@ final class LoadClient extends NativeSSTableLoaderClient {
      * Where the data goes.
      *
      * @param types of its keyspace
-     * @param indexes their names
      * @param without the nodes that cannot take the data as it is
      */
-    record Target(
-            TableMetadata table,
-            List<SchemaText.TypeRow> types,
-            List<String> indexes,
-            Set<String> without) {}
+    record Target(TableMetadata table, List<SchemaText.TypeRow> types, Set<String> without) {}
 
     /**
      * Asks for what {@link #init} does not tell.
@@ -101,7 +96,6 @@ final class LoadClient extends NativeSSTableLoaderClient {
             return new Target(
                     table.unbuild().params(params).droppedColumns(inMicros(table)).build(),
                     types(session, table.keyspace),
-                    indexes(session, table),
                     without);
         }
     }
@@ -132,19 +126,6 @@ final class LoadClient extends NativeSSTableLoaderClient {
                             row.getList(1, String.class),
                             row.getList(2, String.class)));
         return types;
-    }
-
-    private static List<String> indexes(Session session, TableMetadata table) {
-        return session
-                .execute(
-                        "SELECT index_name FROM system_schema.indexes WHERE keyspace_name = ? AND"
-                                + " table_name = ?",
-                        table.keyspace,
-                        table.name)
-                .all()
-                .stream()
-                .map(row -> row.getString(0))
-                .toList();
     }
 
     private static String address(Host host) {

@@ -209,14 +209,6 @@ public final class StoreLoader {
                             + " in the cluster: create it, or name another by --target-keyspace and"
                             + " --target-table.");
         LoadClient.Target target = client.target(found.get());
-        if (!target.indexes().isEmpty())
-            throw new LoadException(
-                    "Table "
-                            + target.table()
-                            + " has indexes ("
-                            + String.join(", ", target.indexes())
-                            + "), and loaded rows would not be in them: DROP INDEX, load, and"
-                            + " create them again.");
         // The partitioner of the data is looked at when it is copied.
         TableMetadata data = schema.table(target.table().partitioner, schema.types(target.types()));
         List<String> differences = SchemaCompatibility.difference(data, target.table());

@@ -85,15 +85,11 @@ public final class StoreIndexes {
      * defines it waits for this and reads what it wrote.
      */
     public static void write(ColumnFamilyStore cfs, TableStore store, PartitionUpdate update) {
-        Map<UUID, State> defined = store.hasIndexes() ? store.indexes().states() : Map.of();
-        if (defined.isEmpty()) {
+        if (!store.hasIndexes() || store.indexes().states().isEmpty()) {
             store.write(update);
             return;
         }
-        List<StorageAttachedIndex> indexes = new ArrayList<>();
-        Set<UUID> former = new HashSet<>(defined.keySet());
-        for (StorageAttachedIndex index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
-        for (UUID id : former) if (defined.get(id) == State.BUILT) lacksRows(store, id);
+        List<StorageAttachedIndex> indexes = defined(cfs, store);
         List<TermEntry> entries = new ArrayList<>();
         DecoratedKey key = update.partitionKey();
         if (!update.staticRow().isEmpty()) derive(indexes, key, update.staticRow(), entries);
@@ -104,6 +100,35 @@ public final class StoreIndexes {
             store.write(update, entries);
             IndexSweeps.written(store, entries.size());
         }
+    }
+
+    /**
+     * Has a store derive the entries of rows that a stream brings, as {@link #write} does. To be
+     * called before each stream: the store forgets it when it is closed.
+     */
+    public static void deriveBy(ColumnFamilyStore cfs, TableStore store) {
+        if (!store.hasIndexes()) return;
+        store.indexes()
+                .deriveBy(
+                        (key, row) -> {
+                            List<TermEntry> entries = new ArrayList<>();
+                            derive(defined(cfs, store), key, row, entries);
+                            if (!entries.isEmpty()) IndexSweeps.written(store, entries.size());
+                            return entries;
+                        });
+    }
+
+    /**
+     * Those of a table's indexes that its store has. Others that the store takes for complete are
+     * not from here on, because their entries are not written.
+     */
+    private static List<StorageAttachedIndex> defined(ColumnFamilyStore cfs, TableStore store) {
+        Map<UUID, State> states = store.indexes().states();
+        List<StorageAttachedIndex> indexes = new ArrayList<>();
+        Set<UUID> former = new HashSet<>(states.keySet());
+        for (StorageAttachedIndex index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
+        for (UUID id : former) if (states.get(id) == State.BUILT) lacksRows(store, id);
+        return indexes;
     }
 
     /**

@@ -81,8 +81,6 @@ public record PetraRepairManager(
     private void checkReplicas(TimeUUID parentId) throws NoSuchRepairSessionException {
         LocalSession session = ActiveRepairService.instance().consistent.local.getSession(parentId);
         if (session == null) throw new NoSuchRepairSessionException(parentId);
-        if (!cfs.metadata().indexes.isEmpty())
-            throw refused("it has indexes, and is streamed as SSTables");
         if (table.departure() != 0 || !cfs.getLiveSSTables().isEmpty())
             throw refused("it is being migrated (see petra.migrations) on this node");
         long end = System.nanoTime() + GOSSIP.toNanos();

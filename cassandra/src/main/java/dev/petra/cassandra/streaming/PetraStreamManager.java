@@ -167,11 +167,8 @@ public record PetraStreamManager(
         if (incremental && (!slices || table.departure() != 0))
             throw new IllegalStateException(
                     table.generation().stores().displayName()
-                            + (cfs.metadata().indexes.isEmpty()
-                                    ? " was altered into a storage engine or out of it during an"
-                                            + " incremental repair. Run it again."
-                                    : " has indexes, and cannot be repaired incrementally. Run"
-                                            + " nodetool repair -full."));
+                            + " was altered into a storage engine or out of it during an"
+                            + " incremental repair. Run it again.");
         if (slices) return slices(engine, store, ranges, guard);
         return SSTableSlice.of(
                 cfs, engine, generation, store, session.getStreamOperation(), ranges, guard);

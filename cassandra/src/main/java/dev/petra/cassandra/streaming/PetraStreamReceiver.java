@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.streaming;
 
+import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.GenerationSink;
+import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import dev.petra.streaming.staging.IncomingSlices;
@@ -62,21 +64,18 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     private StreamSink open(StreamHead head) throws IOException {
         EngineMemtable table = StreamCapabilities.receiver(cfs);
-        if (!cfs.metadata().indexes.isEmpty())
-            throw new IOException(
-                    "%s.%s has indexes and takes only SSTables, which the sender does not know yet:"
-                                    .formatted(cfs.getKeyspaceName(), cfs.name)
-                            + " repeat the operation that streams");
         if (table == null)
             throw new IOException(
                     "%s.%s is not in a storage engine as a whole any more:"
                                     .formatted(cfs.getKeyspaceName(), cfs.name)
                             + " repeat the operation that streams");
         Generation generation = table.generation();
+        TableStore store = generation.writable();
+        StoreIndexes.deriveBy(cfs, store);
         return new GenerationSink(
                 generation,
                 () -> StreamCapabilities.receiver(cfs) != null,
-                generation.writable().receive(head, owned()));
+                store.receive(head, owned()));
     }
 
     /** The ranges that this node may receive, as Cassandra checks them for its own streams. */

@@ -3,6 +3,7 @@ package dev.petra.cassandra.streaming;
 
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.Unfit;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.stream.StreamSource;
 import dev.petra.streaming.wire.Frame;
@@ -121,12 +122,11 @@ public final class StreamCapabilities {
 
     /** The memtable of a table that takes slices now, or null. */
     static @Nullable EngineMemtable receiver(ColumnFamilyStore cfs) {
-        // The change log is fed by the write path. And what comes as SSTables is indexed: there by
-        // Cassandra, and when it is moved into the store.
+        // The change log is fed by the write path.
         if (!ENABLED
                 || cfs.getTracker() == null
                 || cfs.metadata().params.cdc
-                || !cfs.metadata().indexes.isEmpty()) return null;
+                || (!cfs.metadata().indexes.isEmpty() && Unfit.reason(cfs) != null)) return null;
         if (!(cfs.getCurrentMemtable() instanceof EngineMemtable table) || table.departure() != 0)
             return null;
         if (table.generation().failure() != null) return null;

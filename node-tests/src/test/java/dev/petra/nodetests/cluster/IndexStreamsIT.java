@@ -7,7 +7,6 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
-import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
@@ -57,53 +56,82 @@ class IndexStreamsIT {
     }
 
     @Test
-    void whatIsBootstrappedAndRepairedIsFound() throws Exception {
+    void whatComesAsSlicesIsFound() throws Exception {
         try (TestNode seed =
                 TestNode.start(first, options -> common(options).storagePort(seedPort))) {
-            try (CqlSession session = seed.session()) {
-                TestNode.createKeyspace(session, "ks", 2);
-                session.execute(
-                        "CREATE TABLE ks.t (p int, c int, s int static, v int, PRIMARY KEY (p, c))"
-                                + " WITH memtable = 'rocks'");
-                session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
-                session.execute("CREATE INDEX t_s ON ks.t (s) USING 'sai'");
-                insert(session, 0, PARTITIONS);
-            }
+            fill(seed);
             try (TestNode newcomer =
                     TestNode.start(
                             second,
                             options -> common(options).seeds(List.of("127.0.0.1:" + seedPort)))) {
                 newcomer.awaitRing(2);
                 check(newcomer);
+                assertThat(newcomer.process().log()).contains("slices into ks.t");
+                miss(newcomer, seed, PARTITIONS);
+                newcomer.nodetool("repair", "-full", "ks");
+                check(newcomer);
+                miss(newcomer, seed, 2 * PARTITIONS);
+                newcomer.nodetool("repair", "ks");
+                check(newcomer);
+                assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
+                        .hasSize(3 * PARTITIONS * 5);
+                check(seed);
+                seed.nodetool("decommission", "--force");
+                check(newcomer);
+                // Nothing came as SSTables.
+                assertThat(newcomer.process().log()).doesNotContain("The migration of ks.t");
+            }
+        }
+    }
+
+    /** A node that takes no slices. */
+    @Test
+    void whatComesAsSSTablesIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
+        try (TestNode seed =
+                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
+            fill(seed);
+            try (TestNode newcomer =
+                    TestNode.start(
+                            second,
+                            options ->
+                                    common(options)
+                                            .jvmOptions("-Dpetra.stream.slices=false")
+                                            .seeds(List.of("127.0.0.1:" + seedPort)))) {
+                newcomer.awaitRing(2);
+                check(newcomer);
                 awaitMigrations(newcomer);
                 check(newcomer);
-                newcomer.process().kill();
-                seed.awaitDead();
-                try (CqlSession session = seed.session()) {
-                    insert(session, PARTITIONS, 2 * PARTITIONS);
-                }
-                newcomer.restart();
-                TestNode.awaitSameRing(List.of(seed, newcomer));
+                miss(newcomer, seed, PARTITIONS);
                 newcomer.nodetool("repair", "-full", "ks");
                 check(newcomer);
                 awaitMigrations(newcomer);
                 check(newcomer);
-                assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
-                        .hasSize(2 * PARTITIONS * 5);
-                // It would mark as repaired what is not.
-                NodeTool.Result repair = newcomer.tryNodetool("repair", "ks");
-                assertThat(repair.exitCode()).as(repair.output()).isNotZero();
-                assertThat(seed.process().log() + newcomer.process().log())
-                        .contains("Incremental repair cannot include table ks.t")
-                        .contains("it has indexes");
-                check(seed);
-                check(newcomer);
-                seed.nodetool("decommission", "--force");
-                check(newcomer);
-                awaitMigrations(newcomer);
-                check(newcomer);
+                assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
             }
         }
+    }
+
+    private static void fill(TestNode seed) {
+        try (CqlSession session = seed.session()) {
+            TestNode.createKeyspace(session, "ks", 2);
+            session.execute(
+                    "CREATE TABLE ks.t (p int, c int, s int static, v int, PRIMARY KEY (p, c))"
+                            + " WITH memtable = 'rocks'");
+            session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
+            session.execute("CREATE INDEX t_s ON ks.t (s) USING 'sai'");
+            insert(session, 0, PARTITIONS);
+        }
+    }
+
+    /** A node is down while rows are written. */
+    private static void miss(TestNode node, TestNode other, int from) throws Exception {
+        node.process().kill();
+        other.awaitDead();
+        try (CqlSession session = other.session()) {
+            insert(session, from, from + PARTITIONS);
+        }
+        node.restart();
+        TestNode.awaitSameRing(List.of(other, node));
     }
 
     private static void awaitMigrations(TestNode node) throws Exception {

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.ProtocolVersion;
+import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.metadata.TokenMap;
 import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
 import dev.petra.launcher.Distribution;
@@ -22,12 +23,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
@@ -44,6 +47,10 @@ class LoadIT {
     private static final String COLUMNS =
             " (p int, c int, v text, big text, s text static, m map<int, frozen<place>>,"
                     + " PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)";
+
+    /** By a static column, one that is large in some rows, and another. */
+    private static final List<String> INDEXED = List.of("v", "big", "s");
+
     private static final String INSERT =
             "INSERT INTO ks.%s (p, c, v, big, s, m) VALUES (%d, %d, 'v%d', '%s', 's%d', {%d: {x: 1,"
                     + " y: 'y'}}) USING TIMESTAMP %d";
@@ -240,6 +247,8 @@ class LoadIT {
                         TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n");
         assertThat(written.exitCode()).describedAs(written.output()).isZero();
         create("written");
+        for (String column : INDEXED)
+            session.execute("CREATE INDEX ON ks.written (%s) USING 'sai'".formatted(column));
         // Newer than what comes, and older.
         session.execute("DELETE FROM ks.written USING TIMESTAMP 5000 WHERE p = 3");
         session.execute(INSERT.formatted("written", 4, 4, 0, "old", 4, 0, 1));
@@ -257,9 +266,37 @@ class LoadIT {
         assertThat(session.execute("SELECT big FROM ks.written WHERE p = 5 AND c = 0").one())
                 .satisfies(row -> assertThat(row.getString(0)).hasSize(40_000));
         eachHasWhatItOwns("written");
+        indexesFindAllOfWritten();
         assertLoaded(load(data));
         assertThat(content("written")).isEqualTo(content);
+        indexesFindAllOfWritten();
         assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
+    }
+
+    private static void indexesFindAllOfWritten() {
+        List<Row> all = session.execute("SELECT p, c, v, big, s FROM ks.written").all();
+        for (String column : INDEXED) {
+            Map<String, Set<List<Integer>>> wanted = new TreeMap<>();
+            for (Row row : all) {
+                String value = row.getString(column);
+                if (value != null && value.length() < 1_000)
+                    wanted.computeIfAbsent(value, none -> new HashSet<>()).add(key(row));
+            }
+            assertThat(wanted).as(column).isNotEmpty();
+            wanted.forEach(
+                    (value, keys) -> {
+                        Set<List<Integer>> found = new HashSet<>();
+                        for (Row row :
+                                session.execute(
+                                        "SELECT p, c FROM ks.written WHERE %s = '%s'"
+                                                .formatted(column, value))) found.add(key(row));
+                        assertThat(found).as(column + " = " + value).isEqualTo(keys);
+                    });
+        }
+    }
+
+    private static List<Integer> key(Row row) {
+        return List.of(row.getInt("p"), row.getInt("c"));
     }
 
     @Test
@@ -322,8 +359,6 @@ class LoadIT {
         session.execute(
                 "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
-        create("indexed");
-        session.execute("CREATE INDEX ON ks.indexed (v) USING 'sai'");
         Path newer = directory.resolve("newer");
         TableFiles.copy(snapshot, newer);
         Files.writeString(newer.resolve("rocksdb/1/PETRA"), "format=99\n");
@@ -340,9 +375,6 @@ class LoadIT {
         reasons.put(
                 arguments(snapshot, "--target-table", "stock"),
                 List.of("does not have table ks.stock in a storage engine"));
-        reasons.put(
-                arguments(snapshot, "--target-table", "indexed"),
-                List.of("ks.indexed has indexes (indexed_v_idx)", "DROP INDEX, load"));
         reasons.put(
                 arguments(snapshot, "--target-table", "alien"),
                 List.of(
