@@ -5,15 +5,15 @@ import java.util.List;
 import net.bytebuddy.agent.builder.AgentBuilder;
 import net.bytebuddy.matcher.ElementMatchers;
 
-/** What the agent and the weaver have in common: how the join points get into classes. */
+/** Configures Byte Buddy to weave join points, the same for the agent and for the jar. */
 final class AdviceWeaver {
     private AdviceWeaver() {}
 
     /**
-     * Makes what changes class files.
+     * Configures a transformer that weaves join points into the class files it is given.
      *
-     * @param points what is woven
-     * @param cassandra where the classes are found that those of the join points name
+     * @param cassandra where Byte Buddy finds the classes that a woven class refers to
+     * @param listener learns which classes were woven, and which could not be
      */
     static AgentBuilder builder(
             List<JoinPoint> points,
@@ -21,7 +21,7 @@ final class AdviceWeaver {
             AgentBuilder.Listener listener) {
         AgentBuilder builder =
                 new AgentBuilder.Default()
-                        // Only method bodies change, which is all that is needed, and safest.
+                        // Only method bodies may change: no fields or methods are added.
                         .disableClassFormatChanges()
                         .ignore(ElementMatchers.none())
                         .with(cassandra)
@@ -32,7 +32,8 @@ final class AdviceWeaver {
                             .with(cassandra)
                             .include(AdviceWeaver.class.getClassLoader());
             for (JoinPoint point : points)
-                // By name: a loaded advice class would load the classes in its signature.
+                // The advice is given by name: loading its class would load the classes of
+                // Cassandra in its signatures before they can be woven.
                 if (point.type().equals(type))
                     advice = advice.advice(point.matcher(), point.advice());
             builder = builder.type(ElementMatchers.named(type)).transform(advice);

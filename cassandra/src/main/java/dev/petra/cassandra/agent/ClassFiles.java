@@ -6,18 +6,18 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import org.jspecify.annotations.Nullable;
 
-/** The class files of a Cassandra, and what is beside them. */
+/** The class files and resources of a Cassandra, by their paths in its jar. */
 @FunctionalInterface
 interface ClassFiles {
-    /** The bytes of a file in its jar, or null if it is not there. */
+    /** The bytes of a file, or null if it does not exist. */
     byte @Nullable [] file(String path);
 
-    /** The bytes of a class, or null if it is not there. */
+    /** The class file of a class, or null if it does not exist. */
     default byte @Nullable [] find(String type) {
         return file(path(type));
     }
 
-    /** Those that a class loader would load, without loading any. */
+    /** The files that a class loader finds. No class is loaded. */
     static ClassFiles of(ClassLoader loader) {
         return path -> {
             try (InputStream file = loader.getResourceAsStream(path)) {
@@ -28,7 +28,7 @@ interface ClassFiles {
         };
     }
 
-    /** Where a class is in a jar. */
+    /** The path of a class file in a jar. */
     static String path(String type) {
         return type.replace('.', '/') + ".class";
     }

@@ -18,14 +18,18 @@ import net.bytebuddy.jar.asm.Opcodes;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Stands for the code of a method, its lambdas included: equal for equal instructions, wherever
- * they are in the source and in the class file. The methods that it calls are no part of it.
+ * A hash of a method's code, including the lambdas in it. Two methods of a class have the same
+ * fingerprint if they have the same instructions, wherever these are in the source and in the class
+ * file. The code of methods that the method calls is not included.
  */
 final class Fingerprint {
     private static final int API = Opcodes.ASM9;
     private static final int LENGTH = 16;
 
-    /** What the compiler calls the method of a lambda; a number follows, of the whole class. */
+    /**
+     * The prefix of the methods that javac makes of lambdas. The rest of their names ends in a
+     * number that counts through the class: a lambda that is added elsewhere changes it.
+     */
     private static final String LAMBDA = "lambda$";
 
     private final byte[] classFile;
@@ -47,20 +51,20 @@ final class Fingerprint {
         return fingerprint.found;
     }
 
-    /** Of the method of a join point, or null if the class has none. */
+    /** The fingerprint of a join point's method, or null if the class does not have the method. */
     static @Nullable String of(byte[] classFile, JoinPoint point) {
         Fingerprint fingerprint = new Fingerprint(classFile);
         return fingerprint.compute(point);
     }
 
-    /** Of a whole class, by what is not for debuggers. */
+    /** The fingerprint of a whole class without its debug information, such as line numbers. */
     static String ofClass(byte[] classFile) {
         ClassWriter copy = new ClassWriter(0);
         new ClassReader(classFile).accept(copy, ClassReader.SKIP_DEBUG);
         return of(copy.toByteArray());
     }
 
-    /** Of anything. */
+    /** The first 16 hex digits of the SHA-256 of the bytes. */
     static String of(byte[] bytes) {
         try {
             byte[] hash = MessageDigest.getInstance("SHA-256").digest(bytes);
@@ -70,7 +74,10 @@ final class Fingerprint {
         }
     }
 
-    /** A class of this method and its lambdas alone has them in the order of their use. */
+    /**
+     * Copies the method and its lambdas into a class of their own, in the order of their use, and
+     * hashes that class.
+     */
     private @Nullable String compute(JoinPoint point) {
         alone.visit(Opcodes.V11, 0, className, null, "java/lang/Object", null);
         copy(point::isAt, point.method());
@@ -122,7 +129,7 @@ final class Fingerprint {
         return name;
     }
 
-    /** Numbers lambdas by their use, and leaves annotations out. */
+    /** Numbers lambdas in the order of their use, and leaves out the method's annotations. */
     private final class Code extends MethodVisitor {
         Code(MethodVisitor to) {
             super(API, to);

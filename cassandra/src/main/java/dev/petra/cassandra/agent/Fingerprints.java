@@ -14,9 +14,9 @@ import java.util.NavigableMap;
 import java.util.TreeMap;
 
 /**
- * What the methods of all join points are like in each release that Petra knows.
+ * The fingerprints of the join points' methods in each Cassandra release that Petra knows.
  *
- * @param releases by release and join point; {@code fingerprints.txt} has them by join point
+ * @param releases by release the fingerprints by join point
  */
 record Fingerprints(NavigableMap<String, Map<String, String>> releases) {
     private static final String FILE = "fingerprints.txt";
@@ -25,7 +25,7 @@ record Fingerprints(NavigableMap<String, Map<String, String>> releases) {
      * How a Cassandra compares with the known release that is most like it.
      *
      * @param closest that release
-     * @param changed the methods that are not as in it; none if it is that release, or as good as
+     * @param changed the methods with join points whose code differs from that release
      */
     record Comparison(String closest, List<String> changed) {
         Comparison {
@@ -33,7 +33,7 @@ record Fingerprints(NavigableMap<String, Map<String, String>> releases) {
         }
     }
 
-    /** Those of the known releases. */
+    /** Reads the fingerprints of the known releases from {@code fingerprints.txt}. */
     static Fingerprints known() {
         try (InputStream file = Fingerprints.class.getResourceAsStream(FILE)) {
             if (file == null) throw new IllegalStateException(FILE + " is missing");
@@ -43,7 +43,7 @@ record Fingerprints(NavigableMap<String, Map<String, String>> releases) {
         }
     }
 
-    /** Reads lines of a fingerprint, the releases that have it, and the join point. */
+    /** Reads lines that consist of a fingerprint, the releases that have it, and the join point. */
     static Fingerprints parse(String text) {
         NavigableMap<String, Map<String, String>> all = new TreeMap<>();
         text.lines()
@@ -58,7 +58,7 @@ record Fingerprints(NavigableMap<String, Map<String, String>> releases) {
         return new Fingerprints(all);
     }
 
-    /** Those of one Cassandra, by join point; without the methods that it lacks. */
+    /** The fingerprints of one Cassandra by join point, without the methods that it lacks. */
     static Map<String, String> of(ClassFiles cassandra) {
         Map<String, byte[]> files = new HashMap<>();
         Map<String, String> all = new HashMap<>();
@@ -71,9 +71,10 @@ record Fingerprints(NavigableMap<String, Map<String, String>> releases) {
     }
 
     /**
-     * Compares a Cassandra with all known releases.
+     * Compares a Cassandra with all known releases and returns the comparison with the fewest
+     * changed methods.
      *
-     * @param release what it calls itself: of several that it is equally like, it is that one
+     * @param release the {@link Release} of the Cassandra, which is preferred among equals
      */
     Comparison compare(ClassFiles cassandra, String release) {
         Map<String, String> found = of(cassandra);

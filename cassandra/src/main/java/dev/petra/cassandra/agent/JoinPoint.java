@@ -8,26 +8,26 @@ import net.bytebuddy.matcher.ElementMatcher;
 import net.bytebuddy.matcher.ElementMatchers;
 
 /**
- * One method of Cassandra and what is woven into it. All by name, so that nothing of Cassandra is
- * loaded before the agent is in place.
+ * One method of Cassandra and the advice that is woven into it. All are names, not {@link Class}
+ * objects: a class of Cassandra that is loaded before the agent is in place could not be woven.
  *
- * @param type the class
- * @param method the method's name
- * @param parameters its parameters' types, as {@link Class#getName()} writes them
- * @param advice the class whose body is copied into it
+ * @param type the name of the class that has the method
+ * @param method the method's name, {@code <init>} for a constructor
+ * @param parameters the types of the method's parameters, as {@link Class#getName()} writes them
+ * @param advice the name of the class whose code is copied into the method
  */
 record JoinPoint(String type, String method, List<String> parameters, String advice) {
     JoinPoint {
         parameters = List.copyOf(parameters);
     }
 
-    /** Matches its method among those of the class. */
+    /** Matches this join point's method among the methods of its class. */
     ElementMatcher.Junction<MethodDescription> matcher() {
         return ElementMatchers.<MethodDescription>hasMethodName(method)
                 .and(found -> isAt(found.getInternalName(), found.getDescriptor()));
     }
 
-    /** Whether this is its method, as a class file names it. */
+    /** Whether a method with this name and descriptor, as in a class file, is the join point's. */
     boolean isAt(String name, String descriptor) {
         if (!name.equals(method)) return false;
         Type[] found = Type.getArgumentTypes(descriptor);

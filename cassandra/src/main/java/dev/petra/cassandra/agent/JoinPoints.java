@@ -6,9 +6,10 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Every place where Cassandra calls us outside the memtable API. The comment on each is the line
- * that a fork would write there, of a class of {@code dev.petra.cassandra.hooks}; {@code
- * docs/join-points.md} says why it is needed.
+ * Every place where Cassandra calls Petra outside the memtable API. The comment above each join
+ * point shows the woven code as if it stood in Cassandra's source; the classes that end in {@code
+ * Hooks} are in {@code dev.petra.cassandra.hooks}. {@code docs/join-points.md} says why each is
+ * needed.
  */
 final class JoinPoints {
     private static final String CASSANDRA = "org.apache.cassandra.";
@@ -27,7 +28,6 @@ final class JoinPoints {
     private static final String STRING = "java.lang.String";
     private static final String STRINGS = "[Ljava.lang.String;";
 
-    /** All of them. */
     static final List<JoinPoint> ALL =
             List.of(
                     // The node
@@ -54,9 +54,8 @@ final class JoinPoints {
                     at(COMPACTIONS, "getCompactions", NODE_ADVICE + "Compactions"),
                     // first line: NodetoolHooks.stopCompactions(type);
                     at(COMPACTIONS, "stopCompaction", NODE_ADVICE + "StopCompactions", STRING),
-                    // first line: gauge =
-                    // MetricHooks.gauge(factory.createMetricName(name).getScope(),
-                    // name, gauge);
+                    // first line: gauge = MetricHooks.gauge(
+                    //     factory.createMetricName(name).getScope(), name, gauge);
                     at(
                             CASSANDRA + "metrics.TableMetrics",
                             "createTableGauge",
@@ -66,9 +65,8 @@ final class JoinPoints {
                             GAUGE,
                             GAUGE),
 
-                    // first lines: var done = MetricHooks.sizeEstimates(table, ranges); if (done !=
-                    // null)
-                    // return done;
+                    // first lines: var done = MetricHooks.sizeEstimates(table, ranges);
+                    // if (done != null) return done;
                     at(
                             CASSANDRA + "db.SizeEstimatesRecorder",
                             "computeSizeEstimates",
@@ -76,8 +74,8 @@ final class JoinPoints {
                             CFS,
                             "java.util.Collection"),
 
-                    // first lines: long[] ours = MetricHooks.repairEstimate(keyspace, table,
-                    // tokenRange);
+                    // first lines:
+                    // long[] ours = MetricHooks.repairEstimate(keyspace, table, tokenRange);
                     // partitions += ours[0]; sizeInRange += ours[1]; totalSize += ours[1];
                     at(
                             CASSANDRA + "repair.autorepair.AutoRepairUtils$SizeEstimate",
@@ -92,9 +90,8 @@ final class JoinPoints {
                             "long"),
                     // return MetricHooks.estimateKeys(this, n);
                     at(CFS, "estimateKeys", TABLE_ADVICE + "EstimateKeys"),
-                    // return MetricHooks.meanCellsPerPartition(this, count > 0 ? (int) (sum /
-                    // count) :
-                    // 0);
+                    // return MetricHooks.meanCellsPerPartition(
+                    //     this, count > 0 ? (int) (sum / count) : 0);
                     at(CFS, "getMeanEstimatedCellPerPartitionCount", TABLE_ADVICE + "MeanCells"),
                     // return MetricHooks.estimatedKeysForRange(this, range, count);
                     at(
@@ -105,8 +102,8 @@ final class JoinPoints {
                     // return MetricHooks.keySamples(this, range, Iterables.concat(samples));
                     at(CFS, "keySamples", TABLE_ADVICE + "KeySamples", CASSANDRA + "dht.Range"),
 
-                    // NodeHooks.replayPlanBegins(); try { ... } finally {
-                    // NodeHooks.replayPlanEnds(); }
+                    // NodeHooks.replayPlanBegins();
+                    // try { ... } finally { NodeHooks.replayPlanEnds(); }
                     at(
                             CASSANDRA + "db.commitlog.CommitLogReplayer",
                             "construct",
@@ -133,9 +130,8 @@ final class JoinPoints {
                             CASSANDRA + "db.Mutation",
                             "boolean"),
 
-                    // first lines: var done = DataHooks.logInstead(mutation); if (done != null)
-                    // return
-                    // done;
+                    // first lines: var done = DataHooks.logInstead(mutation);
+                    // if (done != null) return done;
                     at(
                             CASSANDRA + "db.CassandraKeyspaceWriteHandler",
                             "addToCommitLog",
@@ -178,9 +174,8 @@ final class JoinPoints {
                             "boolean"),
                     // TableHooks.dumpBegins(); try { ... } finally { TableHooks.dumpEnds(); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
-                    // long before = TableHooks.beforeTruncate(this); ...
-                    // TableHooks.afterTruncate(this,
-                    // before);
+                    // long before = TableHooks.beforeTruncate(this);
+                    // ... TableHooks.afterTruncate(this, before);
                     at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
                     // first line: TableHooks.truncate(this);
                     at(CFS, "discardSSTables", TABLE_ADVICE + "DiscardSSTables", "long"),
@@ -196,11 +191,9 @@ final class JoinPoints {
                     at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
                     // before the return: TableHooks.afterForceFlush(this, reason);
                     at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
-                    // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable); Object
-                    // begun
-                    // =
-                    // TableHooks.snapshotBegins(this, snapshotName); try { ... } finally {
-                    // TableHooks.snapshotEnds(begun); }
+                    // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable);
+                    // Object begun = TableHooks.snapshotBegins(this, snapshotName);
+                    // try { ... } finally { TableHooks.snapshotEnds(begun); }
                     at(
                             CFS,
                             "snapshot",
@@ -264,7 +257,7 @@ final class JoinPoints {
                             "java.util.Collection",
                             "boolean"),
 
-                    // nodetool, where the engine does it
+                    // nodetool operations that the engine carries out
 
                     // first line: if (NodetoolHooks.compact(this)) return;
                     at(CFS, "forceMajorCompaction", NODETOOL_ADVICE + "Compact", "boolean"),
@@ -280,28 +273,27 @@ final class JoinPoints {
                             "forceCompactionForTokenRanges",
                             NODETOOL_ADVICE + "CompactRangesAsText",
                             STRINGS),
-                    // first lines: var done = NodetoolHooks.verify(this, options); if (done !=
-                    // null) return
-                    // done;
+                    // first lines: var done = NodetoolHooks.verify(this, options);
+                    // if (done != null) return done;
                     at(
                             CFS,
                             "verify",
                             NODETOOL_ADVICE + "Verify",
                             CASSANDRA + "io.sstable.IVerifier$Options"),
-                    // first lines: var done = NodetoolHooks.cleanup(this); if (done != null) return
-                    // done;
+                    // first lines: var done = NodetoolHooks.cleanup(this);
+                    // if (done != null) return done;
                     at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
-                    // first lines: var done = NodetoolHooks.garbageCollect(this); if (done != null)
-                    // return
-                    // done;
+                    // first lines: var done = NodetoolHooks.garbageCollect(this);
+                    // if (done != null) return done;
                     at(
                             CFS,
                             "garbageCollect",
                             NODETOOL_ADVICE + "GarbageCollect",
                             CASSANDRA + "schema.CompactionParams$TombstoneOption",
                             "int"),
-                    // first lines: var done = NodetoolHooks.rewrite(this, skipIfCurrentVersion,
-                    // skipIfNewerThanTimestamp); if (done != null) return done;
+                    // first lines: var done = NodetoolHooks.rewrite(
+                    //     this, skipIfCurrentVersion, skipIfNewerThanTimestamp);
+                    // if (done != null) return done;
                     at(
                             CFS,
                             "sstablesRewrite",
@@ -311,7 +303,7 @@ final class JoinPoints {
                             "boolean",
                             "int"),
 
-                    // nodetool, where it is refused; first line of each:
+                    // nodetool and JMX operations that are refused; first line of each:
                     // NodetoolHooks.refuse(this, "<name of the method>");
 
                     refused(
@@ -334,16 +326,17 @@ final class JoinPoints {
                     // first line: if (value) NodetoolHooks.refuse(this, "setNeverPurgeTombstones");
                     at(CFS, "setNeverPurgeTombstones", NODETOOL_ADVICE + "NeverPurge", "boolean"));
 
-    /** Classes that some releases lack, and with them what is woven there. */
+    /** Classes that some releases lack. There, the join points in these classes are left out. */
     private static final Set<String> MAY_BE_MISSING =
             Set.of(CASSANDRA + "repair.autorepair.AutoRepairUtils$SizeEstimate");
 
     private JoinPoints() {}
 
     /**
-     * Those that a Cassandra has: all but those of classes that it may lack, and does.
+     * The join points that are woven into a Cassandra: all except those in {@link #MAY_BE_MISSING}
+     * classes that it lacks.
      *
-     * @param cassandra its class files
+     * @param cassandra the class files of that Cassandra
      */
     static List<JoinPoint> in(ClassFiles cassandra) {
         return ALL.stream()
@@ -354,7 +347,7 @@ final class JoinPoints {
                 .toList();
     }
 
-    /** The methods that a Cassandra must have, and lacks. */
+    /** The join points whose method a Cassandra lacks although it must have it. */
     static List<String> missing(ClassFiles cassandra) {
         return in(cassandra).stream()
                 .filter(
@@ -367,8 +360,8 @@ final class JoinPoints {
     }
 
     /**
-     * Stands for what is woven, and where: equal for equal tables and equal advice, whatever the
-     * lines that it was compiled from.
+     * A fingerprint of the table and of the advice classes. It changes when a join point or the
+     * code of an advice changes, and not when advice merely moves to other source lines.
      */
     static String version() {
         ClassFiles own = ClassFiles.of(JoinPoints.class.getClassLoader());
@@ -381,7 +374,7 @@ final class JoinPoints {
         return Fingerprint.of(text.toString().getBytes(StandardCharsets.UTF_8));
     }
 
-    /** The classes of some. */
+    /** The classes that have these join points, each once. */
     static List<String> types(List<JoinPoint> points) {
         return points.stream().map(JoinPoint::type).distinct().toList();
     }

@@ -15,18 +15,19 @@ import net.bytebuddy.utility.JavaModule;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The entry of {@code -javaagent}: weaves {@link JoinPoints} into Cassandra's classes as they are
- * loaded. Loads none of them itself. Where they were woven by {@link Weaver} it does nothing.
+ * The {@code -javaagent}: weaves {@link JoinPoints} into Cassandra's classes as they are loaded. It
+ * loads none of them itself. With a jar that {@link Weaver} has woven it does nothing.
  */
 public final class PetraAgent {
-    /** As Cassandra's start-up checks exit on a wrong configuration. */
+    /** The exit code of Cassandra's start-up checks for a wrong configuration. */
     private static final int WRONG_CONFIGURATION = 100;
 
     private PetraAgent() {}
 
     /**
-     * Called by the JVM before the main class. Whatever is wrong ends the process here: a node that
-     * ran without a join point would report work that it has not done.
+     * Called by the JVM before the main class. If a method is missing or the agent fails, it ends
+     * the process, because a node without a join point would report work that it has not done. A
+     * class that cannot be woven when it is loaded later is reported by {@link Weaving#defect}.
      */
     public static void premain(@Nullable String arguments, Instrumentation instrumentation) {
         try {
@@ -58,7 +59,7 @@ public final class PetraAgent {
         }
     }
 
-    /** What is said of a Cassandra without the methods of some join points. */
+    /** The message for a Cassandra that lacks the methods of some join points. */
     static String hasNo(List<String> missing) {
         return "this Cassandra has no "
                 + String.join(", no ", missing)
@@ -66,8 +67,8 @@ public final class PetraAgent {
     }
 
     /**
-     * Lets the weaver see the classes that have join points and no others, of which a start loads
-     * thousands: asking it about each of them takes a quarter of the start.
+     * Passes only classes that have join points on to Byte Buddy. A starting node loads thousands
+     * of others; matching each of them in Byte Buddy takes a quarter of the start-up time.
      */
     private record Selected(Set<String> names, ClassFileTransformer weaver)
             implements ClassFileTransformer {
@@ -85,7 +86,7 @@ public final class PetraAgent {
         }
     }
 
-    /** Keeps book of what was woven, for the start-up check. */
+    /** Records which classes were woven and which failed, for the start-up check. */
     private static final class Listener extends AgentBuilder.Listener.Adapter {
         private final List<String> types;
 

@@ -7,16 +7,15 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Properties;
 
-/** What a Cassandra calls itself, without loading its classes. */
+/** Reads the version that a Cassandra gives itself, without loading its classes. */
 final class Release {
     private static final String FILE = "org/apache/cassandra/config/version.properties";
 
-    /** As Cassandra says where it does not know. */
     private static final String UNKNOWN = "unknown";
 
     private Release() {}
 
-    /** The release of these class files. */
+    /** The version in the {@code version.properties} beside these class files, or "unknown". */
     static String of(ClassFiles cassandra) {
         byte[] file = cassandra.file(FILE);
         if (file == null) return UNKNOWN;

@@ -8,8 +8,9 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * {@code java -cp petra.jar dev.petra.cassandra.agent.WeaveCommand --in JAR --out JAR}, for the
- * build of a fork: needs nothing but the plugin jar.
+ * The command {@code java -cp "petra.jar:lib/*" dev.petra.cassandra.agent.WeaveCommand --in JAR
+ * --out JAR}, for the build of a fork. {@code lib} has Cassandra's libraries: weaving may need
+ * their class files.
  */
 public final class WeaveCommand {
     private static final int FAILED = 1;
@@ -29,12 +30,12 @@ public final class WeaveCommand {
         this.err = err;
     }
 
-    /** Weaves a jar and ends the process: 0 if it is there, else 1, or 2 for a wrong usage. */
+    /** Weaves a jar and ends the process: 0 if the jar was written, 1 if not, 2 for wrong usage. */
     public static void main(String[] arguments) {
         System.exit(run(System.out, System.err, arguments));
     }
 
-    /** As {@link #main}, and returns. */
+    /** Does the same as {@link #main}, and returns the exit code. */
     static int run(PrintStream out, PrintStream err, String... arguments) {
         return new WeaveCommand(out, err).run(arguments);
     }

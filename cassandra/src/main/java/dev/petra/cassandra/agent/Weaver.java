@@ -29,11 +29,12 @@ import net.bytebuddy.utility.JavaModule;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Weaves {@link JoinPoints} into the classes of a jar, for nodes without an agent. The same jar
- * becomes the same bytes. What is woven calls classes of the plugin jar, which the node needs too.
+ * Weaves {@link JoinPoints} into the classes of Cassandra's jar, for nodes that run without the
+ * agent. On one JDK, the same input gives the same bytes. The woven code calls classes of the
+ * plugin jar, so the node needs that jar too.
  */
 final class Weaver {
-    /** One for all entries: the jar would otherwise differ by the clock and its time zone. */
+    /** The time of every jar entry: the clock's time would make each output different. */
     private static final LocalDateTime TIME = LocalDateTime.of(1980, 2, 1, 0, 0);
 
     private Weaver() {}
@@ -48,10 +49,14 @@ final class Weaver {
     /**
      * Weaves a jar.
      *
-     * @param out which must not exist, and is there only as a whole
-     * @param insist weaves it also if the methods are not those of a known release
-     * @return what was woven
-     * @throws RefusedException if nothing was written
+     * @param in Cassandra's jar, which is not changed
+     * @param out the new jar, which must not exist yet; it appears only once it is complete and
+     *     synced
+     * @param insist whether to weave even if methods differ from those of every known release
+     * @return what the marker file in the new jar says
+     * @throws RefusedException if the jar cannot be woven; no new jar is left
+     * @throws IOException if the new jar cannot be written; none is left
+     * @throws UncheckedIOException if an entry of {@code in} cannot be read; no new jar is left
      */
     static WovenJar weave(Path in, Path out, boolean insist) throws IOException, RefusedException {
         if (Files.exists(out))
@@ -81,7 +86,7 @@ final class Weaver {
                         Release.of(cassandra),
                         original,
                         fingerprints);
-        // Not a temporary file of Java's, which only its owner may read.
+        // Files.createTempFile makes a file that only its owner may read.
         Path part =
                 folder.resolve(out.getFileName() + "." + ProcessHandle.current().pid() + ".part");
         try {
@@ -89,7 +94,7 @@ final class Weaver {
             try (FileChannel written = FileChannel.open(part, StandardOpenOption.WRITE)) {
                 written.force(true);
             }
-            // Of the two files of a race the second would win; neither would be half.
+            // If another process has written the same file meanwhile, it is replaced as a whole.
             Files.move(part, out, StandardCopyOption.ATOMIC_MOVE);
         } finally {
             Files.deleteIfExists(part);
@@ -132,7 +137,7 @@ final class Weaver {
         return compared;
     }
 
-    /** By name, each class that has join points as it is with them. */
+    /** The woven class files, by class name. */
     private static Map<String, byte[]> weave(ClassFiles cassandra) throws RefusedException {
         List<JoinPoint> points = JoinPoints.in(cassandra);
         Errors errors = new Errors();
@@ -142,7 +147,8 @@ final class Weaver {
                                 new AgentBuilder.LocationStrategy.Simple(
                                         new ClassFileLocator.Compound(
                                                 new Locator(cassandra),
-                                                // The JDK's, and libraries' if they are there.
+                                                // For classes of the JDK, and of Cassandra's
+                                                // libraries if they are on the class path.
                                                 ClassFileLocator.ForClassLoader.ofSystemLoader())),
                                 errors)
                         .makeRaw();
@@ -186,7 +192,7 @@ final class Weaver {
         return refused;
     }
 
-    /** The jar again, entry by entry in its order, and what was woven. */
+    /** Copies the jar's entries in their order with the woven classes, and adds the marker file. */
     private static void write(ZipFile jar, Map<String, byte[]> woven, WovenJar marker, Path to)
             throws IOException {
         Map<String, byte[]> changed = new HashMap<>();
@@ -223,7 +229,7 @@ final class Weaver {
         }
     }
 
-    /** Class files as Byte Buddy asks for them. */
+    /** Gives the class files to Byte Buddy. */
     private record Locator(ClassFiles files) implements ClassFileLocator {
         @Override
         public Resolution locate(String name) {

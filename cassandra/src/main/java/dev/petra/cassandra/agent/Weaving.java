@@ -11,11 +11,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the join points came into this process's Cassandra: by the agent, by a jar that was woven, or
- * not at all. Loads nothing of Cassandra. Thread-safe.
+ * Tells how the join points came into this process's Cassandra: by the agent, by a woven jar, or
+ * not at all. Only {@link #defect} loads classes of Cassandra. Thread-safe.
  */
 public final class Weaving {
-    /** What the agent has woven so far. */
+    /** The classes that the agent has woven so far. */
     private static final Set<String> woven = ConcurrentHashMap.newKeySet();
 
     private static volatile @Nullable List<String> installed;
@@ -25,7 +25,7 @@ public final class Weaving {
 
     private Weaving() {}
 
-    /** Known when first asked for: the class path does not change. */
+    /** Read once, at the first use: the class path of a process does not change. */
     private static final class Jar {
         static final @Nullable WovenJar FOUND = WovenJar.find(cassandra());
         static final @Nullable String DEFECT = FOUND == null ? null : FOUND.defect(cassandra());
@@ -36,27 +36,27 @@ public final class Weaving {
     }
 
     /**
-     * The agent is in place.
+     * Called by the agent when it is in place.
      *
      * @param types the classes that have join points
-     * @param compared how they compare with those of the known releases
+     * @param compared how their methods compare with those of the known releases
      */
     static void installed(List<String> types, Fingerprints.Comparison compared) {
         comparison = compared;
         installed = List.copyOf(types);
     }
 
-    /** The agent has woven a class. */
+    /** Called by the agent when it has woven a class. */
     static void woven(String type) {
         woven.add(type);
     }
 
-    /** A class could not be woven. */
+    /** Called when a class could not be woven. */
     static void failed(String type, Throwable reason) {
         failure = "The agent could not be built into " + type + ": " + reason;
     }
 
-    /** There is an agent, and nothing for it to do. */
+    /** Called by the agent when it does nothing because Cassandra's jar was woven. */
     static void agentIsIdle() {
         idle = true;
     }
@@ -67,9 +67,10 @@ public final class Weaving {
     }
 
     /**
-     * Tells whether the process has the agent, which may still be unfit, or runs woven classes.
+     * Checks that the process has the agent, or a woven jar that fits. It does not check what the
+     * agent has woven: {@link #defect} does.
      *
-     * @return null if it does, otherwise what is wrong and the mend
+     * @return null if so, otherwise a message with the defect and the remedy
      */
     public static @Nullable String absence() {
         if (isWovenJar()) return Jar.DEFECT;
@@ -91,15 +92,15 @@ public final class Weaving {
     }
 
     /**
-     * Tells whether all join points are in place. Loads the classes that have some, where that has
-     * not happened yet.
+     * Checks that all join points are in place. With the agent, this loads the classes that have
+     * join points, without initializing them.
      *
-     * @return null if they are, otherwise what is wrong
+     * @return null if all are in place, otherwise a message with the defect
      */
     public static @Nullable String defect() {
         String absence = absence();
         List<String> types = installed;
-        // Where there is no agent, a jar was woven, or nothing was.
+        // Without the agent, absence() has checked all: a woven jar, or nothing.
         if (absence != null || types == null) return absence;
         Set<String> missing = new TreeSet<>();
         for (String type : types) {
@@ -124,22 +125,33 @@ public final class Weaving {
         return Fingerprints.known().releases().keySet();
     }
 
-    /** The known release that this Cassandra is most like. Only where {@link #absence} is null. */
+    /**
+     * The known release whose methods are most like those of this Cassandra.
+     *
+     * @throws IllegalStateException if there is neither an agent nor a woven jar
+     */
     public static String closestRelease() {
         return comparison().closest();
     }
 
-    /** The methods with join points that are not as in {@link #closestRelease}. */
+    /**
+     * The methods with join points whose code differs from {@link #closestRelease}.
+     *
+     * @throws IllegalStateException if there is neither an agent nor a woven jar
+     */
     public static List<String> changedMethods() {
         return comparison().changed();
     }
 
-    /** Whether who wove the jar was told of {@link #changedMethods}, and insisted. */
+    /**
+     * Whether {@link #changedMethods}, if there are any, were accepted by the person who wove the
+     * jar: it is refused without {@code --allow-changed}.
+     */
     public static boolean isInsisted() {
         return isWovenJar();
     }
 
-    /** How the join points came here, for the log. */
+    /** How the join points were woven, for the log. */
     public static String form() {
         if (!isWovenJar()) return "by the agent";
         return idle

@@ -9,13 +9,14 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What {@link Weaver} writes into a jar beside the classes that it changes.
+ * The marker file that {@link Weaver} adds to a jar. It says what was woven, so that a node can
+ * check it against its plugin jar and the classes that it would load.
  *
- * @param joinPoints {@link JoinPoints#version} of the table that was woven
- * @param petra the version of Petra that wove it
- * @param release what the Cassandra calls itself
- * @param original how it compared with the known releases before it was woven
- * @param classes a fingerprint of each woven class file
+ * @param joinPoints {@link JoinPoints#version} of the Petra that wove the jar
+ * @param petra the version of that Petra
+ * @param release the {@link Release} of the jar's Cassandra
+ * @param original how the jar's methods compared with the known releases before they were woven
+ * @param classes the fingerprint of each woven class file, by class name
  */
 record WovenJar(
         String joinPoints,
@@ -23,7 +24,7 @@ record WovenJar(
         String release,
         Fingerprints.Comparison original,
         Map<String, String> classes) {
-    /** Where it is in the jar. */
+    /** The path of the marker file in the jar. */
     static final String FILE = "META-INF/petra/woven";
 
     private static final String MEND =
@@ -34,19 +35,19 @@ record WovenJar(
         classes = new TreeMap<>(classes);
     }
 
-    /** What a class path has, or null if its Cassandra was not woven. */
+    /** Reads the marker file, or returns null if this Cassandra was not woven. */
     static @Nullable WovenJar find(ClassFiles cassandra) {
         byte[] file = cassandra.file(FILE);
         return file == null ? null : parse(new String(file, StandardCharsets.UTF_8));
     }
 
-    /** The version of Petra whose classes these are. */
+    /** The version of the running Petra, from its jar's manifest. */
     static String ownVersion() {
         String version = WovenJar.class.getPackage().getImplementationVersion();
         return version == null ? "unknown" : version;
     }
 
-    /** The file's text: the same for the same. */
+    /** The text of the marker file, in a fixed order so that jars can be reproduced. */
     String text() {
         StringBuilder text =
                 new StringBuilder(
@@ -87,10 +88,11 @@ record WovenJar(
     }
 
     /**
-     * Whether a node may run from it with this plugin.
+     * Checks that the jar was woven by this version of the join points, and that the node would
+     * load the woven classes.
      *
-     * @param cassandra the class files of the node
-     * @return null if it may, otherwise what is wrong and the mend
+     * @param cassandra the class files on the node's class path
+     * @return null if both hold, otherwise a message with the defect and the remedy
      */
     @Nullable String defect(ClassFiles cassandra) {
         if (!joinPoints.equals(JoinPoints.version()))

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Weaves into stock Cassandra the lines that a fork would write: by a Java agent, or into the jar.
+ * Weaves calls of Petra into Cassandra's methods, either with a Java agent when a node starts or
+ * ahead of time into Cassandra's jar.
  *
- * <p>{@link dev.petra.cassandra.agent.JoinPoints} lists them all. Each is a method of Cassandra and
- * an advice, a few lines that Byte Buddy copies into that method and that call one method of {@code
- * dev.petra.cassandra.hooks}. {@link dev.petra.cassandra.agent.PetraAgent} does that while classes
- * are loaded, and {@link dev.petra.cassandra.agent.Weaver} in a jar, from the same table. All are
- * checked against Cassandra's class files before a class of Cassandra is loaded, and a node in
- * which one is missing does not start. {@link dev.petra.cassandra.agent.Weaving} tells the start-up
- * checks what came of it; {@link dev.petra.cassandra.agent.Fingerprints} know the methods of
- * releases.
+ * <p>{@link dev.petra.cassandra.agent.JoinPoints} is the table of all join points. A join point is
+ * a method of Cassandra with an advice: a few lines that Byte Buddy copies into that method and
+ * that call {@code dev.petra.cassandra.hooks}. {@link dev.petra.cassandra.agent.PetraAgent} weaves
+ * them as Cassandra's classes are loaded, {@link dev.petra.cassandra.agent.Weaver} into a jar. Both
+ * look for all methods in Cassandra's class files first: if one is missing, the node does not start
+ * and the jar is refused. {@link dev.petra.cassandra.agent.Weaving} tells the start-up checks
+ * whether the weaving succeeded. {@link dev.petra.cassandra.agent.Fingerprints} tells whether the
+ * methods have the same code as in a release that Petra knows.
  */
 @NullMarked
 package dev.petra.cassandra.agent;

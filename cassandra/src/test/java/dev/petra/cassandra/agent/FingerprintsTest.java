@@ -19,7 +19,7 @@ class FingerprintsTest {
             # FingerprintsTest writes this file anew, into target.
             """;
 
-    /** A join point that is added needs a line for each release. */
+    /** Fails when a join point was added and {@code fingerprints.txt} does not have it yet. */
     @Test
     void theFileIsThatOfTheReleases() throws IOException {
         Map<String, Map<String, String>> found = new TreeMap<>();

@@ -36,7 +36,7 @@ class JoinPointsTest {
         assertThat(JoinPoints.ALL.stream().map(JoinPoint::toString)).doesNotHaveDuplicates();
     }
 
-    /** In both directions: the list for those who edit source lacks nothing that is woven. */
+    /** {@code docs/join-points.md} lists every join point, and nothing that is not woven. */
     @Test
     void theDocumentListsTheseAndNoOthers() throws IOException {
         List<String> listed = new ArrayList<>();
@@ -61,7 +61,7 @@ class JoinPointsTest {
                                 .collect(Collectors.joining(", ", "(", ")")));
     }
 
-    /** Parameters without the packages and classes that their types are in. */
+    /** Parameter types by their simple names. */
     private static String simple(String parameters) {
         return parameters.replaceAll("[\\w.$]*[.$](\\w+)", "$1");
     }

@@ -14,11 +14,14 @@ import java.util.TreeMap;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 
-/** The jars of Cassandra's releases that the build has gathered, the one it compiles with too. */
+/**
+ * The jars of the Cassandra releases that Petra knows: those that the build has put into {@code
+ * target/releases}, and the one that this module is compiled with.
+ */
 final class KnownReleases {
     private KnownReleases() {}
 
-    /** By release. */
+    /** The jars, by release. */
     static Map<String, Path> jars() throws IOException {
         Map<String, Path> jars = new TreeMap<>();
         Path own = own();
@@ -42,7 +45,7 @@ final class KnownReleases {
         return Release.of(classes(jar));
     }
 
-    /** The class files of a jar, as they are now. */
+    /** The files of a jar, read into memory. */
     static ClassFiles classes(Path jar) {
         Map<String, byte[]> files = new HashMap<>();
         try (ZipFile zip = new ZipFile(jar.toFile())) {

@@ -27,11 +27,14 @@ import net.bytebuddy.jar.asm.Opcodes;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
-/** The plugin is compiled with one release, and runs in others: they have all that it names. */
+/**
+ * The plugin is compiled with one Cassandra release and runs in others: each must have all classes,
+ * methods and fields that the plugin refers to.
+ */
 class LinkageTest {
     private static final String CASSANDRA = "org/apache/cassandra/";
 
-    /** What the plugin jar is made of: this module's own classes are in a folder. */
+    /** The modules in the plugin jar. */
     private static final List<String> OURS =
             List.of("cassandra", "engine-api", "streaming", "engine-rocks");
 
@@ -50,7 +53,7 @@ class LinkageTest {
             for (byte[] file : ourClasses()) check(file, types, own, missing);
             for (String each : missing) all.add(release.getKey() + " " + each);
         }
-        // IndexSupport refuses indexes there.
+        // 5.0.6 lacks this constructor; IndexSupport refuses indexes on it.
         assertThat(all.remove(MEMTABLE_INDEX_OF_5_0_6)).isTrue();
         assertThat(all).isEmpty();
     }
@@ -135,10 +138,10 @@ class LinkageTest {
         }
     }
 
-    /** What a class of Cassandra declares, and what it inherits from. */
+    /** The members that a class of Cassandra declares, and its supertypes. */
     private record Declared(List<String> parents, Set<String> members, Set<String> abstracts) {}
 
-    /** A member may come from a class that is not Cassandra's, which is taken to have it. */
+    /** Whether a type has a member. A type outside of Cassandra, except Object, is assumed to. */
     private static boolean has(Map<String, Declared> types, String type, String member) {
         Declared declared = types.get(type);
         if (declared == null)

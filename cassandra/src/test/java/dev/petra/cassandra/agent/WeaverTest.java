@@ -42,7 +42,7 @@ class WeaverTest {
 
     @TempDir Path directory;
 
-    /** What was refused or done leaves no file beside the result. */
+    /** Whether weaving succeeded or was refused, no {@code .part} file may be left. */
     @AfterEach
     void nothingHalfIsLeft() throws IOException {
         try (var files = Files.list(directory)) {
@@ -73,7 +73,7 @@ class WeaverTest {
         return jar;
     }
 
-    /** Of a release what is woven and looked at. */
+    /** The files of a release that weaving changes or looks at. */
     private static Map<String, byte[]> small(Path release) throws IOException {
         Map<String, byte[]> all = content(release);
         Set<String> kept = new HashSet<>(Set.of(VERSION, ClassFiles.path(DAEMON)));
@@ -82,7 +82,7 @@ class WeaverTest {
         return all;
     }
 
-    /** A small jar of the release of this build, changed. */
+    /** A small jar of the release that this build compiles with, after a change. */
     private Path cassandra(String name, Consumer<Map<String, byte[]>> change) throws IOException {
         Map<String, byte[]> content = small(KnownReleases.own());
         change.accept(content);
@@ -113,7 +113,7 @@ class WeaverTest {
         return refusal;
     }
 
-    /** By name of class, the methods whose code differs. */
+    /** The methods whose code differs between two versions of a class file. */
     private static Set<String> changedMethods(byte[] before, byte[] after) {
         Map<String, String> old = methods(before);
         Set<String> changed = new TreeSet<>();
@@ -192,11 +192,11 @@ class WeaverTest {
         Path stock = cassandra("stock.jar", content -> {});
         Path again = directory.resolve("again.jar");
         Weaver.weave(stock, out(), false);
-        // What a copy of a jar may differ in.
+        // A copy of a jar may have another modification time; the result is the same.
         Files.setLastModifiedTime(stock, java.nio.file.attribute.FileTime.fromMillis(0));
         Weaver.weave(stock, again, false);
         assertThat(again).hasSameBinaryContentAs(out());
-        // The node may be another user's than the builder's.
+        // Another user than the one who wove the jar may run the node.
         assertThat(Files.getPosixFilePermissions(again))
                 .isEqualTo(Files.getPosixFilePermissions(stock));
     }
@@ -271,7 +271,7 @@ class WeaverTest {
                 .contains("docs/compatibility.md");
     }
 
-    /** As a fork would: one changed method that is woven, and others that are not. */
+    /** A fork that has changed one method with a join point, and others without. */
     @Test
     void changedMethodsAreNamedAndWovenIfTheirOwnerInsists() throws Exception {
         Path fork =
@@ -351,7 +351,7 @@ class WeaverTest {
                 method);
     }
 
-    /** Another instruction at the beginning of each method of that name. */
+    /** Adds an instruction at the beginning of each method of that name. */
     private static byte[] changed(byte[] file, String method) {
         return visited(
                 file,
@@ -367,7 +367,7 @@ class WeaverTest {
                 method);
     }
 
-    /** As if lines had been added at the top of the source. */
+    /** Shifts line numbers, as if lines had been added at the top of the source. */
     private static byte[] shifted(byte[] file) {
         return visited(
                 file,

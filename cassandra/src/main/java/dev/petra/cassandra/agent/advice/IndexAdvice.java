@@ -12,8 +12,8 @@ import org.apache.cassandra.index.SecondaryIndexBuilder;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.memory.MemtableIndex;
 
-/** Code that is copied into the methods of Storage-Attached Indexes. Never called here. */
-// Assignments to parameters are how an advice changes the values of the method around it.
+/** Code that is copied into methods of Storage-Attached Indexes. */
+// By assigning to its parameter an advice changes a value of the method that it is copied into.
 @SuppressWarnings("UnusedVariable")
 final class IndexAdvice {
     private IndexAdvice() {}

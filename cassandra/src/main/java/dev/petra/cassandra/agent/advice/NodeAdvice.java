@@ -23,9 +23,7 @@ import org.apache.cassandra.schema.Keyspaces;
 import org.apache.cassandra.utils.Pair;
 import org.jspecify.annotations.Nullable;
 
-/**
- * Code that is copied into the methods of the node, its schema and its writes. Never called here.
- */
+/** Code that is copied into methods of the node: start-up, metrics, schema, reads and writes. */
 final class NodeAdvice {
     private NodeAdvice() {}
 
@@ -77,7 +75,7 @@ final class NodeAdvice {
     static final class TableGauge {
         private TableGauge() {}
 
-        // An assignment to a parameter is how an advice changes what the method around it gets.
+        // By assigning to its parameter an advice changes an argument of Cassandra's method.
         @SuppressWarnings("UnusedVariable")
         @Advice.OnMethodEnter
         static void enter(
@@ -112,7 +110,7 @@ final class NodeAdvice {
             return MetricHooks.sizeEstimates(cfs, ranges);
         }
 
-        // An assignment to a parameter is how an advice changes what the method around it returns.
+        // By assigning to its parameter an advice changes what Cassandra's method returns.
         @SuppressWarnings("UnusedVariable")
         @Advice.OnMethodExit
         static void exit(
@@ -126,7 +124,7 @@ final class NodeAdvice {
     static final class RepairEstimate {
         private RepairEstimate() {}
 
-        // Assignments to parameters are how an advice changes what the method around it gets.
+        // By assigning to its parameters an advice changes arguments of Cassandra's method.
         @SuppressWarnings("UnusedVariable")
         @Advice.OnMethodEnter
         static void enter(
@@ -188,7 +186,7 @@ final class NodeAdvice {
             return DataHooks.logInstead(mutation);
         }
 
-        // An assignment to a parameter is how an advice changes what the method around it returns.
+        // By assigning to its parameter an advice changes what Cassandra's method returns.
         @SuppressWarnings("UnusedVariable")
         @Advice.OnMethodExit
         static void exit(

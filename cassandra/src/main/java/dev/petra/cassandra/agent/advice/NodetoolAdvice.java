@@ -12,8 +12,8 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.IVerifier;
 import org.jspecify.annotations.Nullable;
 
-/** Code that is copied into the methods behind {@code nodetool}. Never called here. */
-// Assignments to parameters are how an advice changes the values of the method around it.
+/** Code that is copied into the methods behind {@code nodetool}. */
+// By assigning to its parameter an advice changes a value of the method that it is copied into.
 @SuppressWarnings("UnusedVariable")
 final class NodetoolAdvice {
     private NodetoolAdvice() {}

@@ -22,8 +22,8 @@ import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.streaming.messages.PrepareSynAckMessage;
 import org.jspecify.annotations.Nullable;
 
-/** Code that is copied into the methods of a table's life cycle. Never called here. */
-// Assignments to parameters are how an advice changes the values of the method around it.
+/** Code that is copied into methods of a table: life cycle, streaming, repair and estimates. */
+// By assigning to its parameter an advice changes a value of the method that it is copied into.
 @SuppressWarnings("UnusedVariable")
 final class TableAdvice {
     private TableAdvice() {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Code that the agent or the weaver copies into methods of Cassandra: a few lines each, which call
- * one method of {@code dev.petra.cassandra.hooks}.
+ * Code that the agent or the weaver copies into methods of Cassandra: a few lines for each join
+ * point, which call {@code dev.petra.cassandra.hooks}.
  *
- * <p>None of it is called here, and the agent names these classes by strings: a loaded advice class
- * would load the classes of Cassandra in its signatures.
+ * <p>These classes are never called and never loaded: loading one would load the classes of
+ * Cassandra in its signatures before they can be woven. The agent finds them by their names.
  */
 @NullMarked
 package dev.petra.cassandra.agent.advice;
