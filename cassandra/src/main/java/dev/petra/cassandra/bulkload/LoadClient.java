@@ -31,7 +31,10 @@ import org.apache.cassandra.tools.LoaderOptions;
 import org.apache.cassandra.utils.NativeSSTableLoaderClient;
 import org.jspecify.annotations.Nullable;
 
-/** What a loader asks the cluster: its ring, the table, and who has that in an engine. */
+/**
+ * Asks the cluster over CQL for what a loader needs: the ring, the table's schema, and which nodes
+ * have the table in an engine.
+ */
 final class LoadClient extends NativeSSTableLoaderClient {
     private final LoaderOptions options;
 
@@ -55,17 +58,20 @@ final class LoadClient extends NativeSSTableLoaderClient {
     }
 
     /**
-     * Where the data goes.
+     * The table that the data is loaded into.
      *
-     * @param types of its keyspace
-     * @param without the nodes that cannot take the data as it is
+     * @param types the user-defined types of its keyspace
+     * @param without the IP addresses of the nodes that do not have all of the table in an engine;
+     *     ignored nodes are not asked
      */
     record Target(TableMetadata table, List<SchemaText.TypeRow> types, Set<String> without) {}
 
     /**
-     * Asks for what {@link #init} does not tell.
+     * Asks the cluster for what {@link #init} leaves out: compression and bloom filter options,
+     * user-defined types, and the nodes without the engine. Opens a connection of its own.
      *
-     * @param table as {@code init} found it, without options
+     * @param table the table as {@code init} found it
+     * @throws IOException if a node does not say whether it has the table, or TLS cannot be set up
      */
     Target target(TableMetadata table) throws IOException {
         Cluster.Builder builder = Cluster.builder().addContactPointsWithPorts(options.hosts);
@@ -100,7 +106,7 @@ final class LoadClient extends NativeSSTableLoaderClient {
         }
     }
 
-    /** {@link #init} takes the milliseconds of the schema's tables for them. */
+    /** {@link #init} leaves drop times in milliseconds, where microseconds are expected. */
     private static Map<ByteBuffer, DroppedColumn> inMicros(TableMetadata table) {
         Map<ByteBuffer, DroppedColumn> dropped = new HashMap<>();
         table.droppedColumns.forEach(
@@ -152,7 +158,7 @@ final class LoadClient extends NativeSSTableLoaderClient {
                             .one();
             return row != null && row.getBool("usable");
         } catch (InvalidQueryException e) {
-            // There is no keyspace petra, so there is no engine.
+            // The node has no keyspace petra, so it has no engine.
             return false;
         } catch (DriverException e) {
             throw new IOException("Node " + address(host) + ": " + e.getMessage(), e);

@@ -6,7 +6,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
 import java.util.Map;
 
-/** The engine of a process that is no node: it writes one store, or reads one. */
+/** Opens the engine in a process that is not a node, to write or read one store. */
 final class OfflineEngine {
     private static final Map<String, String> SETTINGS = Map.of("memory", "64MiB");
 

@@ -9,15 +9,16 @@ import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 
-/** What two tables must have in common for one to take the stored data of the other. */
+/** Checks whether the stored data of one table can be loaded into another. */
 final class SchemaCompatibility {
     private SchemaCompatibility() {}
 
     /**
-     * In what a table's data does not fit into another; names of keyspace, table and primary-key
-     * columns do not matter.
+     * Finds the differences that keep the stored data of {@code from} out of {@code to}. The names
+     * of keyspaces, tables and primary-key columns may differ, and {@code to} may have more
+     * columns.
      *
-     * @return a sentence for each difference
+     * @return a sentence for each difference; empty if the data fits
      */
     static List<String> difference(TableMetadata from, TableMetadata to) {
         List<String> found = new ArrayList<>();
@@ -39,7 +40,7 @@ final class SchemaCompatibility {
         from.droppedColumns.forEach(
                 (name, dropped) -> {
                     DroppedColumn there = to.droppedColumns.get(name);
-                    // Schema tables have it in milliseconds.
+                    // The schema tables store this time in milliseconds only.
                     if (there == null || millis(there) < millis(dropped))
                         found.add(
                                 "column %s was dropped from it, and what it has left of its values"
@@ -73,7 +74,10 @@ final class SchemaCompatibility {
         return types;
     }
 
-    /** Types of the user as what they are made of: their keyspace is another, perhaps. */
+    /**
+     * The type as CQL. User-defined types are expanded to their fields, because the two tables may
+     * be in different keyspaces.
+     */
     private static String type(ColumnMetadata column) {
         return column.type.unwrap().expandUserTypes().asCQL3Type().toString();
     }

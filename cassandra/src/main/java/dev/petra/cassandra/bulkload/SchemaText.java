@@ -22,8 +22,9 @@ import org.apache.cassandra.schema.Types;
 import org.apache.cassandra.service.ClientState;
 
 /**
- * The {@code schema.cql} beside data that is in no node: one CREATE TABLE, CREATE TYPEs of its
- * types, and what else Cassandra writes there, which is passed over.
+ * The {@code schema.cql} of a snapshot, or of what a {@link StoreWriter} wrote: one CREATE TABLE, a
+ * CREATE TYPE for each of its types, and for dropped columns ALTER TABLE … DROP and ADD. Other
+ * statements, such as CREATE INDEX, are ignored.
  */
 final class SchemaText {
     static final String FILE = "schema.cql";
@@ -40,16 +41,16 @@ final class SchemaText {
     private static final Pattern ADD =
             Pattern.compile("(?is)ALTER\\s+TABLE\\s+\\S+\\s+ADD\\s+(\\S+)\\s.*");
 
-    /** Which engine a node has it in is no matter here, and its configuration is not known. */
+    /** The memtable configuration is replaced: this process does not know those of the nodes. */
     private static final Pattern MEMTABLE = Pattern.compile("memtable\\s*=\\s*'[^']*'");
 
     private final CreateTableStatement.Raw table;
     private final Map<String, CreateTypeStatement.Raw> types;
 
-    /** Columns that are in the CREATE TABLE and were dropped afterwards, and when. */
+    /** The columns of the CREATE TABLE that were dropped afterwards; the times in microseconds. */
     private final Map<String, Long> dropped;
 
-    /** Those of them that were added again. */
+    /** The dropped columns that were added again. */
     private final Set<String> added;
 
     private SchemaText(
@@ -64,10 +65,10 @@ final class SchemaText {
     }
 
     /**
-     * Reads it, with names qualified by a keyspace.
+     * Parses the text of a {@code schema.cql}, in which names are qualified by their keyspace.
      *
-     * @throws InvalidRequestException if there is no table, or more than one, or a statement is
-     *     malformed
+     * @throws InvalidRequestException if there is not exactly one CREATE TABLE, or it or a CREATE
+     *     TYPE is malformed
      */
     static SchemaText parse(String text) {
         List<CreateTableStatement.Raw> tables = new ArrayList<>();
@@ -94,23 +95,24 @@ final class SchemaText {
         return new SchemaText(tables.get(0), types, dropped, added);
     }
 
-    /** The keyspace that it names. */
+    /** The keyspace of the CREATE TABLE. */
     String keyspace() {
         return table.keyspace();
     }
 
-    /** The table that it names. */
+    /** The name of the CREATE TABLE. */
     String name() {
         return table.table();
     }
 
-    /** A type as {@code system_schema.types} has it. */
+    /** A row of {@code system_schema.types}: a user-defined type, its fields and their types. */
     record TypeRow(String name, List<String> fields, List<String> types) {}
 
     /**
-     * The types.
+     * The user-defined types of the table.
      *
-     * @param more for those that it does not have: Cassandra leaves some out of snapshots
+     * @param more the cluster's types, taken where the text lacks one: Cassandra omits from a
+     *     snapshot's {@code schema.cql} the types that are used inside of collections
      */
     Types types(List<TypeRow> more) {
         Types.RawBuilder known = Types.rawBuilder(keyspace());
@@ -120,7 +122,7 @@ final class SchemaText {
         return known.build();
     }
 
-    /** The table, which is in no keyspace and no node. */
+    /** The metadata of the table. It is not added to the schema of this process. */
     TableMetadata table(IPartitioner partitioner, Types known) {
         CreateTableStatement statement = table.prepare(ClientState.forInternalCalls());
         statement.validate(ClientState.forInternalCalls());
@@ -136,9 +138,11 @@ final class SchemaText {
     }
 
     /**
-     * Reads one statement.
+     * Parses one statement.
      *
-     * @throws InvalidRequestException if it is malformed, or another
+     * @param form the class of the parsed statement
+     * @param name what the error message calls such a statement
+     * @throws InvalidRequestException if it is malformed, or another kind of statement
      */
     static <T extends CQLStatement.Raw> T parse(String statement, Class<T> form, String name) {
         try {

@@ -41,12 +41,13 @@ import org.apache.cassandra.tools.LoaderOptions;
 import org.jspecify.annotations.Nullable;
 
 /**
- * {@code petra load}: sends what {@link StoreWriter} wrote, or what a snapshot of a node has, to
- * the nodes that own it. The cluster need not be the one of the snapshot, nor have as many nodes.
- * Each node makes what it is sent live as a whole; if one fails, the others have theirs, and to do
- * it all again does no harm.
+ * {@code petra load}: sends what a {@link StoreWriter} wrote, or a snapshot, to the nodes that own
+ * the data. A snapshot may come from another cluster, of another size. Each node makes all that it
+ * received live at once, or nothing. If a node fails, the others keep what they received; loading
+ * again does no harm.
  *
- * <p>With {@code sstableloader}'s options and connections, not in a process that is a node.
+ * <p>Takes the options of {@code sstableloader} and connects as it does. Do not use it in the
+ * process of a node.
  */
 public final class StoreLoader {
     private final LoaderOptions options;
@@ -59,7 +60,7 @@ public final class StoreLoader {
         this.out = out;
     }
 
-    /** What its user can mend. */
+    /** A failure that the user can fix; the message says how. */
     private static final class LoadException extends Exception {
         private static final long serialVersionUID = 1L;
 
@@ -74,17 +75,18 @@ public final class StoreLoader {
      * @param args {@code sstableloader}'s options, and the directory
      */
     public static void main(String[] args) {
-        // Even if all is done: Netty's threads would go on.
+        // Netty's threads would keep the process alive.
         System.exit(load(args));
     }
 
     /**
-     * Loads one directory, in a program that goes on, whose JVM needs {@code --add-exports
-     * java.base/jdk.internal.ref=ALL-UNNAMED} beside what a {@link StoreWriter} needs. Options that
-     * cannot be understood end the process, as {@code sstableloader} does.
+     * Loads one directory and returns. Blocks until all nodes have taken the data, or one has
+     * failed. The JVM needs {@code --add-exports java.base/jdk.internal.ref=ALL-UNNAMED} besides
+     * what a {@link StoreWriter} needs. Invalid options end the process, as with {@code
+     * sstableloader}.
      *
      * @param args {@code sstableloader}'s options, and the directory
-     * @return 0, or 1 when the reason has been written to the standard error output
+     * @return 0 on success; 1 after a failure, whose reason is on the standard error output
      */
     public static int load(String... args) {
         DatabaseDescriptor.clientInitialization();
@@ -104,7 +106,7 @@ public final class StoreLoader {
         return 1;
     }
 
-    /** What builds them is for Cassandra's own tool, and not public. */
+    /** By reflection, because Cassandra's builder of these options is not public. */
     private static LoaderOptions options(String[] args) {
         try {
             Object builder = LoaderOptions.class.getMethod("builder").invoke(null);
@@ -138,7 +140,7 @@ public final class StoreLoader {
                         1,
                         TableMetadataRef.forOfflineTools(target.table()),
                         () -> false,
-                        // It is read once.
+                        // No compaction: the copy is read once.
                         () -> false);
         try (StorageEngine engine = OfflineEngine.open()) {
             try {
@@ -154,7 +156,7 @@ public final class StoreLoader {
         }
     }
 
-    /** The one store below the directory. */
+    /** Finds the one store in the directory. */
     private Path store() throws LoadException, IOException {
         Path stores = directory.resolve(StoreDirectory.NAME);
         if (!Files.isDirectory(stores) || !Files.isReadable(directory.resolve(SchemaText.FILE)))
@@ -209,7 +211,7 @@ public final class StoreLoader {
                             + " in the cluster: create it, or name another by --target-keyspace and"
                             + " --target-table.");
         LoadClient.Target target = client.target(found.get());
-        // The partitioner of the data is looked at when it is copied.
+        // copyStore checks the partitioner of the data.
         TableMetadata data = schema.table(target.table().partitioner, schema.types(target.types()));
         List<String> differences = SchemaCompatibility.difference(data, target.table());
         if (!differences.isEmpty())
@@ -231,7 +233,7 @@ public final class StoreLoader {
                         .connectionFactory(client.getConnectionFactory());
         List<SliceStream> all = new ArrayList<>();
         List<StreamSource> sources = new ArrayList<>();
-        // Those that own the same are sent the same.
+        // Nodes that own the same ranges share a plan.
         Map<List<Range<Token>>, List<SliceRanges>> plans = new HashMap<>();
         try {
             for (Map.Entry<InetAddressAndPort, Collection<Range<Token>>> each :

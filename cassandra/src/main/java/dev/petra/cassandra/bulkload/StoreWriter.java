@@ -44,9 +44,9 @@ import org.apache.cassandra.utils.JavaDriverUtils;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Writes the data of one table without a node, for {@code petra load}: what {@code
- * CQLSSTableWriter} is for SSTables. Rows may come in any order, and more than once: the newest
- * counts.
+ * Writes the data of one table without a node, for {@code petra load}, as {@code CQLSSTableWriter}
+ * does for SSTables. Rows may come in any order. If a value is written twice, the higher timestamp
+ * wins.
  *
  * <pre>
  * try (StoreWriter writer =
@@ -58,13 +58,13 @@ import org.jspecify.annotations.Nullable;
  * }
  * </pre>
  *
- * <p>It needs Cassandra's jars and Petra's on the class path, and native memory of some 64 MiB
- * beside the heap. One thread uses it; several of them may write to several directories. Not for a
- * process that is a node.
+ * <p>It needs Petra's and Cassandra's jars on the class path, and about 64 MiB of native memory
+ * besides the heap. A writer is not thread-safe; several writers may write to different directories
+ * at the same time. Do not use it in the process of a node.
  */
 public final class StoreWriter implements AutoCloseable {
     static {
-        // As CQLSSTableWriter does, whose process knows no node's configuration either.
+        // CQLSSTableWriter does the same: there is no cassandra.yaml in this process.
         CassandraRelevantProperties.FORCE_LOAD_LOCAL_KEYSPACES.setBoolean(true);
         DatabaseDescriptor.clientInitialization(false);
         if (DatabaseDescriptor.getPartitioner() == null)
@@ -99,7 +99,7 @@ public final class StoreWriter implements AutoCloseable {
     }
 
     /**
-     * Begins to write for a cluster with the usual partitioner.
+     * Begins to write for a cluster with the {@code Murmur3Partitioner}.
      *
      * @see #create(Path, String, String, IPartitioner)
      */
@@ -111,15 +111,17 @@ public final class StoreWriter implements AutoCloseable {
     /**
      * Begins to write.
      *
-     * @param directory empty or not there; afterwards {@code petra load} is given it
-     * @param schema the table, as in the cluster: its CREATE TABLE with keyspace, and before it a
-     *     CREATE TYPE for each of its types; each ends with a semicolon and a line's end
-     * @param statement an INSERT, UPDATE or DELETE with a bind variable for each value, {@code
-     *     USING TIMESTAMP ?} among them where the time is not now
-     * @param partitioner the cluster's
-     * @throws FileAlreadyExistsException if there is something in the directory
-     * @throws InvalidRequestException if a statement is not such, or none that can be written this
-     *     way: with conditions, of counters
+     * @param directory the output, later an argument of {@code petra load}; it must be empty, or
+     *     not exist
+     * @param schema the table as it is in the cluster: the CREATE TABLE with its keyspace, and a
+     *     CREATE TYPE for each of its types; each statement ends with a semicolon and a line break
+     * @param statement an INSERT, UPDATE or DELETE with a bind variable for each value; with {@code
+     *     USING TIMESTAMP ?} unless the current time is right
+     * @param partitioner the cluster's partitioner
+     * @throws FileAlreadyExistsException if the directory is not empty
+     * @throws InvalidRequestException if the schema or the statement is malformed, or the statement
+     *     has conditions (IF) or writes counters
+     * @throws IOException if the directory cannot be written
      */
     public static StoreWriter create(
             Path directory, String schema, String statement, IPartitioner partitioner)
@@ -157,7 +159,7 @@ public final class StoreWriter implements AutoCloseable {
         ModificationStatement.Parsed parsed =
                 SchemaText.parse(
                         statement, ModificationStatement.Parsed.class, "INSERT/UPDATE/DELETE");
-        // Statements are prepared against the schema of the process.
+        // Cassandra prepares statements against the schema of the process, which all writers share.
         synchronized (StoreWriter.class) {
             Schema.instance.transform(
                     SchemaTransformations.addKeyspace(
@@ -199,10 +201,13 @@ public final class StoreWriter implements AutoCloseable {
     }
 
     /**
-     * Writes what the statement says with these values, of the driver's types: {@code Integer},
-     * {@code String}, {@code List} and so on; null for no value.
+     * Executes the statement with these values. Their classes are those of the Java driver: {@code
+     * Integer}, {@code String}, {@code List} and so on. As in CQL, an INSERT or UPDATE of null
+     * deletes the value.
      *
-     * @throws InvalidRequestException if there are more or fewer than variables, or one is wrong
+     * @throws InvalidRequestException if the number of values is not that of the variables, or a
+     *     value is of the wrong type
+     * @throws IllegalStateException if the writer is closed
      */
     public void addRow(@Nullable Object... values) {
         if (values.length != variables.size()) throw wrongNumber(values.length);
@@ -211,7 +216,7 @@ public final class StoreWriter implements AutoCloseable {
         addBytes(bytes);
     }
 
-    @SuppressWarnings("unchecked") // The codec says what is wrong with a value.
+    @SuppressWarnings("unchecked") // The codec throws for a value of the wrong class.
     private @Nullable ByteBuffer serialize(@Nullable Object value, int variable) {
         if (value == null) return null;
         try {
@@ -232,7 +237,13 @@ public final class StoreWriter implements AutoCloseable {
                 "The statement has " + variables.size() + " variables, not " + values + ".");
     }
 
-    /** The same with values as Cassandra serializes them. */
+    /**
+     * Executes the statement with values that are serialized already, in Cassandra's form.
+     *
+     * @throws InvalidRequestException if the number of values is not that of the variables, or a
+     *     value is invalid
+     * @throws IllegalStateException if the writer is closed
+     */
     public void addBytes(@Nullable ByteBuffer... values) {
         if (closed) throw new IllegalStateException("The writer is closed.");
         if (values.length != variables.size()) throw wrongNumber(values.length);
@@ -266,7 +277,7 @@ public final class StoreWriter implements AutoCloseable {
         }
     }
 
-    /** Completes the data. Idempotent; without it there is nothing to load. */
+    /** Flushes all rows to files. Load the directory only after this. Idempotent. */
     @Override
     public void close() {
         if (closed) return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Bulk loading without a node: {@link dev.petra.cassandra.bulkload.StoreWriter} writes the data of
- * a table to a directory, and {@link dev.petra.cassandra.bulkload.StoreLoader} sends it, or a
- * snapshot, to the nodes that own it.
+ * Bulk loading: {@link dev.petra.cassandra.bulkload.StoreWriter} writes the data of a table to a
+ * directory without a node, and {@link dev.petra.cassandra.bulkload.StoreLoader} sends such a
+ * directory, or a snapshot, to the nodes that own the data.
  *
- * <p>These two classes are for programs of users.
+ * <p>Programs outside of Petra may use these two classes.
  */
 @NullMarked
 package dev.petra.cassandra.bulkload;

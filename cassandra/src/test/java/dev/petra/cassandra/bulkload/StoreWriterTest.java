@@ -21,7 +21,7 @@ import org.apache.cassandra.schema.TableMetadataRef;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a {@link StoreWriter} leaves, read by the engine; {@code LoadIT} loads it into nodes. */
+/** Reads with the engine what a {@link StoreWriter} wrote; {@code LoadIT} loads it into nodes. */
 class StoreWriterTest {
     private static final String SCHEMA =
             """
