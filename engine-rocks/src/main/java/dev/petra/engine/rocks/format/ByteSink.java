@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 
 /**
- * A growing buffer that encoders write to, big-endian; reused from one call to the next. Off heap,
- * so that RocksDB reads it without a copy. One thread at a time.
+ * A growing big-endian buffer that encoders write to and that is reused. It is off heap, so that
+ * RocksDB reads it without a copy. Not thread-safe.
  */
 public final class ByteSink extends GrowingBuffer {
     private static final int INITIAL = 4 << 10;
@@ -15,7 +15,7 @@ public final class ByteSink extends GrowingBuffer {
         super(INITIAL);
     }
 
-    /** Starts over. */
+    /** Discards what was written, and gives back a lent buffer. */
     public ByteSink clear() {
         release();
         buffer.clear();
@@ -26,30 +26,33 @@ public final class ByteSink extends GrowingBuffer {
         return buffer.position();
     }
 
-    /** Forgets what was written after a position. */
+    /** Discards what was written after a position. */
     public void truncate(int position) {
         buffer.position(position);
     }
 
-    /** What was written, to be read; valid until the next write. */
+    /**
+     * Returns the buffer itself, ready to be read from the start to what was written last. Call
+     * {@link #clear} or {@link #resume} before the next write.
+     */
     public ByteBuffer flipped() {
         buffer.flip();
         return buffer;
     }
 
-    /** Undoes {@link #flipped()}, so that more can be written behind a position. */
+    /** Makes the sink writable again after {@link #flipped()}, from a position on. */
     public void resume(int position) {
         buffer.limit(buffer.capacity()).position(position);
     }
 
-    /** The bytes between two positions, copied. */
+    /** Copies the bytes between two positions. */
     public byte[] copy(int from, int to) {
         byte[] bytes = new byte[to - from];
         buffer.get(from, bytes);
         return bytes;
     }
 
-    /** Copies a stretch of this sink into an array. */
+    /** Copies bytes from a position of this sink into an array. */
     void copyTo(int from, byte[] target, int at, int length) {
         buffer.get(from, target, at, length);
     }
@@ -66,7 +69,9 @@ public final class ByteSink extends GrowingBuffer {
         room(8).putLong(v);
     }
 
-    /** An unsigned number in 1 to 10 bytes, 7 bits each, lowest first (RocksDB's varint64). */
+    /**
+     * Writes an unsigned number in 1 to 10 bytes, 7 bits each, lowest first: RocksDB's varint64.
+     */
     public void putVarint(long v) {
         ByteBuffer b = room(10);
         while ((v & ~0x7FL) != 0) {
@@ -76,7 +81,7 @@ public final class ByteSink extends GrowingBuffer {
         b.put((byte) v);
     }
 
-    /** A signed number, small ones of either sign short. */
+    /** Writes a signed number as varint; numbers near 0, positive or negative, are short. */
     void putZigzag(long v) {
         putVarint((v << 1) ^ (v >> 63));
     }
@@ -97,15 +102,15 @@ public final class ByteSink extends GrowingBuffer {
     }
 
     /**
-     * A value, whatever backs it. Not by {@code accessor.copyTo}: from an array into a direct
-     * buffer, Cassandra 5.0.9 takes the array's content for its address.
+     * Writes a value. {@code accessor.copyTo} would not do: when Cassandra 5.0.9 copies an array
+     * into a direct buffer, it uses the content of the array as a memory address.
      */
     public <V> void put(V value, ValueAccessor<V> accessor) {
         if (value instanceof byte[] bytes) put(bytes);
         else put(accessor.toBuffer(value));
     }
 
-    /** Inserts a varint before what was written since {@code at}. */
+    /** Inserts a varint at a position, and moves what was written after it. */
     void insertVarint(int at, int v) {
         int size = varintSize(v);
         int length = buffer.position() - at;

@@ -14,12 +14,13 @@ import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.apache.cassandra.utils.bytecomparable.ByteSource;
 
 /**
- * The last part of a row's key: its clustering, in the byte-comparable form of {@link
- * ClusteringComparator#asByteComparable}. Bounds of slices have the form that sorts between.
+ * Encodes and decodes the last part of a row's key, its clustering, in the byte-comparable form of
+ * {@link ClusteringComparator#asByteComparable}. An encoded bound of a slice sorts between the
+ * clusterings before and after it.
  *
- * <p>Some types have several byte forms of one value (varint, decimal, boolean, tuples with
- * trailing nulls): one key stands for all of them, and {@link #isExact} tells whether it gives back
- * the bytes that were written; where it does not, the row carries them.
+ * <p>Some types have several byte forms of one value (varint, decimal, boolean, NaNs, tuples with
+ * trailing nulls). All of them have the same key. {@link #isExact} tells whether decoding the key
+ * returns the written bytes; if not, the value of the row carries them.
  */
 public final class ClusteringKeys {
     private final KeyComponent[] components;
@@ -45,7 +46,7 @@ public final class ClusteringKeys {
         out.put(prefix.kind().asByteComparableValue(ComparableSource.VERSION));
     }
 
-    /** Reads a full clustering, leaving the buffer behind it. */
+    /** Reads a full clustering and moves the buffer to its end. */
     public Clustering<?> getClustering(ByteBuffer in) {
         byte[][] values = new byte[components.length][];
         for (int i = 0; i < values.length; i++) values[i] = getComponent(in, in.get() & 0xFF, i);
@@ -55,7 +56,7 @@ public final class ClusteringKeys {
         return ByteArrayAccessor.factory.clustering(values);
     }
 
-    /** Reads a bound, leaving the buffer behind it. */
+    /** Reads a bound and moves the buffer to its end. */
     public ClusteringBound<?> getBound(ByteBuffer in, boolean isEnd) {
         byte[][] values = new byte[components.length][];
         int count = 0;
@@ -80,7 +81,7 @@ public final class ClusteringKeys {
         }
     }
 
-    /** Leaves the buffer behind the bound that it is on; makes no object, for most types. */
+    /** Moves the buffer to the end of a bound. For most types, it allocates nothing. */
     public void skipBound(ByteBuffer in) {
         for (int i = 0; ; i++) {
             int b = in.get() & 0xFF;
@@ -92,8 +93,10 @@ public final class ClusteringKeys {
     }
 
     /**
-     * Compares the bound that a buffer is on, or the clustering, with another in a buffer of its
-     * own; what is behind the first does not count. None is a prefix of another.
+     * Compares two encoded bounds or clusterings. None of them is a prefix of another.
+     *
+     * @param in begins with the first; what follows it is ignored
+     * @param other contains the second and nothing else
      */
     public static int compareBounds(ByteBuffer in, ByteBuffer other) {
         int at = in.mismatch(other);
@@ -108,7 +111,7 @@ public final class ClusteringKeys {
                 : components[i].get(in, separator);
     }
 
-    /** Whether the key of this prefix gives back its very bytes. */
+    /** Whether decoding the key of a clustering or bound returns exactly the bytes that it has. */
     public boolean isExact(ClusteringPrefix<?> prefix) {
         return isAllExact(prefix);
     }

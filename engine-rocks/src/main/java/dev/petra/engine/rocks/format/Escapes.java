@@ -6,10 +6,10 @@ import org.apache.cassandra.db.marshal.ValueAccessor;
 
 /**
  * Cassandra's escaping of variable-length bytes (the {@code AbstractEscaper} of {@code ByteSource},
- * version OSS50), without an object per byte source. A run of n zero bytes is {@code 00}, n-1 times
- * {@code FE}, then {@code FF} where more bytes follow. The end is {@code 00}, or {@code FE} behind
- * a run of zeros; what follows is a separator, which is neither {@code FE} nor {@code FF}. Reversed
- * columns invert every byte.
+ * version OSS50), without allocating a source for each value. A run of n zero bytes is encoded as
+ * {@code 00}, n-1 times {@code FE}, and {@code FF} if more bytes follow. The value ends with {@code
+ * 00}, or with {@code FE} after a run of zeros. A separator follows, which is neither {@code FE}
+ * nor {@code FF}. In reversed columns every byte of the encoding is inverted.
  */
 final class Escapes {
     private static final int ESCAPE = 0x00;
@@ -18,7 +18,7 @@ final class Escapes {
 
     private Escapes() {}
 
-    /** Writes a value, each byte xor {@code mask} (0, or 0xFF for reversed columns). */
+    /** Writes a value; each byte is XORed with {@code mask}: 0, or 0xFF for reversed columns. */
     static <V> void put(ByteSink out, V value, ValueAccessor<V> accessor, int mask) {
         int length = accessor.size(value);
         boolean escaped = false;
@@ -38,7 +38,7 @@ final class Escapes {
         out.put((escaped ? ZERO_CONTINUES : ESCAPE) ^ mask);
     }
 
-    /** Reads a value, leaving the buffer behind its end. */
+    /** Reads a value and moves the buffer to its end. */
     static byte[] get(ByteBuffer in, int mask) {
         int start = in.position();
         int end = start;
@@ -56,7 +56,7 @@ final class Escapes {
         byte[] value = new byte[end - start - extra];
         in.position(end);
         if (mask == 0 && extra == 1 && in.get(end - 1) == ESCAPE) {
-            // The only zero is the terminator.
+            // The value has no zero bytes: copy it at once.
             in.get(start, value);
             return value;
         }
@@ -75,7 +75,7 @@ final class Escapes {
         return value;
     }
 
-    /** Leaves the buffer where {@link #get} would. */
+    /** Moves the buffer to where {@link #get} would. */
     static void skip(ByteBuffer in, int mask) {
         int end = in.position();
         while (true) {

@@ -23,8 +23,9 @@ import org.apache.cassandra.serializers.MarshalException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads values of fragments; see {@link Fragments}. Rows are reconciled by Cassandra's own {@link
- * Rows#merge}, oldest fragment first. What does not parse throws {@link MalformedFragment}.
+ * Reads values, which consist of {@link Fragments}, and reconciles the fragments of a row by
+ * Cassandra's {@link Rows#merge}, oldest first. All methods throw {@link MalformedFragment} if the
+ * bytes cannot be parsed.
  */
 public final class FragmentReader {
     private static final byte[] EMPTY = new byte[0];
@@ -38,9 +39,9 @@ public final class FragmentReader {
     private int bodyEnd;
 
     /**
-     * Reads the buffer from its position to its limit.
+     * Makes a reader of a buffer from its position to its limit.
      *
-     * @param large fetches values that lie apart; null where there can be none
+     * @param large fetches large values; null where there can be none
      */
     private FragmentReader(ByteBuffer in, @Nullable LargeValues large) {
         this.in = in;
@@ -48,17 +49,18 @@ public final class FragmentReader {
         this.large = large;
     }
 
-    /** What a partition's own record says. */
+    /** The partition's deletion, and whether it has or had range tombstones. */
     public record PartitionRecord(DeletionTime deletion, boolean hasRanges) {}
 
     /**
      * Reads a row.
      *
-     * @param clustering as the key has it
-     * @param fetched the columns that are wanted; null for all
-     * @param large fetches values that lie apart; null where there can be none
-     * @param cells for this use; of one thread, for one row after another
-     * @return the row as it was written, not filtered beyond {@code fetched}; may be empty then
+     * @param clustering the clustering that was decoded from the key
+     * @param fetched the columns to read; null for all
+     * @param large fetches large values; null where there can be none
+     * @param cells working space, which a thread reuses for one row after another
+     * @return the row with the cells that {@code fetched} fetches, and otherwise unfiltered; it may
+     *     be empty
      */
     public static Row row(
             ByteBuffer value,
@@ -77,48 +79,53 @@ public final class FragmentReader {
                 | java.nio.BufferUnderflowException
                 | IllegalArgumentException
                 | NegativeArraySizeException
-                // Paths are compared by their type, which may not take these bytes.
+                // The comparator of cell paths may refuse their bytes.
                 | MarshalException
                 | AssertionError e) {
             throw new MalformedFragment(e);
         }
     }
 
-    /** What a row's fragments say, whatever the table's columns are now. */
+    /** Is told what a row's fragments contain, whatever columns the table has now. */
     public interface Visitor {
-        /** The timestamp of a liveness, a cell, or the deletion of a complex column. */
+        /** The timestamp of the row's liveness, a cell, or the deletion of a complex column. */
         void timestamp(long micros);
 
         /** The timestamp of the row's deletion. */
         void deletion(long micros);
 
         /**
-         * A cell whose value lies apart.
+         * A cell with a large value. Called after {@link #cell} for the same cell.
          *
          * @param path null for a simple column
+         * @param hash of the value
          */
         void large(int column, byte @Nullable [] path, long timestamp, long hash);
 
-        /** The clustering's own bytes, where the key does not give them back; null for none. */
+        /**
+         * The clustering's written bytes, if decoding the key does not return them; an element is
+         * null for a null component.
+         */
         default void clustering(byte[][] written) {}
 
-        /** A complex column, before its cells. */
+        /** A complex column; its cells follow. */
         default void complex(int column) {}
 
         /**
          * Any cell.
          *
          * @param path null for a simple column
-         * @param flags of {@link Fragments}
-         * @param valueBytes how many lie before the buffer's position, and are its value
+         * @param flags the cell flags of {@link Fragments}
+         * @param valueBytes the length of the value, which ends at the position of the visited
+         *     buffer; 0 for a large value
          */
         default void cell(int column, byte @Nullable [] path, int flags, int valueBytes) {}
 
-        /** The row's liveness expires, or a complex column is deleted. */
+        /** Called if the row's liveness expires, and if a complex column has a deletion. */
         default void purgeable() {}
     }
 
-    /** Visits what a row's fragments say, unreconciled. */
+    /** Visits each fragment of a row, without reconciling them. */
     public static void visit(ByteBuffer value, Visitor visitor) {
         try {
             FragmentReader reader = new FragmentReader(value, null);
@@ -171,7 +178,7 @@ public final class FragmentReader {
             visitor.large(column, path, timestamp, in.getLong(in.position() - Long.BYTES));
     }
 
-    /** Reads a partition's own record. */
+    /** Reads the record of a partition. */
     public static PartitionRecord partition(ByteBuffer value) {
         try {
             FragmentReader reader = new FragmentReader(value, null);
@@ -195,13 +202,13 @@ public final class FragmentReader {
         }
     }
 
-    /** What a range tombstone's value says: the slice, and what deletes it. */
+    /** A range tombstone: a slice and its deletion. */
     public record RangeRecord(Slice slice, DeletionTime deletion) {}
 
     /**
      * Reads a range tombstone.
      *
-     * @param slice as the key has it
+     * @param slice the slice that was decoded from the key
      */
     public static RangeRecord range(ByteBuffer value, Slice slice) {
         try {
@@ -230,7 +237,7 @@ public final class FragmentReader {
         }
     }
 
-    /** A range tombstone's timestamp, as far as its oldest fragment says; makes no object. */
+    /** The timestamp of a range tombstone's oldest fragment. Allocates nothing. */
     public static long oldestRangeTimestamp(ByteBuffer value) {
         try {
             int at = value.position() + 1;
@@ -279,7 +286,8 @@ public final class FragmentReader {
         Clustering<?> clustering = keyClustering;
         if ((head & ROW_CLUSTERING) != 0) {
             Clustering<?> written = ByteArrayAccessor.factory.clustering(prefix());
-            // The oldest fragment's bytes stand, as the first write's do in a memtable.
+            // The row keeps the clustering of its oldest fragment, as in a memtable that of the
+            // first write is kept.
             clustering = written;
         }
         Row row = cells(base, liveness, deletion, clustering, columns, fetched, simple);
@@ -315,8 +323,8 @@ public final class FragmentReader {
             }
             int place = columns.place(id);
             if (complex || place <= last) {
-                // Complex columns, ids that do not follow the schema's order, or cells of one
-                // column that only their values, which lie apart, can decide between.
+                // A complex column, a column id that does not follow the schema's order, or several
+                // cells of one column, between which only their large values decide.
                 in.position(start);
                 return general(base, liveness, deletion, clustering, columns, fetched);
             }
@@ -376,7 +384,10 @@ public final class FragmentReader {
     }
 
     /**
-     * @return null if the value lies apart and is there no more: nothing refers to it then
+     * Reads a cell.
+     *
+     * @return null if the cell has a large value that is not stored any more: the cell has been
+     *     replaced, or does not exist
      */
     private @Nullable Cell<?> cell(
             int id,
@@ -427,7 +438,7 @@ public final class FragmentReader {
         return flags != 0;
     }
 
-    /** Returns the length of its value. */
+    /** Skips a cell, and returns the length of its value. */
     private int skipCell() {
         int flags = cellFlags();
         if ((flags & CELL_TIMESTAMP) != 0) varint();
@@ -471,7 +482,7 @@ public final class FragmentReader {
 
     @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
     private byte[][] prefix() {
-        // Each takes a byte at least.
+        // Each component takes at least one byte.
         byte[][] values = new byte[within(length())][];
         for (int i = 0; i < values.length; i++) {
             int length = length();
@@ -482,7 +493,7 @@ public final class FragmentReader {
         return values;
     }
 
-    /** Checks a length before memory is taken for it. */
+    /** Checks that a length fits into the body, before memory of that size is allocated. */
     private int within(int length) {
         if (length > bodyEnd - in.position())
             throw new IllegalArgumentException("length " + length);

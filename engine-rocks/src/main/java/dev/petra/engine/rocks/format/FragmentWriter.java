@@ -16,14 +16,14 @@ import org.apache.cassandra.db.rows.ComplexColumnData;
 import org.apache.cassandra.db.rows.Row;
 import org.jspecify.annotations.Nullable;
 
-/** Writes fragments; see {@link Fragments}. Reused; one thread at a time. */
+/** Writes {@link Fragments} to a sink. It is reused. Not thread-safe. */
 public final class FragmentWriter {
-    /** Gives columns their ids, assigning new ones. */
+    /** Gives the ids of columns, and assigns an id to a column without one. */
     public interface Columns {
         int id(org.apache.cassandra.schema.ColumnMetadata column);
     }
 
-    /** Takes the values of cells that are to lie apart from their row. */
+    /** Takes the large values, which are stored apart from their row; see {@link LargeCells}. */
     public interface LargeSink {
         <V> void put(
                 int column,
@@ -33,7 +33,7 @@ public final class FragmentWriter {
                 V value,
                 ValueAccessor<V> by);
 
-        /** From how many bytes on a value is large. */
+        /** The number of bytes from which a value is large. */
         int threshold();
     }
 
@@ -52,29 +52,30 @@ public final class FragmentWriter {
         begin();
     }
 
-    /** Starts over with {@link #minTimestamp()} and {@link #minLocalTime()}. */
+    /** Resets {@link #minTimestamp()} and {@link #minLocalTime()}. */
     public void begin() {
         minTimestamp = Long.MAX_VALUE;
         minLocalTime = Long.MAX_VALUE;
     }
 
-    /** The lowest timestamp written since {@link #begin()}, of anything; in microseconds. */
+    /** The lowest timestamp of anything written since {@link #begin()}, in microseconds. */
     public long minTimestamp() {
         return minTimestamp;
     }
 
     /**
-     * The lowest local deletion or expiration time written since {@link #begin()}, in seconds;
-     * {@link Long#MAX_VALUE} if nothing was written that ever could be purged.
+     * The lowest local deletion or expiration time written since {@link #begin()}, in seconds since
+     * 1970; {@link Long#MAX_VALUE} if nothing was written that can ever be purged.
      */
     public long minLocalTime() {
         return minLocalTime;
     }
 
     /**
-     * Writes a row, static or not.
+     * Writes a regular or static row.
      *
-     * @param carryClustering whether the key does not give back the clustering's bytes
+     * @param carryClustering whether to write the clustering's bytes, because decoding the key does
+     *     not return them
      */
     public void row(Row row, Columns ids, boolean carryClustering) {
         liveness = row.primaryKeyLivenessInfo();
@@ -103,7 +104,7 @@ public final class FragmentWriter {
         Arrays.fill(columns, 0, count, null);
     }
 
-    /** Columns go in the order of their ids, which never changes, unlike the schema's. */
+    /** Sorts the columns by their ids: unlike the schema's order, this order never changes. */
     private int collect(Row row, Columns ids) {
         int count = 0;
         for (ColumnData data : row) {
@@ -194,10 +195,11 @@ public final class FragmentWriter {
     }
 
     /**
-     * Writes a partition's deletion, and that it has range tombstones.
+     * Writes a partition's record.
      *
-     * @param ranges the highest timestamp and the highest local deletion time of its range
-     *     tombstones; live if there are none
+     * @param deletion of the partition; live if it has none
+     * @param ranges the highest timestamp and the highest local deletion time of the partition's
+     *     range tombstones; live if there are none
      */
     public void partition(DeletionTime deletion, DeletionTime ranges) {
         int head = PARTITION;
@@ -217,9 +219,10 @@ public final class FragmentWriter {
     }
 
     /**
-     * Writes a range tombstone's deletion.
+     * Writes a range tombstone.
      *
-     * @param carryBounds whether the key does not give back the bounds' bytes
+     * @param carryBounds whether to write the bounds' bytes, because decoding the key does not
+     *     return them
      */
     public void range(
             DeletionTime deletion,

@@ -4,16 +4,17 @@ package dev.petra.engine.rocks.format;
 import java.nio.ByteBuffer;
 
 /**
- * A direct buffer that grows with what is put in: up to a size its own, kept from one use to the
- * next, beyond it lent by {@link LargeBuffers} until {@link #release}. One thread at a time.
+ * A direct buffer that grows when it is too small. Up to 256 KiB it has a buffer of its own, which
+ * it keeps for the next use. A larger one is lent by {@link LargeBuffers} until {@link #release}.
+ * Not thread-safe.
  */
 public class GrowingBuffer {
-    /** Each thread has several of these for as long as it lives. */
+    /** The largest buffer to keep, in bytes: each thread keeps several as long as it lives. */
     private static final int KEEP = LargeBuffers.SMALLEST;
 
     private ByteBuffer own;
 
-    /** The one in use. */
+    /** The buffer in use: its own, or a lent one. */
     protected ByteBuffer buffer;
 
     public GrowingBuffer(int initial) {
@@ -21,15 +22,15 @@ public class GrowingBuffer {
         this.buffer = own;
     }
 
-    /** The one in use, until it is too small or released. */
+    /** The buffer in use; valid until the next {@link #grow} or {@link #release}. */
     public final ByteBuffer get() {
         return buffer;
     }
 
     /**
-     * Takes a larger one; what is before the position of the present one is in it.
+     * Replaces the buffer by a larger one, and copies the bytes before the position to it.
      *
-     * @param bytes of its capacity at least
+     * @param bytes the capacity that is needed at least
      */
     public final void grow(int bytes) {
         ByteBuffer present = buffer;
@@ -43,7 +44,7 @@ public class GrowingBuffer {
         if (present.capacity() > KEEP) LargeBuffers.OF_PROCESS.giveBack(present);
     }
 
-    /** Gives back what was lent. What was in the buffer is lost then. */
+    /** Gives back a lent buffer; its content is lost. Does nothing if none is lent. */
     public final void release() {
         ByteBuffer lent = buffer;
         if (lent.capacity() <= KEEP) return;

@@ -11,24 +11,27 @@ import org.apache.cassandra.utils.bytecomparable.ByteSource;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The keys of an index's entries: the index's number, the term, the partition's position, then the
- * row's kind and clustering as in its own key. The term is escaped, so that none is a prefix of
- * another; what follows it is a separator.
+ * Encodes and decodes the entries of indexes. A key is the number of the index, the term, the
+ * partition's position, and the row's kind and clustering as in the row's key. The term is escaped,
+ * and a separator follows: so no term is a prefix of another.
  *
- * <p>The value is empty, unless the key does not give back the clustering's bytes: then it has
- * them.
+ * <p>The value is empty, unless decoding the key does not return the written bytes of the
+ * clustering. Then the value has them.
  */
 public final class IndexKeys {
     private static final byte[] NOTHING = {};
 
     private IndexKeys() {}
 
-    /** Writes what all keys of an index begin with; that of the next number is behind them all. */
+    /**
+     * Writes the prefix of all keys of an index. The prefix of the next number sorts after all of
+     * them.
+     */
     public static void putIndex(ByteSink out, int number) {
         out.putFixed32(number);
     }
 
-    /** Writes the key just before, or just behind, all entries of a term. */
+    /** Writes a bound that sorts just before or just after all entries of a term. */
     public static void putBound(ByteSink out, int number, ByteBuffer term, boolean behind) {
         putTerm(out, number, term);
         out.put(behind ? ByteSource.GT_NEXT_COMPONENT : ByteSource.LT_NEXT_COMPONENT);
@@ -40,9 +43,9 @@ public final class IndexKeys {
     }
 
     /**
-     * Writes an entry's key.
+     * Writes the key of an entry.
      *
-     * @param position of its partition, as in the keys of its rows
+     * @param position the encoded position of the partition, as in the keys of its rows
      */
     public static void put(
             ByteSink out,
@@ -66,9 +69,10 @@ public final class IndexKeys {
     }
 
     /**
-     * Writes the key of a place between entries.
+     * Writes the key that a scan seeks to: that of an entry, or a bound between entries.
      *
-     * @param clustering null for the begin of the partition
+     * @param clustering null for the first entry of the partition; ignored if the position is a
+     *     bound between partitions
      */
     public static void putPlace(
             ByteSink out,
@@ -88,7 +92,7 @@ public final class IndexKeys {
         return clustering.kind() == Clustering.Kind.STATIC_CLUSTERING;
     }
 
-    /** Writes an entry's value. */
+    /** Writes the value of an entry. */
     public static void putValue(
             ByteSink out, ClusteringKeys clusterings, Clustering<?> clustering) {
         if (!isStatic(clustering) && !clusterings.isExact(clustering)) putWritten(out, clustering);
@@ -107,29 +111,34 @@ public final class IndexKeys {
     }
 
     /**
-     * Whether this byte, behind the bytes of a term, begins a position and goes on with no term.
+     * Whether a term ends before this byte. A position or a bound begins with at most {@code 60}; a
+     * longer term that begins with the same bytes goes on with {@code FE} or {@code FF}.
+     *
+     * @param behind the byte after the bytes of an escaped term
      */
     public static boolean isTermEnd(byte behind) {
         return (behind & 0xFF) <= ByteSource.GT_NEXT_COMPONENT;
     }
 
-    /** Reads the term of a key, leaving the buffer behind it. */
+    /** Reads the term of a key that begins at 0, and moves the buffer to the end of the term. */
     public static byte[] getTerm(ByteBuffer key) {
         key.position(Integer.BYTES);
         return Escapes.get(key, 0);
     }
 
-    /** Leaves the buffer where {@link #getTerm} would. */
+    /** Moves the buffer to where {@link #getTerm} would. */
     public static void skipTerm(ByteBuffer key) {
         key.position(Integer.BYTES);
         Escapes.skip(key, 0);
     }
 
     /**
-     * Reads the clustering behind the position.
+     * Reads the clustering of an entry.
      *
-     * @param count of the table's clustering columns
-     * @throws RuntimeException of several kinds if it is malformed
+     * @param key the entry's key, at the end of the partition's position
+     * @param value the entry's value
+     * @param count the number of the table's clustering columns
+     * @throws RuntimeException of several kinds if the key or the value is malformed
      */
     public static Clustering<?> getClustering(
             ByteBuffer key, byte[] value, ClusteringKeys clusterings, int count) {

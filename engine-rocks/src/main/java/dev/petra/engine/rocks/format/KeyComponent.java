@@ -28,11 +28,12 @@ import org.apache.cassandra.utils.ByteArrayUtil;
 import org.apache.cassandra.utils.bytecomparable.ByteSource;
 
 /**
- * How one component of a key is written: a clustering column, or a token that is a value. A
- * separator byte goes before it.
+ * Encodes and decodes one component of a key: a clustering column, or the token of a {@link
+ * org.apache.cassandra.dht.LocalPartitioner}, which is a value of a type. A component begins with a
+ * separator byte.
  *
- * <p>The common types have fast paths, held equal to Cassandra's byte-comparable form by property
- * tests.
+ * <p>The common types have fast paths, which property tests compare with Cassandra's
+ * byte-comparable form.
  */
 public abstract class KeyComponent {
     final AbstractType<?> type;
@@ -41,7 +42,7 @@ public abstract class KeyComponent {
         this.type = type;
     }
 
-    /** Whether a value comes back as it was. */
+    /** Whether {@link #get} returns the very bytes of a value that was put. */
     <V> boolean isExact(V value, ValueAccessor<V> accessor) {
         return true;
     }
@@ -50,12 +51,12 @@ public abstract class KeyComponent {
 
     abstract byte[] get(ByteBuffer in);
 
-    /** Leaves the buffer where {@link #get} would; makes no object, for most types. */
+    /** Moves the buffer to where {@link #get} would. For most types, it allocates nothing. */
     void skip(ByteBuffer in) {
         get(in);
     }
 
-    /** Reads the component behind a separator that is not null's. */
+    /** Reads the component after its separator, which is not that of null. */
     final byte[] get(ByteBuffer in, int separator) {
         return switch (separator) {
             case ByteSource.NEXT_COMPONENT -> get(in);
@@ -99,7 +100,10 @@ public abstract class KeyComponent {
         return new General(type, hasOneForm(base));
     }
 
-    /** Whether values that the type calls equal are equal bytes. */
+    /**
+     * Whether values that compare as equal always have the same bytes. False also for types for
+     * which this is not known.
+     */
     public static boolean hasOneForm(AbstractType<?> base) {
         return base == UTF8Type.instance
                 || base == AsciiType.instance
@@ -116,7 +120,7 @@ public abstract class KeyComponent {
                 || base == InetAddressType.instance;
     }
 
-    /** Types whose values are as long in a key as they are. */
+    /** Types whose values take as many bytes in a key as by themselves, always the same number. */
     private static final Set<AbstractType<?>> HAVE_THEIR_LENGTH =
             Set.of(
                     UUIDType.instance,
@@ -124,15 +128,15 @@ public abstract class KeyComponent {
                     FloatType.instance,
                     DoubleType.instance);
 
-    /** Any type, through Cassandra's own sources. */
+    /** Any type, encoded by Cassandra's {@link ByteSource}. */
     private static class General extends KeyComponent {
         private final boolean oneForm;
 
-        /** Of a value in a key, if all have the same; less than 0 if not. */
+        /** The number of bytes of a value in a key; -1 if it varies. */
         private final int length;
 
         /**
-         * @param oneForm whether the type has one byte form for each value
+         * @param oneForm as {@link #hasOneForm} says
          */
         General(AbstractType<?> type, boolean oneForm) {
             super(type);
@@ -182,8 +186,8 @@ public abstract class KeyComponent {
     }
 
     /**
-     * varint: leading bytes that only repeat the sign are left out first, since Cassandra's own
-     * form refuses (by an assertion) numbers of more than 8 bytes that are short without them.
+     * varint. Leading bytes that only repeat the sign are removed first: Cassandra's encoding fails
+     * an assertion for more than 8 bytes of which fewer are significant.
      */
     private static final class Varint extends General {
         Varint(AbstractType<?> type) {
@@ -212,9 +216,9 @@ public abstract class KeyComponent {
     }
 
     /**
-     * float and double: every NaN is one value to Cassandra's comparator, above all others, but its
-     * byte-comparable form keeps NaNs apart and puts negative ones below all others. The comparator
-     * decides: the key has the canonical NaN.
+     * float and double. To Cassandra's comparator all NaNs are equal and above every number, but
+     * its byte-comparable form distinguishes NaNs and sorts negative ones below every number. The
+     * key follows the comparator: it has the canonical NaN.
      */
     private static final class Floating extends General {
         private final byte[] nan;
@@ -244,7 +248,7 @@ public abstract class KeyComponent {
         }
     }
 
-    /** text, ascii, blob. */
+    /** text, ascii and blob. */
     private static final class Escaped extends KeyComponent {
         private final int mask;
 
@@ -270,7 +274,7 @@ public abstract class KeyComponent {
         }
     }
 
-    /** int and timestamp: four or eight bytes with the sign flipped. */
+    /** int and timestamp: four or eight bytes with the sign bit inverted. */
     private static final class FixedSigned extends KeyComponent {
         private final boolean isLong;
         private final long flip;
@@ -308,8 +312,8 @@ public abstract class KeyComponent {
     }
 
     /**
-     * bigint: sign bit inverted, then as many bits equal to it as bytes follow, then the number in
-     * two's complement ({@code ByteSource.VariableLengthInteger}).
+     * bigint: the inverted sign bit, then one bit equal to it for each byte that follows the first,
+     * then the number in two's complement ({@code ByteSource.VariableLengthInteger}).
      */
     private static final class VariableLong extends KeyComponent {
         private final int mask;
@@ -357,7 +361,7 @@ public abstract class KeyComponent {
 
         private static long read(ByteBuffer in, int mask) {
             int first = (in.get() & 0xFF) ^ mask;
-            // As many more bytes as there are bits behind the sign that equal it.
+            // The bits after the sign that equal it count the bytes that follow.
             int same = (first & 0x80) != 0 ? (~first & 0x7F) : (first & 0x7F);
             int more = same == 0 ? 7 : Integer.numberOfLeadingZeros(same) - 25;
             long sum = 0;

@@ -3,7 +3,7 @@ package dev.petra.engine.rocks.format;
 
 import java.nio.ByteBuffer;
 
-/** Comparisons of keys as RocksDB makes them: bytes, unsigned. */
+/** Compares keys as RocksDB does, as unsigned bytes from position to limit. */
 public final class Keys {
     private Keys() {}
 

@@ -8,26 +8,27 @@ import java.util.Iterator;
 import org.apache.cassandra.io.util.FileUtils;
 
 /**
- * Direct buffers for what is too large for those that each thread has: lent for one write or read,
- * and kept for the next. The JVM frees direct memory only by collecting the heap; allocated anew
- * for each large value, it forces full collections. So no buffer is left to the collector here: one
- * that is not kept is freed at once.
+ * A pool of direct buffers for values that are too large for the buffers of each thread. A buffer
+ * is lent for one write or read and then kept for the next. The JVM frees direct memory only when
+ * it collects the heap: if each large value allocated a buffer, full collections would be forced.
+ * So this pool frees a buffer that it does not keep at once, and leaves none to the collector.
  *
- * <p>One pool a process. What it keeps is bounded, what is lent is not: that is what writes and
- * reads need at a time. Thread-safe; its lock is held for no longer than a look at a short list.
+ * <p>A process has one pool. The idle bytes are bounded; the lent bytes are not, because they are
+ * what the writes and reads in progress need. Thread-safe. The lock is held only to search a short
+ * list.
  */
 public final class LargeBuffers {
-    /** The smallest that is lent, and so a bound on how many are kept. */
+    /** The smallest capacity that is allocated, in bytes; it bounds the number of idle buffers. */
     static final int SMALLEST = 256 << 10;
 
-    /** Bytes kept while nobody uses them: some of the largest values that Cassandra takes. */
+    /** The most idle bytes that are kept: room for a few of the largest values of Cassandra. */
     static final long MOST_IDLE = 64L << 20;
 
     public static final LargeBuffers OF_PROCESS = new LargeBuffers(MOST_IDLE);
 
     private final long mostIdle;
 
-    /** Those that are kept, the last used first. */
+    /** The idle buffers, the most recently used first. */
     private final ArrayDeque<ByteBuffer> idle = new ArrayDeque<>();
 
     private long idleBytes;
@@ -38,14 +39,19 @@ public final class LargeBuffers {
         this.mostIdle = mostIdle;
     }
 
-    /** A buffer for so many bytes at least, empty, big-endian, which {@link #giveBack} takes. */
+    /**
+     * Lends an empty, big-endian buffer.
+     *
+     * @param bytes the capacity that is needed at least
+     * @return a buffer for the caller alone, to be returned by {@link #giveBack}
+     */
     public ByteBuffer lend(int bytes) {
         int capacity = capacityFor(bytes);
         synchronized (this) {
             lent++;
             for (Iterator<ByteBuffer> it = idle.iterator(); it.hasNext(); ) {
                 ByteBuffer buffer = it.next();
-                // One much larger is left to those that need it.
+                // A much larger buffer is left for larger values.
                 if (buffer.capacity() < bytes || buffer.capacity() / 2 > capacity) continue;
                 it.remove();
                 idleBytes -= buffer.capacity();
@@ -56,7 +62,10 @@ public final class LargeBuffers {
         return ByteBuffer.allocateDirect(capacity);
     }
 
-    /** In steps of a quarter, so that values of about one size fit each other's buffers. */
+    /**
+     * Rounds up to a multiple of a quarter of the highest power of two, so that values of about the
+     * same size can share buffers.
+     */
     private static int capacityFor(int bytes) {
         int step = Math.max(SMALLEST, Integer.highestOneBit(bytes) / 4);
         long rounded = ((long) bytes + step - 1) / step * step;
@@ -64,9 +73,10 @@ public final class LargeBuffers {
     }
 
     /**
-     * Takes back what was lent.
+     * Takes back a buffer that was lent, and frees the least recently used ones above the bound.
      *
-     * @param buffer the caller, and whatever it made of it, uses it no more
+     * @param buffer neither it nor a duplicate or slice of it may be used any more: its memory may
+     *     be freed
      */
     public void giveBack(ByteBuffer buffer) {
         ArrayDeque<ByteBuffer> tooMuch = new ArrayDeque<>(0);
@@ -82,17 +92,17 @@ public final class LargeBuffers {
         tooMuch.forEach(FileUtils::clean);
     }
 
-    /** How many were ever allocated. */
+    /** How many buffers were ever allocated. */
     synchronized long allocated() {
         return allocated;
     }
 
-    /** How often one was lent. */
+    /** How many times a buffer was lent. */
     synchronized long lent() {
         return lent;
     }
 
-    /** How many bytes are kept for later. */
+    /** The capacity of all idle buffers, in bytes. */
     public synchronized long idleBytes() {
         return idleBytes;
     }

@@ -8,22 +8,23 @@ import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Cells with large values lie apart from their row, in a column family of their own, so that a read
- * of one column does not read the others and compaction of rows does not move them.
+ * Large values are stored in the column family {@code large}, apart from their rows, so that a read
+ * of one column does not read the others, and compaction of rows does not rewrite them.
  *
- * <p>The row keeps everything but the value: timestamp, expiry, and the value's hash. It alone
- * decides what there is; what lies apart is only storage, written with the row in one batch, never
- * changed, and removed once no row refers to it. Its key is
+ * <p>The row keeps everything of the cell but the value: timestamp, expiry, and a hash of the
+ * value. The row alone decides which cells exist. An entry in {@code large} is written in one batch
+ * with its row, never changed, and removed when no row refers to it any more. Its key is
  *
  * <pre>
  *   row's key ‖ column id (4) ‖ timestamp (8, sign flipped) ‖ hash (8) ‖ cell path
  * </pre>
  *
- * so that two writes of one cell at one timestamp do not overwrite each other: which of them stands
- * is decided by their values, as everywhere in Cassandra. The hash is XXH64 with seed 0.
+ * The hash is in the key because two writes of a cell with the same timestamp must not overwrite
+ * each other: as everywhere in Cassandra, their values decide which one wins. It is XXH64 with seed
+ * 0.
  */
 public final class LargeCells {
-    /** Bytes between the row's key and the cell path. */
+    /** The number of bytes between the row's key and the cell path. */
     public static final int SUFFIX = Integer.BYTES + 2 * Long.BYTES;
 
     private static final XXHash64 HASH = XXHashFactory.fastestJavaInstance().hash64();
@@ -35,7 +36,7 @@ public final class LargeCells {
         return HASH.hash(bytes, bytes.position(), bytes.remaining(), 0);
     }
 
-    /** Completes a key of which the row's part was written. */
+    /** Completes the key of a large value, after the row's key was written. */
     public static void putSuffix(
             ByteSink key, int column, long timestamp, long hash, @Nullable ByteBuffer path) {
         key.putFixed32(column);

@@ -5,9 +5,9 @@ import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.jspecify.annotations.Nullable;
 
-/** Values that lie apart from the row that is being decoded; see {@link LargeCells}. */
+/** Fetches large values of the row that is being decoded; see {@link LargeCells}. */
 public interface LargeValues {
-    /** A value; empty if it is not selected, null if it is there no more. */
+    /** The value of a cell; empty if the query does not select it, null if it is not stored. */
     byte @Nullable [] value(
             int id, ColumnMetadata column, @Nullable CellPath path, long timestamp, long hash);
 }

@@ -3,7 +3,7 @@ package dev.petra.engine.rocks.format;
 
 import java.io.Serial;
 
-/** Bytes of a value that are no fragments; the reader that knows the key says where. */
+/** The bytes of a value are not valid fragments. The caller, which knows the key, reports it. */
 public final class MalformedFragment extends RuntimeException {
     @Serial private static final long serialVersionUID = 1;
 

@@ -14,20 +14,26 @@ import org.apache.cassandra.utils.bytecomparable.ByteSource;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The first part of every key: the partition's position, token then key, in the byte-comparable
- * form of {@link DecoratedKey#asComparableBytes}. It ends in a terminator, so no position is a
- * prefix of another; and it holds the key's own bytes, escaped, so they come back as they were.
+ * Encodes and decodes the first part of every key, the partition's position: token and partition
+ * key, in the byte-comparable form of {@link DecoratedKey#asComparableBytes}. A position ends in a
+ * terminator, so that none is a prefix of another. It contains the bytes of the partition key,
+ * escaped, so that decoding returns exactly these bytes.
  *
- * <p>Murmur3 tokens have a fast path, held equal to Cassandra's form by a property test.
+ * <p>The tokens of a {@link LocalPartitioner}, which are values of a type, are encoded by {@link
+ * KeyComponent}. Murmur3 tokens have a fast path, which a property test compares with Cassandra's
+ * form.
  */
 public final class PartitionKeys {
-    /** Bytes of a key that filters know it by: a Murmur3 token with what is before it. */
+    /**
+     * The length of the key prefix in bloom filters: a separator and a Murmur3 token, or as many
+     * bytes of another token.
+     */
     public static final int PREFIX = 1 + Long.BYTES;
 
     private final IPartitioner partitioner;
     private final boolean murmur3;
 
-    /** How tokens are written that are values of a type: those of hidden index tables. */
+    /** Encodes the tokens of a {@link LocalPartitioner}, which are values of a type; else null. */
     private final @Nullable KeyComponent localToken;
 
     public PartitionKeys(IPartitioner partitioner) {
@@ -47,7 +53,7 @@ public final class PartitionKeys {
         out.put(ByteSource.TERMINATOR);
     }
 
-    /** Writes a position that may be a bound between partitions. */
+    /** Writes the position of a partition, or of a bound between partitions. */
     public void putPosition(ByteSink out, PartitionPosition position) {
         if (position instanceof DecoratedKey key) {
             put(out, key);
@@ -72,13 +78,17 @@ public final class PartitionKeys {
         }
     }
 
-    /** Reads the partition a stored key belongs to; leaves the buffer behind the position. */
+    /**
+     * Reads the partition key of a stored key and moves the buffer to the end of the position.
+     *
+     * @throws RuntimeException of several kinds if the position is malformed
+     */
     public DecoratedKey get(ByteBuffer key) {
         Token token = getToken(key);
         expect(key.get() & 0xFF, ByteSource.NEXT_COMPONENT);
         ByteBuffer bytes = ByteBuffer.wrap(Escapes.get(key, 0));
         expect(key.get() & 0xFF, ByteSource.TERMINATOR);
-        // A token that is a value comes back in its canonical form; the key has the written one.
+        // A local token is decoded to its canonical form: take it from the partition key instead.
         return localToken == null
                 ? new BufferDecoratedKey(token, bytes)
                 : partitioner.decorateKey(bytes);

@@ -9,8 +9,8 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How versions of a table with the same columns are written: the columns' ids and the clusterings'
- * keys. Immutable.
+ * Maps a table's columns to the ids in stored rows, and encodes its clusterings. Versions of the
+ * table's metadata with the same columns share a layout. Immutable.
  */
 public final class RowLayout {
     private final TableMetadata table;
@@ -20,7 +20,7 @@ public final class RowLayout {
     private final Map<ColumnIdentifier, Integer> ids = new HashMap<>();
 
     /**
-     * @param idsByName what the catalog knows; columns it does not know have no data
+     * @param idsByName the column ids of the catalog; a column without an id has no data
      */
     public RowLayout(TableMetadata table, Map<String, Integer> idsByName) {
         this.table = table;
@@ -39,28 +39,37 @@ public final class RowLayout {
         }
     }
 
-    /** Whether this is also how that version of the table is written. */
+    /** Whether this layout also fits another version of the table's metadata. */
     public boolean fits(TableMetadata version) {
         return table.regularAndStaticColumns().equals(version.regularAndStaticColumns())
                 && table.comparator.subtypes().equals(version.comparator.subtypes());
     }
 
-    /** The column of an id; null if the table has it no more. */
+    /** The column with an id; null if the table does not have it any more. */
     public @Nullable ColumnMetadata column(int id) {
         return id < byId.length ? byId[id] : null;
     }
 
-    /** Where a column that the table has is in the order of rows' cells. */
+    /**
+     * The place, from 1, of a column among the table's regular and static columns, in Cassandra's
+     * order.
+     *
+     * @param id of a column that the table has
+     */
     int place(int id) {
         return places[id];
     }
 
-    /** The same with more ids. */
+    /**
+     * The layout of the same columns after new ids were assigned.
+     *
+     * @param idsByName all ids, the previous ones included
+     */
     public RowLayout with(Map<String, Integer> idsByName) {
         return new RowLayout(table, idsByName);
     }
 
-    /** The id of a column; null if none was assigned. */
+    /** The id of a column; null if it has none yet. */
     public @Nullable Integer id(ColumnMetadata column) {
         return ids.get(column.name);
     }

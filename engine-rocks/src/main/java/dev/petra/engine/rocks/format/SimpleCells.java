@@ -14,8 +14,9 @@ import org.apache.cassandra.utils.btree.UpdateFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The cells of a row without complex columns, collected in their columns' order. Used for one row
- * after another: what Cassandra's builders do by thread is too much for each row of a slice.
+ * Collects the cells of a row without complex columns, in the order of the columns, and builds the
+ * row. It is reused for one row after another, which costs less than Cassandra's row builders. Not
+ * thread-safe.
  */
 public final class SimpleCells implements BulkIterator<ColumnData> {
     private static final int FEW = 8;
@@ -41,7 +42,10 @@ public final class SimpleCells implements BulkIterator<ColumnData> {
         return cell.isTombstone() ? Long.MIN_VALUE : cell.localDeletionTime();
     }
 
-    /** As {@link BTreeRow#create(Clustering, LivenessInfo, Row.Deletion, Object[])} does it. */
+    /**
+     * Builds the row. It has the same minimal deletion time as {@link BTreeRow#create(Clustering,
+     * LivenessInfo, Row.Deletion, Object[])} would compute.
+     */
     Row row(Clustering<?> clustering, LivenessInfo liveness, Row.Deletion deletion) {
         taken = 0;
         Object[] tree = BTree.build(this, count, UpdateFunction.noOp());

@@ -8,26 +8,25 @@ import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 
-/** Token ranges, (left, right], as ranges of keys, [from, to). */
+/** Converts token ranges, (left, right], to ranges of keys, [from, to). */
 public final class TokenRanges {
-    /** Sorts before every key: keys begin with a separator. */
+    /** The lowest key: it sorts before every stored key. */
     private static final byte[] FIRST = {};
 
-    /** Sorts behind every key. */
     private static final byte[] LAST = {(byte) KeyKind.END};
 
     private TokenRanges() {}
 
-    /** Sorts behind every key. */
+    /** A key that sorts after every stored key. */
     public static byte[] last() {
         return LAST.clone();
     }
 
-    /** A range of keys, {@code to} not included. */
+    /** A range of keys, {@code from} included, {@code to} excluded. */
     @SuppressWarnings("ArrayRecordComponent") // passed on to RocksDB, never compared
     public record KeyRange(byte[] from, byte[] to) {}
 
-    /** The keys of the ranges, in their order, unwrapped and merged. */
+    /** The key ranges of the token ranges, in ascending order, unwrapped and merged. */
     public static List<KeyRange> of(Collection<Range<Token>> ranges, PartitionKeys keys) {
         List<KeyRange> result = new ArrayList<>();
         for (Range<Token> range : Range.normalize(ranges))
@@ -35,7 +34,7 @@ public final class TokenRanges {
         return result;
     }
 
-    /** The keys outside of the ranges. */
+    /** The key ranges outside of the token ranges, in ascending order. */
     public static List<KeyRange> gaps(Collection<Range<Token>> ranges, PartitionKeys keys) {
         List<KeyRange> result = new ArrayList<>();
         byte[] from = FIRST;

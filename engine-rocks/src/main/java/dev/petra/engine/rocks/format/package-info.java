@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The stored bytes: keys, fragments, column ids and references to large cells, as {@code
- * docs/FORMAT.md} describes them. Nothing here opens a database; the same bytes are read and
- * written by {@code src/main/native}.
+ * Encodes and decodes keys and values as {@code docs/FORMAT.md} describes them. Nothing here opens
+ * a database. The C++ code in {@code src/main/native} reads and writes the same bytes.
  */
 @NullMarked
 package dev.petra.engine.rocks.format;

@@ -49,8 +49,8 @@ import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.RocksIterator;
 
 /**
- * The stored bytes, pinned: the worked examples of {@code docs/FORMAT.md}. A test that fails here
- * means a new format version, not a new expectation.
+ * Pins the stored bytes: the worked examples of {@code docs/FORMAT.md}. If a test fails here, the
+ * code has changed the format: it needs a new format version, not a new expectation.
  */
 class FormatTest {
     private static final HexFormat HEX = HexFormat.of();
@@ -146,7 +146,7 @@ class FormatTest {
         String key = POSITION + "40" + "40" + "7ffffff8" + "38";
         assertThat(storedIn("live", of(older))).containsExactly(Map.entry(key, live));
         assertThat(stored(of(older), of(newer))).containsExactly(Map.entry(key, tombstone));
-        // What merely appends is as good.
+        // A reader reconciles fragments that were only appended, to the same row.
         Row row =
                 FragmentReader.row(
                         ByteBuffer.wrap(HEX.parseHex(live + tombstone)),
@@ -233,7 +233,7 @@ class FormatTest {
                                         + "18"
                                         + "0000000000000003"
                                         + "000003e8"
-                                        // the highest of its ranges
+                                        // highest timestamp and time of its range tombstones
                                         + "0000000000000004"
                                         + "000003e8"),
                         Map.entry(
@@ -367,7 +367,7 @@ class FormatTest {
         return new String(database.db.get(database.catalog, key.getBytes(UTF_8)), UTF_8);
     }
 
-    /** Where the key does not give back the clustering's bytes, the value has them. */
+    /** If decoding the key does not return the clustering's bytes, the value has them. */
     @Test
     void anEntryOfAClusteringThatHasSeveralForms() {
         TableMetadata table = Tables.table("CREATE TABLE t (k text, c varint, PRIMARY KEY (k, c))");
@@ -449,8 +449,8 @@ class FormatTest {
     }
 
     /**
-     * The store and what is in it were written by the last version that wrote format 1: half of it
-     * in files, half in the log.
+     * The last version that wrote format 1 wrote this store: half of its data is in SST files, half
+     * in the log.
      */
     @Test
     void aStoreOfFormat1IsReadAsItWasWritten() throws Exception {
@@ -474,7 +474,7 @@ class FormatTest {
                                                     ColumnFilter.all(TABLE),
                                                     false)));
                 assertThat(found.toString()).isEqualTo(expected);
-                // The second time from files that this version wrote.
+                // The second read is of files that this version wrote.
                 opened.flush();
                 opened.compact(List.of());
             }

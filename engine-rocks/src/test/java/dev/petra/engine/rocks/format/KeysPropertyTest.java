@@ -32,8 +32,8 @@ import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Keys against Cassandra's comparators, for every type, ascending and descending. jqwik prints the
- * seed of a failure; {@code -Djqwik.seeds.whenfixed…} or the printed annotation reruns it.
+ * Compares the order of keys with Cassandra's comparators, for every type, ascending and
+ * descending. jqwik prints the seed of a failure; {@code @Property(seed = "…")} reruns it.
  */
 class KeysPropertyTest {
     @BeforeContainer
@@ -93,8 +93,7 @@ class KeysPropertyTest {
         ClusteringComparator comparator = comparator(random);
         ClusteringKeys keys = new ClusteringKeys(comparator);
         byte[] row = encode(keys, two(comparator, random).get(0));
-        // Of several forms of one value Cassandra's form may keep some apart: compare a decoded
-        // one.
+        // Cassandra may encode the several forms of a value differently: compare the decoded one.
         Clustering<?> decoded = keys.getClustering(ByteBuffer.wrap(row));
         assertThat(row).isEqualTo(cassandras(comparator, decoded));
         ClusteringBound<?> bound = bound(comparator, random);
@@ -122,7 +121,7 @@ class KeysPropertyTest {
             }
     }
 
-    /** As a range tombstone's key has them: two bounds, one behind the other. */
+    /** Two bounds, one after the other, as in the key of a range tombstone. */
     @Property(tries = 30_000)
     void boundsAreSkippedAndComparedAsTheyAreStored(@ForAll Random random) {
         ClusteringComparator comparator = comparator(random);
@@ -184,7 +183,7 @@ class KeysPropertyTest {
         assertThat(comparator.compare(written, (ClusteringPrefix<?>) read)).isZero();
     }
 
-    /** An index's entry, in parts. */
+    /** The parts of an index entry. */
     private record IndexEntry(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
         static IndexEntry of(
                 IPartitioner partitioner,
@@ -235,7 +234,7 @@ class KeysPropertyTest {
         return sink.copy(0, sink.position());
     }
 
-    /** Terms with zeros at their ends, and all partitioners, clusterings of several byte forms. */
+    /** With terms that end in zeros, all partitioners, and clusterings of several byte forms. */
     @Property(tries = 30_000)
     void indexEntriesAreInOrderAndComeBack(@ForAll Random random) {
         IPartitioner partitioner = PARTITIONERS.get(random.nextInt(PARTITIONERS.size()));
@@ -300,7 +299,7 @@ class KeysPropertyTest {
         byte[] encodedA = encode(keys, a);
         byte[] encodedB = encode(keys, b);
 
-        // A token that is a varint may be one that Cassandra's own form refuses.
+        // Cassandra's encoding fails for some varints, which a local token may be.
         if (!(partitioner instanceof LocalPartitioner))
             assertThat(encodedA)
                     .isEqualTo(

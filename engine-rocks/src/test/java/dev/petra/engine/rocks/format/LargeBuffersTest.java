@@ -31,8 +31,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Issue 19, B13: values above half a megabyte took direct buffers that only full collections gave
- * back.
+ * Issue 19, B13: each value above half a megabyte allocated a direct buffer, which only a full
+ * collection freed.
  */
 class LargeBuffersTest {
     private static final BufferPoolMXBean DIRECT =
@@ -55,11 +55,11 @@ class LargeBuffersTest {
         assertThat(again.remaining()).isEqualTo(again.capacity());
         assertThat(pool.lend(1_400_000)).isNotSameAs(first);
         pool.giveBack(again);
-        // Not for what is much smaller.
+        // A much smaller value does not get it.
         assertThat(pool.lend(300_000)).isNotSameAs(first);
     }
 
-    /** By counters, and by the JVM's own, which would show what is left to the collector. */
+    /** The JVM's count of direct memory would show a buffer that is left to the collector. */
     @Test
     void whatIsKeptIsBoundedAndTheRestIsFreedAtOnce() {
         long seed = System.nanoTime();
@@ -85,7 +85,7 @@ class LargeBuffersTest {
                 pool.giveBack(buffer);
             }
             assertThat(pool.idleBytes()).as("seed %d", seed).isBetween(0L, bound);
-            // Some of the JVM's own comes and goes.
+            // The JVM allocates and frees some direct memory of its own.
             assertThat(DIRECT.getMemoryUsed() - before)
                     .as("seed %d", seed)
                     .isLessThan(lentBytes + bound + (4 << 20));
@@ -109,7 +109,7 @@ class LargeBuffersTest {
             for (int i = 0; i < 3; i++) for (int size : sizes) writeAndRead(store, table, size);
             assertThat(LargeBuffers.OF_PROCESS.allocated()).isEqualTo(allocated);
             assertThat(LargeBuffers.OF_PROCESS.lent()).isGreaterThan(lent + 20);
-            // Threads of the engine make small ones of their own when they first need them.
+            // Threads of the engine allocate small buffers of their own at their first use.
             assertThat(DIRECT.getMemoryUsed() - direct).isLessThan(sizes[0]);
             assertThat(LargeBuffers.OF_PROCESS.idleBytes())
                     .isLessThanOrEqualTo(LargeBuffers.MOST_IDLE);

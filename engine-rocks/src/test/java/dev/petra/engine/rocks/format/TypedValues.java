@@ -46,7 +46,7 @@ import org.apache.cassandra.serializers.CollectionSerializer;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.TimeUUID;
 
-/** Random values of every type that a clustering column can have, edge cases often. */
+/** Random values of every type that a clustering column can have, with many edge cases. */
 final class TypedValues {
     private static final Map<AbstractType<?>, Function<Random, ByteBuffer>> TYPES =
             new LinkedHashMap<>();
@@ -123,7 +123,7 @@ final class TypedValues {
         return r.nextInt(20) == 0 ? ByteBufferUtil.EMPTY_BYTE_BUFFER : source.get();
     }
 
-    /** Of every magnitude, near powers of two as often as not. */
+    /** A number of any magnitude, often near a power of two. */
     private static long number(Random r) {
         return switch (r.nextInt(4)) {
             case 0 -> r.nextLong();
@@ -141,7 +141,7 @@ final class TypedValues {
         return ByteBuffer.wrap(bytes);
     }
 
-    /** Runs of zeros and of the largest byte are where escaping goes wrong. */
+    /** Bytes with runs of 00 and FF, where escaping would go wrong. */
     private static ByteBuffer bytesOf(Random r, int max) {
         byte[] bytes = new byte[r.nextInt(6)];
         for (int i = 0; i < bytes.length; i++)
@@ -181,7 +181,7 @@ final class TypedValues {
         return orEmpty(r, () -> varintNotEmpty(r));
     }
 
-    /** Often with leading bytes that say nothing: the same number in another form. */
+    /** A varint, often with needless leading bytes: the same number in another form. */
     private static ByteBuffer varintNotEmpty(Random r) {
         BigInteger number =
                 r.nextBoolean()
@@ -196,14 +196,17 @@ final class TypedValues {
         return ByteBuffer.wrap(padded);
     }
 
-    /** Cassandra's byte-comparable form cannot take a long one with needless bytes when nested. */
+    /**
+     * A varint of at most 8 bytes: inside of another type, Cassandra's encoding fails for a longer
+     * one with needless leading bytes.
+     */
     private static ByteBuffer shortVarint(Random r) {
         ByteBuffer value = varintNotEmpty(r);
         while (value.remaining() > 8) value = varintNotEmpty(r);
         return value;
     }
 
-    /** 1, 1.0 and 1.00 are one value in three forms. */
+    /** A decimal, in different forms: 1, 1.0 and 1.00 are one value. */
     private static ByteBuffer decimal(Random r) {
         BigDecimal value = new BigDecimal(BigInteger.valueOf(number(r)), r.nextInt(9) - 4);
         if (r.nextInt(3) == 0) value = value.setScale(value.scale() + r.nextInt(3));
@@ -232,7 +235,7 @@ final class TypedValues {
         }
     }
 
-    /** With fields null, or left out at the end. */
+    /** A tuple, whose fields may be null, or left out at the end. */
     private static ByteBuffer tuple(Random r) {
         ByteBuffer first = r.nextInt(4) == 0 ? null : ByteBufferUtil.bytes((int) number(r));
         ByteBuffer second = r.nextInt(3) == 0 ? null : text(r);
