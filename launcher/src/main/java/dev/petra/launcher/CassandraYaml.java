@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The {@code cassandra.yaml} of a node, before anybody edits it. */
+/** The {@code cassandra.yaml} of a new node. */
 final class CassandraYaml {
     static final String LISTEN_ADDRESS = "listen_address";
     static final String RPC_ADDRESS = "rpc_address";
@@ -27,16 +27,20 @@ final class CassandraYaml {
 
     private CassandraYaml() {}
 
-    /** The file's text: the defaults, and over them what is asked for. */
+    /** The text of the file with {@link #settings}. */
     static String text(Map<String, Object> asked) {
         return HEADER + Yaml.dump(settings(asked));
     }
 
-    /** The settings of a single node or one of a small cluster, with those asked for over them. */
+    /**
+     * The settings for a single node or a small cluster.
+     *
+     * @param asked settings that replace these defaults
+     */
     static Map<String, Object> settings(Map<String, Object> asked) {
         Map<String, Object> defaults = defaults();
         if (!asked.getOrDefault(SYNC, PERIODIC).equals(PERIODIC)) {
-            defaults.remove(SYNC_PERIOD); // Cassandra refuses it beside another mode.
+            defaults.remove(SYNC_PERIOD); // Cassandra refuses it with another mode.
         }
         Map<String, Object> settings = Yaml.merge(defaults, asked);
         if (!asked.containsKey("seed_provider")) {
@@ -46,7 +50,7 @@ final class CassandraYaml {
         return settings;
     }
 
-    /** The setting that lists a cluster's seeds. */
+    /** The value of {@code seed_provider} for these seeds. */
     static List<Object> seeds(List<String> seeds) {
         return List.of(
                 ordered(
@@ -56,7 +60,7 @@ final class CassandraYaml {
                         List.of(Map.of("seeds", String.join(",", seeds)))));
     }
 
-    /** The settings that hand parameters to the engine. */
+    /** The settings for these parameters of the engine. */
     static Map<String, Object> engine(Map<String, String> parameters) {
         return Map.of(
                 "memtable",

@@ -15,7 +15,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code petra cluster}: several nodes on this machine, as processes or as containers. */
+/** {@code petra cluster}: runs several nodes on this machine, as processes or containers. */
 @Command(
         name = "cluster",
         description = {
@@ -32,7 +32,7 @@ final class ClusterCommand implements Runnable {
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
     private CommandSpec spec;
 
-    /** Where the nodes are; options of each command. */
+    /** The options of each command that name a cluster. */
     static final class Where {
         @Option(
                 names = "--dir",
@@ -67,7 +67,7 @@ final class ClusterCommand implements Runnable {
                     : new ProcessNodes(dir);
         }
 
-        /** Of a cluster that there is. */
+        /** The nodes of a cluster that exists; else throws a {@link NodeException}. */
         ClusterNodes existing() {
             ClusterNodes nodes = nodes();
             if (nodes.present().isEmpty())
@@ -192,7 +192,10 @@ final class ClusterCommand implements Runnable {
         say("node %d: CQL is open on %s", number, nodes.start(number, heap));
     }
 
-    /** A change of the schema reaches only nodes that are known to be up. */
+    /**
+     * Waits until each node sees all others up: a schema change is sent only to nodes that are
+     * known to be up.
+     */
     private static void awaitRing(ClusterNodes nodes) {
         List<Integer> running = nodes.present().stream().filter(nodes::isRunning).toList();
         long deadline = System.nanoTime() + RING.toNanos();
@@ -211,7 +214,7 @@ final class ClusterCommand implements Runnable {
         }
     }
 
-    /** How many nodes one sees up. */
+    /** The number of nodes that are up and normal, as one node sees them. */
     private static long up(ClusterNodes nodes, int number) {
         return nodes.nodetool(number, "status")
                 .output()

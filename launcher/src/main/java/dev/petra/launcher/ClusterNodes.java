@@ -5,50 +5,54 @@ import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** The nodes of a cluster on this machine, numbered from 1. What fails is a NodeException. */
+/**
+ * The nodes of a cluster on this machine, numbered from 1. All methods throw a {@link
+ * NodeException} if they fail.
+ */
 public interface ClusterNodes {
-    /** How long a start may take. */
+    /** The longest time that a start may take. */
     Duration BOOT = Duration.ofMinutes(10);
 
-    /** How long a stop may take. */
+    /** The longest time that a stop may take. */
     Duration STOP = Duration.ofSeconds(90);
 
-    /** Where they are, as in "there is no cluster in …". */
+    /** The place of the cluster, for messages: "there is no cluster in …". */
     String place();
 
-    /** The numbers of those that have been made, running or not, in order. */
+    /** The numbers of the nodes that exist, running or not, in ascending order. */
     List<Integer> present();
 
-    /** Whether one that has been made runs. */
+    /** Whether a node that exists is running. */
     boolean isRunning(int number);
 
     /**
-     * Starts one that does not run, made if it is missing, and waits until it takes CQL.
+     * Starts a node that is not running, creates it if it does not exist, and waits until its port
+     * of CQL is open.
      *
-     * @param heap of a node that is made
-     * @return where its CQL is open and its log is
+     * @param heap the heap of a new node; null for the default
+     * @return the address of CQL, and the process or container, for messages
      */
     String start(int number, @Nullable HeapSize heap);
 
-    /** Runs nodetool against one that runs. */
+    /** Runs nodetool against a running node. */
     NodeTool.Result nodetool(int number, String... arguments);
 
-    /** The same, on this process's own input and outputs; returns the exit code. */
+    /** Runs nodetool on the input and outputs of this process, and returns its exit code. */
     int nodetoolInherited(int number, String... arguments);
 
-    /** Drains and ends one that runs. */
+    /** Drains and stops a running node. */
     void stop(int number);
 
-    /** Deletes one that does not run, with its data. */
+    /** Deletes a node that is not running, with its data. */
     void delete(int number);
 
-    /** Deletes what is left when no node is. */
+    /** Deletes what the cluster has besides its nodes; only after the last node was deleted. */
     void deleteRest();
 
-    /** Where its log is, as in "see …". */
+    /** The place of a node's log, for messages: "see …". */
     String log(int number);
 
-    /** Stops those that run, and deletes all; none is no error. */
+    /** Stops the running nodes and deletes the cluster, if it exists. */
     default void deleteAll() {
         List<Integer> present = present();
         if (present.isEmpty()) return;

@@ -9,7 +9,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 
-/** The files in a node's {@code conf}: written when absent, and from then on only read. */
+/**
+ * The files in a node's {@code conf}. Each is written if it does not exist and otherwise only read,
+ * unless {@link NodeConfig.Builder#overwriteConf} says that all are written anew.
+ */
 final class ConfFiles {
     private static final Map<String, String> FLAGS =
             Map.of(
@@ -35,8 +38,10 @@ final class ConfFiles {
     }
 
     /**
-     * Tells what the files say or are going to say, and refuses what existing ones contradict. It
-     * writes nothing, so that a start refused for its ports can be tried with others.
+     * Returns the addresses and ports that the files have or will have. Writes nothing, so that a
+     * start that is refused because of its ports can be repeated with others.
+     *
+     * @throws NodeException if an existing file contradicts the configuration
      */
     NodeSettings check() {
         Map<String, Object> yaml = CassandraYaml.settings(config.yaml());
@@ -52,7 +57,7 @@ final class ConfFiles {
         return NodeSettings.of(directory, yaml, options);
     }
 
-    /** Writes what is missing. */
+    /** Writes the files that do not exist, or all. */
     void write() {
         if (isAbsent(directory.yaml())) write(directory.yaml(), CassandraYaml.text(config.yaml()));
         if (isAbsent(directory.jvmOptions())) write(directory.jvmOptions(), jvmText());

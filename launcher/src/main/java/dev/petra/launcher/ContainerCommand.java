@@ -16,8 +16,8 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * {@code petra container}: writes a node's files by the environment of its container, and the
- * arguments of its JVM, which the image's entry point becomes then.
+ * {@code petra container}: writes a node's configuration from the environment variables of its
+ * container, and a file with the arguments of its JVM, which the image's entry point then executes.
  */
 @Command(
         name = "container",
@@ -59,7 +59,10 @@ final class ContainerCommand implements Callable<Integer> {
         return 0;
     }
 
-    /** Before the files of the last start, which say what it was of, are written over. */
+    /**
+     * Refuses a volume whose node is of a cluster of another name. The last start's {@code
+     * cassandra.yaml} tells; it is not overwritten yet.
+     */
     private static void refuseOtherCluster(NodeConfig config) {
         NodeDirectory directory = config.directory();
         if (!Files.isDirectory(directory.root().resolve("data").resolve("system"))
@@ -72,7 +75,7 @@ final class ContainerCommand implements Callable<Integer> {
                             .formatted(is, wanted));
     }
 
-    /** As the JVM reads files of arguments. */
+    /** Quotes an argument as the JVM's files of arguments require. */
     static String quoted(String argument) {
         return '"' + argument.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
     }
@@ -85,7 +88,7 @@ final class ContainerCommand implements Callable<Integer> {
         }
     }
 
-    /** Of the container, or of the machine if it has no limit. */
+    /** The memory limit of the container in bytes; the machine's memory if there is no limit. */
     private static long memory() {
         return ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class)
                 .getTotalMemorySize();

@@ -11,8 +11,9 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What the environment of a container says of its node: the variables of Cassandra's official
- * image, and {@code PETRA_<SETTING>} for the engine's settings.
+ * Configures the node of a container by environment variables: those of Cassandra's official image,
+ * {@code PETRA_<SETTING>} for the engine's settings, {@code PETRA_YAML} and {@code
+ * PETRA_EXPORTER_PORT}.
  */
 final class ContainerEnvironment {
     private static final String ENGINE_SETTING = "PETRA_";
@@ -21,7 +22,7 @@ final class ContainerEnvironment {
     private static final int LEAST_HEAP = 256;
     private static final int MOST_HEAP = 8 << 10;
 
-    /** What the JVM needs beside heap and direct memory, and the engine at least. */
+    /** The least memory, in MiB, of the JVM besides heap and direct memory, and of the engine. */
     private static final int REST = 384;
 
     private final Map<String, String> variables;
@@ -30,10 +31,10 @@ final class ContainerEnvironment {
     private final Path exporter;
 
     /**
-     * @param variables by name; empty ones count as missing
-     * @param memory of the container, in bytes
-     * @param address of the container
-     * @param exporter the agent that shows figures to Prometheus, its configuration beside it
+     * @param variables the environment variables; blank ones count as missing
+     * @param memory the memory of the container, in bytes
+     * @param address the IP address of the container
+     * @param exporter the agent that exports metrics to Prometheus; its configuration is beside it
      */
     ContainerEnvironment(
             Map<String, String> variables, long memory, String address, Path exporter) {
@@ -48,7 +49,7 @@ final class ContainerEnvironment {
         return variables.getOrDefault(name, absent).strip();
     }
 
-    /** The node's configuration, written anew at each start. */
+    /** The node's configuration. Each start writes its files anew. */
     NodeConfig config(Path dir) {
         NodeConfig.Builder config =
                 NodeConfig.builder(dir)
@@ -117,7 +118,11 @@ final class ContainerEnvironment {
         return engine;
     }
 
-    /** A quarter of the container's memory, unless {@code MAX_HEAP_SIZE} says otherwise. */
+    /**
+     * {@code MAX_HEAP_SIZE}, or by default a quarter of the container's memory, but at least 256
+     * MiB and at most 8 GiB. Throws a {@link NodeException} if the container's memory is too small
+     * for it.
+     */
     private HeapSize heap() {
         HeapSize heap;
         if (variables.containsKey("MAX_HEAP_SIZE")) {
@@ -149,7 +154,7 @@ final class ContainerEnvironment {
         List<String> options = new ArrayList<>();
         String preloaded = text("LD_PRELOAD", "");
         if (preloaded.contains("jemalloc")) {
-            // Cassandra warns where its own script has not said so.
+            // Cassandra's script sets this property; without it Cassandra warns of no jemalloc.
             options.add("-Dcassandra.libjemalloc=" + preloaded);
         }
         if (variables.containsKey(EXPORTER_PORT))

@@ -7,12 +7,15 @@ import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Nodes as containers of an image that {@code docker/build} made, on a network of their own, each
- * with a volume. Found again by their labels. By the {@code docker} program, as its user may do.
+ * Nodes that are containers of the image that {@code docker/build} makes. They have a network of
+ * their own, and each has a volume. Labels identify them. Runs the {@code docker} program with the
+ * rights of the user.
  *
- * @param name of the cluster, the network and, before a number, of containers and volumes
- * @param image of nodes that are made
- * @param options more of {@code docker run}, for a node by its number; the last of two counts
+ * @param name the name of the cluster and its network; the names of containers and volumes begin
+ *     with it
+ * @param image the image of new nodes
+ * @param options further options of {@code docker run} for a new node, by its number; they come
+ *     last, and so override others
  */
 public record ContainerNodes(String name, String image, IntFunction<List<String>> options)
         implements ClusterNodes {
@@ -37,7 +40,7 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
                         "--format",
                         "{{.Label \"" + NODE + "\"}}")
                 .lines()
-                // Docker's own warnings may be among them.
+                // Docker may print warnings among them.
                 .filter(line -> line.matches("\\d+"))
                 .map(Integer::valueOf)
                 .sorted()
@@ -69,12 +72,12 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
         return "%s:9042 (container %s)".formatted(address(number), container(number));
     }
 
-    /** The address of one that runs; a process of this machine reaches it there, if on Linux. */
+    /** The address of a running node. On Linux, processes of this machine can connect to it. */
     public String address(int number) {
         return inspect(number, "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}");
     }
 
-    /** The process of one that runs, as this machine numbers it. */
+    /** The id that this machine gives to the process of a running node. */
     public long pid(int number) {
         return Long.parseLong(inspect(number, "{{.State.Pid}}"));
     }
@@ -101,12 +104,12 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
                                 NODE + "=" + number,
                                 "--network",
                                 name,
-                                // The image's is for clusters that live long.
+                                // The image's default is too slow to wait for.
                                 "--health-interval",
                                 "2s",
                                 "--volume",
                                 container(number) + ":/var/lib/cassandra",
-                                // Heap, direct memory, the engine's and the rest.
+                                // For the heap, direct memory, the engine, and the JVM.
                                 "--memory",
                                 3L * heap.mebibytes() + 512 + "m",
                                 "--env",
@@ -180,7 +183,7 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
         return "'docker logs " + container(number) + "'";
     }
 
-    /** Runs docker and returns what it printed; throws what it says if it fails. */
+    /** Runs docker and returns what it printed; throws a {@link NodeException} if it fails. */
     private static String docker(String... arguments) {
         NodeTool.Result result = run(arguments);
         if (result.exitCode() != 0)

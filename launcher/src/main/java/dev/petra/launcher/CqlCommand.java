@@ -25,7 +25,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code petra cql}: statements one after another, up to the first that fails. */
+/** {@code petra cql}: runs statements one after another, and stops at the first that fails. */
 @Command(
         name = "cql",
         description = "Runs CQL statements, separated by semicolons, on the node at an address.")
@@ -75,7 +75,7 @@ final class CqlCommand implements Runnable {
         }
     }
 
-    /** Where the statements are. */
+    /** The statements: an argument, a file, or the standard input. */
     private static final class Script {
         @Parameters(paramLabel = "CQL", description = "The statements.")
         private @Nullable String text;

@@ -12,17 +12,22 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** The jars that nodes run from: Cassandra's in {@code lib/cassandra}, ours as one. */
+/**
+ * The jars that nodes run from: Petra's {@code lib/petra.jar}, and Cassandra's in {@code
+ * lib/cassandra}.
+ *
+ * @param home the folder that has {@code lib}
+ */
 public record Distribution(Path home) {
-    /** The system property that names the folder. */
+    /** The system property that names {@link #home}. */
     public static final String HOME_PROPERTY = "petra.home";
 
-    /** Takes the folder as an absolute path. */
+    /** Makes the path absolute. */
     public Distribution {
         home = home.toAbsolutePath().normalize();
     }
 
-    /** The one that {@value #HOME_PROPERTY} names. */
+    /** The distribution that the system property {@value #HOME_PROPERTY} names. */
     public static Distribution fromSystemProperty() {
         String home = System.getProperty(HOME_PROPERTY);
         if (home == null || home.isEmpty())
@@ -33,31 +38,31 @@ public record Distribution(Path home) {
         return new Distribution(Path.of(home));
     }
 
-    /** Refuses a folder that no node could run from. */
+    /** Throws a {@link NodeException} if Petra's jar or Cassandra's jars are missing. */
     void check() {
         if (!Files.isRegularFile(plugin()) || jar("cassandra-all-").isEmpty())
             throw new NodeException(
                     home + " lacks lib/petra.jar or lib/cassandra: mvn -pl launcher -am package");
     }
 
-    /** Petra itself: on the node's class path and its agent. */
+    /** Petra's jar, which is both on the node's class path and its agent. */
     Path plugin() {
         return home.resolve("lib/petra.jar");
     }
 
-    /** Cassandra's agent that measures objects, which stock Cassandra starts with as well. */
+    /** Jamm, Cassandra's agent that measures object sizes; stock Cassandra starts with it too. */
     Optional<Path> jamm() {
         return jar("jamm-");
     }
 
-    /** The class path of a process: what is its own, as its configuration, and then Cassandra. */
+    /** The class path of a process: these entries, then Cassandra's jars. */
     String classPath(List<Path> own) {
         return Stream.concat(own.stream(), Stream.of(cassandra().resolve("*")))
                 .map(Path::toString)
                 .collect(Collectors.joining(File.pathSeparator));
     }
 
-    /** The agent that shows figures to Prometheus. */
+    /** The agent that exports metrics to Prometheus. */
     Path exporter() {
         return home.resolve("lib").resolve("exporter").resolve("jmx_prometheus_javaagent.jar");
     }

@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 
-/** Reads durations as Cassandra's settings have them: {@code 30s}, {@code 5m}, {@code 500ms}. */
+/** Reads a duration, written as in Cassandra's settings: {@code 30s}, {@code 5m}, {@code 500ms}. */
 final class DurationConverter implements ITypeConverter<Duration> {
     private static final Pattern FORM = Pattern.compile("(\\d{1,9})(ms|s|m|h|d)");
 

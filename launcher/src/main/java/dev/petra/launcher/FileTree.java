@@ -7,14 +7,15 @@ import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.stream.Stream;
 
-/** A directory with all that is in it. */
+/** Deletes directories. */
 public final class FileTree {
     private FileTree() {}
 
     /**
-     * Deletes a directory.
+     * Deletes a directory with all its content.
      *
-     * @throws NodeException if it is not there, or cannot be deleted
+     * @throws NodeException if it does not exist, or cannot be deleted
+     * @throws java.io.UncheckedIOException if a directory in it cannot be listed
      */
     public static void delete(Path directory) {
         try (Stream<Path> all = Files.walk(directory)) {

@@ -18,14 +18,14 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * Ports for nodes of tests and benchmarks. A node binds its ports seconds after they were chosen,
- * and binds them again when it is restarted, so a port must not be taken in between:
+ * Chooses ports for the nodes of tests and benchmarks. A node binds its ports seconds after they
+ * were chosen, and again after a restart. In between, a port is not taken
  *
  * <ul>
- *   <li>not by an outgoing connection: ports lie below the range that the system uses for those;
- *   <li>not by another process that chooses a port here: each port has a lock file in the temporary
- *       directory, which this process holds as long as it lives;
- *   <li>not twice by this process.
+ *   <li>by an outgoing connection: the ports are below the range that the system uses for these;
+ *   <li>by another process that uses this class: each port has a lock file in the temporary
+ *       directory, which this process keeps locked until it ends;
+ *   <li>by another caller in this process: each port is returned once.
  * </ul>
  *
  * Thread-safe.
@@ -33,7 +33,7 @@ import java.util.concurrent.ThreadLocalRandom;
 public final class FreePorts {
     private static final int LOWEST = 10_000;
 
-    /** Linux's own default for the first port of outgoing connections. */
+    /** The default of Linux for the first port of outgoing connections. */
     private static final int USUAL_EPHEMERAL = 32_768;
 
     private static final Path EPHEMERAL = Path.of("/proc/sys/net/ipv4/ip_local_port_range");
@@ -47,9 +47,11 @@ public final class FreePorts {
     private FreePorts() {}
 
     /**
-     * A port on loopback that nothing uses now, and that is given out once on this machine.
+     * Returns a port that is free on the loopback interface, and that no other call on this machine
+     * returns as long as this process lives.
      *
      * @throws IllegalStateException if there is none
+     * @throws UncheckedIOException if a lock file cannot be opened
      */
     public static synchronized int next() {
         for (int tries = LIMIT - LOWEST; tries > 0; tries--) {
@@ -65,7 +67,7 @@ public final class FreePorts {
                 "no port between " + LOWEST + " and " + LIMIT + " is free on loopback");
     }
 
-    /** For tests: where to look first. */
+    /** For tests: sets the first port to try. */
     static synchronized void startAt(int port) {
         candidate = port;
     }
@@ -102,7 +104,8 @@ public final class FreePorts {
     private static int firstEphemeral() {
         try {
             String first = Files.readString(EPHEMERAL).strip().split("\\s+", -1)[0];
-            // Some systems give nearly all ports to outgoing connections: then it cannot be helped.
+            // Some systems use nearly all ports for outgoing connections: a collision is possible
+            // there.
             return Math.max(LOWEST + 10_000, Integer.parseInt(first));
         } catch (NoSuchFileException notLinux) {
             return USUAL_EPHEMERAL;

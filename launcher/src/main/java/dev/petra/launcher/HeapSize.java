@@ -5,20 +5,20 @@ import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A node's Java heap, as its settings and its JVM write it. */
+/** The size of a node's Java heap. */
 public record HeapSize(int mebibytes) {
     private static final Pattern FORM =
             Pattern.compile("(\\d{1,6})\\s*(GiB|MiB|G|M)", Pattern.CASE_INSENSITIVE);
     private static final int LEAST = 128;
 
-    /** Refuses what no Cassandra starts with. */
+    /** Refuses a size with which Cassandra does not start. */
     public HeapSize {
         if (mebibytes < LEAST)
             throw new IllegalArgumentException(
                     "a heap of " + mebibytes + "MiB is too small: at least " + LEAST + "MiB");
     }
 
-    /** Reads {@code 1GiB}, {@code 512MiB}, or as the JVM has it, {@code 1g}, {@code 512m}. */
+    /** Parses {@code 1GiB} and {@code 512MiB}, or as for the JVM {@code 1g} and {@code 512m}. */
     public static HeapSize parse(String text) {
         Matcher matcher = FORM.matcher(text.strip());
         if (!matcher.matches())
@@ -29,7 +29,7 @@ public record HeapSize(int mebibytes) {
         return new HeapSize(gibibytes ? Math.multiplyExact(number, 1024) : number);
     }
 
-    /** The size after {@code -Xmx}. */
+    /** The size as it is written after {@code -Xmx}. */
     String jvm() {
         return mebibytes + "m";
     }

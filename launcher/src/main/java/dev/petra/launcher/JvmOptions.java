@@ -9,15 +9,15 @@ import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 
-/** The options of a node's JVM that its owner may change: {@code conf/jvm.options}, a line each. */
+/** The options of a node's JVM that the user may edit: {@code conf/jvm.options}, one a line. */
 record JvmOptions(Path file, List<String> lines) {
     private static final String HEAP = "-Xmx";
     private static final String JMX_PORT = "-Dcassandra.jmx.local.port=";
 
     /**
-     * What Cassandra and its tools need opened on JDK 17, as in its own {@code
-     * jvm17-server.options}. Not in the file, because it belongs to the release and not to the
-     * node.
+     * The module options that Cassandra and its tools need on JDK 17, as in its {@code
+     * jvm17-server.options}. They are not in the file, because they depend on the release of
+     * Cassandra and not on the node.
      */
     private static final List<String> ACCESS =
             Stream.concat(
@@ -52,12 +52,12 @@ record JvmOptions(Path file, List<String> lines) {
                                     .map(name -> "--add-opens=" + name + "=ALL-UNNAMED"))
                     .toList();
 
-    /** What every Cassandra process on JDK 17 is started with. */
+    /** The module options of every Cassandra process on JDK 17. */
     static List<String> access() {
         return ACCESS;
     }
 
-    /** The file's first text. */
+    /** The text of a new file. */
     static String text(HeapSize heap, int jmxPort) {
         return """
         # Options of this node's JVM, one a line. Written once: edit them as you like.
@@ -82,7 +82,7 @@ record JvmOptions(Path file, List<String> lines) {
                 .formatted(heap.jvm(), heap.mebibytes() / 2, jmxPort);
     }
 
-    /** Reads the options of a node that has been prepared. */
+    /** Reads the file of a node. */
     static JvmOptions read(NodeDirectory directory) {
         Path file = directory.jvmOptions();
         if (!Files.isRegularFile(file))
@@ -97,7 +97,7 @@ record JvmOptions(Path file, List<String> lines) {
         }
     }
 
-    /** Takes the options of a file with that text. */
+    /** Parses the text of the file. */
     static JvmOptions of(NodeDirectory directory, String text) {
         return new JvmOptions(
                 directory.jvmOptions(),
@@ -120,7 +120,7 @@ record JvmOptions(Path file, List<String> lines) {
         }
     }
 
-    /** Finds what is asked for and the file says otherwise. */
+    /** Compares the heap and the JMX port that are asked for with those in the file. */
     List<Yaml.Difference> differences(Optional<HeapSize> heap, Optional<Integer> jmxPort) {
         List<Yaml.Difference> found = new ArrayList<>();
         heap.ifPresent(asked -> compare(HEAP, asked.jvm(), found));
@@ -133,7 +133,7 @@ record JvmOptions(Path file, List<String> lines) {
         if (!has.equals(asked)) found.add(new Yaml.Difference(option, has, asked));
     }
 
-    /** Of an option given twice the JVM takes the last. */
+    /** The value of an option; of several lines the JVM uses the last. */
     private Optional<String> last(String option) {
         return lines.stream()
                 .filter(line -> line.startsWith(option))

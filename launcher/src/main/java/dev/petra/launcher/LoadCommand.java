@@ -7,7 +7,7 @@ import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Parameters;
 
-/** {@code petra load}: data that was written without a node, or a snapshot's, into a cluster. */
+/** {@code petra load}: loads a snapshot, or data that a StoreWriter wrote, into a cluster. */
 @Command(
         name = "load",
         description = {
@@ -38,7 +38,7 @@ final class LoadCommand implements Callable<Integer> {
         distribution.check();
         List<String> command = new ArrayList<>();
         command.add(NodeProcess.java());
-        // Most of the work is native, and often soon done.
+        // Most of the work is native and often short: a small heap and a quick start suffice.
         command.addAll(List.of("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
         command.addAll(JvmOptions.access());
         command.add("-Dlogback.configurationFile=dev/petra/cassandra/bulkload/load-logback.xml");

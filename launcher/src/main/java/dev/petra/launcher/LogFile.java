@@ -8,7 +8,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
 
-/** A growing log, of which the part since a moment is told apart from earlier runs'. */
+/** A log file to which several runs append; tells what was written since a mark. */
 final class LogFile {
     private final Path path;
     private long start;
@@ -17,17 +17,17 @@ final class LogFile {
         this.path = path;
     }
 
-    /** Takes the present end as the beginning of what is new. */
+    /** Marks the present end of the file: what follows is new. */
     void mark() {
         start = bytes().length;
     }
 
-    /** The whole text, empty without a file. */
+    /** The whole text; empty if there is no file. */
     String text() {
         return new String(bytes(), StandardCharsets.UTF_8);
     }
 
-    /** The text since the mark; the whole one if the log was rolled over in between. */
+    /** The text since the mark; the whole text if the file is shorter, as after it was rolled. */
     String newText() {
         byte[] bytes = bytes();
         int from = start <= bytes.length ? (int) start : 0;

@@ -28,7 +28,7 @@ import picocli.CommandLine.Spec;
             WeaveCommand.class
         })
 public final class Main implements Runnable {
-    /** The exit code for what a user can mend. */
+    /** The exit code of a failed command. */
     static final int FAILED = 1;
 
     @Spec
@@ -39,15 +39,15 @@ public final class Main implements Runnable {
 
     /** Runs a command line and ends this JVM with its exit code. */
     public static void main(String[] args) {
-        LogManager.getLogManager().reset(); // Netty would write warnings to the error output.
+        LogManager.getLogManager().reset(); // Else Netty writes warnings to the error output.
         System.exit(
                 commandLine(writer(FileDescriptor.out), writer(FileDescriptor.err)).execute(args));
     }
 
-    /** The whole command, on other outputs than this process's if need be. */
+    /** Makes the command line parser of the whole command. */
     static CommandLine commandLine(PrintWriter out, PrintWriter err) {
         CommandLine line = new CommandLine(new Main());
-        // What they run has options of its own.
+        // The tools that these commands run have options of their own: pass them on.
         for (Object runs : List.of(new NodetoolCommand(), new LoadCommand()))
             line.addSubcommand(
                     new CommandLine(runs)
@@ -57,7 +57,7 @@ public final class Main implements Runnable {
         line.getSubcommands().values().forEach(Main::mixin);
         line.setOut(out);
         line.setErr(err);
-        line.setExpandAtFiles(false); // CQL and nodetool's arguments are nobody's file names.
+        line.setExpandAtFiles(false); // An argument that begins with @ is no file of arguments.
         line.setExecutionExceptionHandler((e, failed, parsed) -> report(e, err));
         return line;
     }
@@ -67,7 +67,6 @@ public final class Main implements Runnable {
         throw new ParameterException(spec.commandLine(), "Missing command");
     }
 
-    /** Adds the options that every command has. */
     private static void mixin(CommandLine line) {
         line.getCommandSpec().addMixin("standard", CommandSpec.forAnnotatedObject(new Standard()));
     }
@@ -83,7 +82,7 @@ public final class Main implements Runnable {
         return FAILED;
     }
 
-    // Java would take the charset of the locale, and with it lose text under LANG=C.
+    // With the charset of the locale, Java would lose text under LANG=C.
     private static PrintWriter writer(FileDescriptor descriptor) {
         return new PrintWriter(
                 new OutputStreamWriter(new FileOutputStream(descriptor), StandardCharsets.UTF_8));

@@ -9,28 +9,28 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What is asked of a node. Only what is asked for counts: everything else is Cassandra's or ours by
- * default when the node's files are first written, and what those files say from then on.
+ * The configuration of a node. A setting that is not given here has its default when the node's
+ * files are first written, and then the value in these files.
  */
 public final class NodeConfig {
-    /** The heap of a node that nobody gave another. */
+    /** The default heap of a new node. */
     public static final HeapSize DEFAULT_HEAP = new HeapSize(1024);
 
-    /** The JMX port of a node that nobody gave another. */
+    /** The default JMX port of a new node. */
     public static final int DEFAULT_JMX_PORT = 7199;
 
-    /** For a ring that waits for less than usual, of nodes that start sooner. */
+    /** JVM options that shorten Cassandra's waiting times, for tests; not for production. */
     public static final List<String> FAST_RING =
             List.of(
-                    // A node that has heard of no other by then joins as if there were none.
+                    // A node that has not heard of the others by then joins as if it were alone.
                     "-Dcassandra.ring_delay_ms=5000",
-                    // Who takes another's place waits for as long.
+                    // A node that replaces another waits at least this long.
                     "-Dcassandra.broadcast_interval_ms=10000",
                     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
                     "-Dcassandra.shutdown_announce_in_ms=200",
                     "-Dcassandra.gossip_quarantine_delay_ms=3000",
-                    // What a row of a memtable takes is measured at the start, for seconds: with
-                    // fewer rows it comes out the same to a byte.
+                    // At start, Cassandra measures the memory of a memtable's row for seconds. With
+                    // fewer rows the result is the same, to within a byte.
                     "-Dcassandra.memtable_row_overhead_computation_step=1000");
 
     private final Optional<Distribution> distribution;
@@ -59,17 +59,17 @@ public final class NodeConfig {
         consoleLog = builder.consoleLog;
     }
 
-    /** Begins a node in a directory, which need not exist. */
+    /** Configures a node in a directory, which need not exist. */
     public static Builder builder(Path dir) {
         return new Builder(new NodeDirectory(dir));
     }
 
-    /** The jars it runs from. */
+    /** The jars that the node runs from. */
     public Distribution distribution() {
         return distribution.orElseGet(Distribution::fromSystemProperty);
     }
 
-    /** Where it lives. */
+    /** The node's directory. */
     public NodeDirectory directory() {
         return directory;
     }
@@ -110,7 +110,7 @@ public final class NodeConfig {
         return consoleLog;
     }
 
-    /** Collects what is asked of a node; the last word on a setting counts. */
+    /** Collects settings; if one is set twice, the last value counts. */
     public static final class Builder {
         private final NodeDirectory directory;
         private final Map<String, Object> yaml = new LinkedHashMap<>();
@@ -130,14 +130,14 @@ public final class NodeConfig {
         }
 
         /**
-         * The folder whose {@code lib} it runs from; the property {@code petra.home} by default.
+         * The home of the {@link Distribution}; by default that of the property {@code petra.home}.
          */
         public Builder home(Path home) {
             distribution = Optional.of(new Distribution(home));
             return this;
         }
 
-        /** The address it listens on, for CQL and for other nodes; 127.0.0.1 by default. */
+        /** The address to listen on, for CQL and for other nodes; 127.0.0.1 by default. */
         public Builder address(String address) {
             yaml.put(CassandraYaml.LISTEN_ADDRESS, address);
             yaml.put(CassandraYaml.RPC_ADDRESS, address);
@@ -150,13 +150,13 @@ public final class NodeConfig {
             return this;
         }
 
-        /** The port of other nodes, the same in a whole cluster; 7000 by default. */
+        /** The port for other nodes, the same in a whole cluster; 7000 by default. */
         public Builder storagePort(int port) {
             yaml.put(CassandraYaml.STORAGE_PORT, port);
             return this;
         }
 
-        /** The loopback port of JMX, another for each node of a machine; 7199 by default. */
+        /** The loopback port of JMX, different for each node of a machine; 7199 by default. */
         public Builder jmxPort(int port) {
             jmxPort = Optional.of(port);
             return this;
@@ -168,7 +168,7 @@ public final class NodeConfig {
             return this;
         }
 
-        /** The same as text: {@code 1GiB}, {@code 512m}. */
+        /** The heap as text: {@code 1GiB}, {@code 512m}. */
         public Builder heap(String size) {
             return heap(HeapSize.parse(size));
         }
@@ -191,13 +191,13 @@ public final class NodeConfig {
             return this;
         }
 
-        /** Whether a node that is no seed streams its share when it joins; yes by default. */
+        /** Whether a new node that is not a seed streams its data when it joins; yes by default. */
         public Builder autoBootstrap(boolean bootstrap) {
             yaml.put("auto_bootstrap", bootstrap);
             return this;
         }
 
-        /** Settings laid over all others: maps are merged, everything else is replaced. */
+        /** Settings that override all others: maps are merged, everything else is replaced. */
         public Builder yaml(Map<String, Object> settings) {
             extraYaml = Yaml.merge(extraYaml, settings);
             return this;
@@ -214,12 +214,14 @@ public final class NodeConfig {
             return this;
         }
 
-        /** Shortens what is waited for, so that starts, joining and leaving take seconds. */
+        /**
+         * Shortens Cassandra's waiting times, so that starting, joining and leaving take seconds.
+         */
         public Builder fastRing() {
             return jvmOptions(FAST_RING.toArray(String[]::new));
         }
 
-        /** Jars and folders before Petra's on the node's class path. */
+        /** Jars and folders that come before Petra's jar on the node's class path. */
         public Builder classPath(Path... entries) {
             classPath.addAll(List.of(entries));
             return this;
@@ -232,8 +234,8 @@ public final class NodeConfig {
         }
 
         /**
-         * Whether each start writes the files in {@code conf} anew. By default those that exist are
-         * kept, and asking for what they contradict is an error.
+         * Whether each start writes the files in {@code conf} anew. By default existing files are
+         * kept, and it is an error if a setting contradicts them.
          */
         public Builder overwriteConf(boolean overwrite) {
             overwriteConf = overwrite;
@@ -246,7 +248,7 @@ public final class NodeConfig {
             return this;
         }
 
-        /** The log goes to the standard output, instead of a file. */
+        /** Sends the log to the standard output instead of a file. */
         public Builder consoleLog() {
             consoleLog = true;
             return this;

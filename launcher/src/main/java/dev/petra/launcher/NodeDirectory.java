@@ -8,8 +8,9 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Where a node keeps everything. The yaml names none of the data folders: they lie where Cassandra
- * looks by itself below its storage directory, so a node's directory can be moved and copied.
+ * The directory of a node, with all its files. {@code cassandra.yaml} does not name the data
+ * folders: they are at Cassandra's default places below its storage directory, so that a node's
+ * directory can be moved and copied.
  */
 public record NodeDirectory(Path root) {
     private static final List<String> FOLDERS =
@@ -23,7 +24,7 @@ public record NodeDirectory(Path root) {
                     "logs",
                     "triggers");
 
-    /** Takes the directory by its real path, so that it is the same by way of any link. */
+    /** Resolves symbolic links, so that each directory has one path. */
     public NodeDirectory {
         root = real(root.toAbsolutePath().normalize());
         if (root.toString().contains(File.pathSeparator))
@@ -35,7 +36,7 @@ public record NodeDirectory(Path root) {
                             + "'");
     }
 
-    /** Makes the directory itself. */
+    /** Creates the directory. */
     void createRoot() {
         try {
             Files.createDirectories(root);
@@ -44,7 +45,7 @@ public record NodeDirectory(Path root) {
         }
     }
 
-    /** Makes the folders in it that are missing. */
+    /** Creates the folders in it that do not exist. */
     void create() {
         try {
             for (String folder : FOLDERS) Files.createDirectories(root.resolve(folder));
@@ -53,7 +54,7 @@ public record NodeDirectory(Path root) {
         }
     }
 
-    /** The folder of settings, last on the node's class path. */
+    /** The folder of settings; it is on the node's class path. */
     public Path conf() {
         return root.resolve("conf");
     }
@@ -63,17 +64,17 @@ public record NodeDirectory(Path root) {
         return conf().resolve("cassandra.yaml");
     }
 
-    /** The settings of the node's JVM. */
+    /** The options of the node's JVM. */
     public Path jvmOptions() {
         return conf().resolve("jvm.options");
     }
 
-    /** What the node logs, and where. */
+    /** The logging configuration of the node. */
     public Path logback() {
         return conf().resolve("logback.xml");
     }
 
-    /** The same for nodetool. */
+    /** The logging configuration of nodetool and other tools. */
     public Path logbackTools() {
         return conf().resolve("logback-tools.xml");
     }
@@ -88,22 +89,22 @@ public record NodeDirectory(Path root) {
         return logs().resolve("system.log");
     }
 
-    /** What the process itself printed, such as an agent's refusal. */
+    /** The standard and error outputs of the process, such as an error of the agent. */
     public Path output() {
         return logs().resolve("output.log");
     }
 
-    /** The folder of triggers: empty, but Cassandra wants one. */
+    /** The folder of triggers; it is empty, but Cassandra requires it. */
     Path triggers() {
         return root.resolve("triggers");
     }
 
-    /** The number of the process that runs here. */
+    /** The file with the process id of the running node. */
     public Path pidFile() {
         return root.resolve("petra.pid");
     }
 
-    /** Held while a node is being started. */
+    /** The file that is locked while a node is being started. */
     Path lockFile() {
         return root.resolve("petra.lock");
     }

@@ -14,8 +14,8 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A real Cassandra node in a JVM of its own. It can be started again after it ended. One thread
- * starts, stops and kills it; any thread may ask about it.
+ * A Cassandra node in a JVM of its own. It can be started again after it has ended. One thread
+ * starts it, waits for it, stops and kills it; other threads may ask for its state meanwhile.
  */
 public final class NodeProcess {
     static final ProcessBuilder.Redirect NO_INPUT =
@@ -33,7 +33,7 @@ public final class NodeProcess {
     private volatile @Nullable NodeSettings settings;
     private @Nullable Thread endHook;
 
-    /** Makes a node that does not run yet, and touches nothing. */
+    /** Makes a node that does not run yet; writes no files. */
     public NodeProcess(NodeConfig config) {
         this.config = config;
         this.directory = config.directory();
@@ -42,7 +42,7 @@ public final class NodeProcess {
         this.output = new LogFile(directory.output());
     }
 
-    /** Prepares the directory and starts the process; returns before the node is up. */
+    /** Prepares the directory and starts the process; does not wait until the node is up. */
     public void start() {
         config.distribution().check();
         directory.createRoot();
@@ -53,7 +53,12 @@ public final class NodeProcess {
         }
     }
 
-    /** Waits until the node takes CQL; fails at once, with the log's end, if its process ends. */
+    /**
+     * Waits until the port of CQL is open.
+     *
+     * @throws NodeException with the end of the log, as soon as the process ends, or after the
+     *     timeout
+     */
     public void awaitCql(Duration timeout) {
         long start = System.nanoTime();
         NodeSettings reach = settings();
@@ -79,12 +84,12 @@ public final class NodeProcess {
         return started != null && started.isAlive();
     }
 
-    /** The number of the process, also after it ended. */
+    /** The process id, also after the process has ended. */
     public long pid() {
         return process().pid();
     }
 
-    /** How the process ended: 143 after a graceful stop, 137 after a kill. */
+    /** The exit code of the ended process: 143 after a graceful stop, 137 after a kill. */
     public int exitCode() {
         return process().exitValue();
     }
@@ -96,19 +101,19 @@ public final class NodeProcess {
         return exitCode;
     }
 
-    /** Crashes the node (SIGKILL), as a dying machine would, and waits for its end. */
+    /** Crashes the node (SIGKILL) and waits for its end. */
     public void kill() {
         if (!ended(process().destroyForcibly(), KILL_TIMEOUT))
             throw new NodeException("the node (pid " + pid() + ") outlives a SIGKILL");
         forget();
     }
 
-    /** Stops the node gracefully: it drains. */
+    /** Stops the node gracefully (SIGTERM: it drains), within 90 seconds. */
     public void stop() {
         stop(STOP_TIMEOUT);
     }
 
-    /** Stops the node gracefully (SIGTERM); an error if it has not ended in time. */
+    /** Stops the node gracefully; throws a {@link NodeException} if it has not ended in time. */
     public void stop(Duration timeout) {
         Process running = process();
         running.destroy();
@@ -129,7 +134,7 @@ public final class NodeProcess {
         return settings().nativePort();
     }
 
-    /** The port of other nodes. */
+    /** The port that other nodes connect to. */
     public int storagePort() {
         return settings().storagePort();
     }
@@ -139,7 +144,7 @@ public final class NodeProcess {
         return settings().jmxPort();
     }
 
-    /** Where the node lives. */
+    /** The node's directory. */
     public NodeDirectory directory() {
         return directory;
     }
@@ -154,7 +159,7 @@ public final class NodeProcess {
         return directory.systemLog();
     }
 
-    /** The text of Cassandra's log, of all runs; empty before the first. */
+    /** The text of Cassandra's log of all runs; empty before the first run. */
     public String log() {
         return systemLog.text();
     }
@@ -164,12 +169,12 @@ public final class NodeProcess {
         return systemLog.newText();
     }
 
-    /** What the process printed to its outputs since the last start. */
+    /** What the process printed to its standard and error outputs since the last start. */
     public String outputSinceStart() {
         return output.newText();
     }
 
-    /** The last lines of both logs since the last start. */
+    /** The last lines of the output and of Cassandra's log since the last start. */
     String tail() {
         return Stream.of(output.tail(15), systemLog.tail(25))
                 .filter(text -> !text.isBlank())
@@ -177,17 +182,17 @@ public final class NodeProcess {
                 .orElse("nothing was logged");
     }
 
-    /** The program that runs this JVM, for those that it starts. */
+    /** The path of {@code java} in the JDK of this process. */
     static String java() {
         return Path.of(System.getProperty("java.home"), "bin", "java").toString();
     }
 
     /**
-     * Prepares the directory as {@link #start} does, for a node inside of a JVM that something else
-     * starts, as a benchmark's.
+     * Prepares the directory as {@link #start} does, for a node in a JVM that the caller starts,
+     * such as a benchmark's.
      *
-     * @return that JVM's options: all but the class path, which is {@link #classPath}, and the main
-     *     class, {@code org.apache.cassandra.service.CassandraDaemon}
+     * @return the options of that JVM, without the class path, which is {@link #classPath}, and the
+     *     main class, {@code org.apache.cassandra.service.CassandraDaemon}
      */
     public List<String> prepareForAnotherJvm() {
         config.distribution().check();
@@ -223,7 +228,9 @@ public final class NodeProcess {
                         .redirectErrorStream(true)
                         .redirectOutput(
                                 ProcessBuilder.Redirect.appendTo(directory.output().toFile()));
-        // Without it glibc keeps freed native memory in an arena per thread; jemalloc ignores it.
+        // Else glibc keeps freed native memory in an arena for nearly every thread. jemalloc
+        // ignores
+        // the variable.
         builder.environment().putIfAbsent("MALLOC_ARENA_MAX", "2");
         try {
             return builder.start();
@@ -266,8 +273,8 @@ public final class NodeProcess {
     }
 
     /**
-     * The class path of the node. Its folder of settings is last, because a class-data archive
-     * (CDS) wants the jars that it was made from first; no jar has files of the same names.
+     * The class path of the node. The folder {@code conf} is last, because a class-data archive
+     * (CDS) requires that the jars it was made from come first; no jar has files of the same names.
      */
     public String classPath() {
         Distribution distribution = config.distribution();
@@ -277,8 +284,9 @@ public final class NodeProcess {
     }
 
     /**
-     * A program that gives the node a session of its own, so that neither a terminal's end nor
-     * Ctrl-C reaches it past its launcher; where there is none, one against the former at least.
+     * The program that starts the node in a session of its own, {@code setsid}: so neither Ctrl-C
+     * nor the end of the terminal ends the node directly, without its launcher. Without {@code
+     * setsid} it is {@code nohup}, which protects from the end of the terminal only.
      */
     private static Optional<String> ownSession() {
         List<String> folders =
@@ -305,13 +313,13 @@ public final class NodeProcess {
             try {
                 Runtime.getRuntime().removeShutdownHook(hook);
             } catch (IllegalStateException e) {
-                // The hook runs already, and finds the process gone.
+                // The hook is running; it finds that the process has ended.
                 return;
             }
         }
     }
 
-    /** Ends the node with this JVM, gracefully if that is soon enough. */
+    /** Stops the node when this JVM ends; kills it if it does not stop in time. */
     private void endQuietly() {
         Process running = process();
         running.destroy();

@@ -3,11 +3,11 @@ package dev.petra.launcher;
 
 import java.util.Map;
 
-/** Where a node can be reached, as its files have it. */
+/** The addresses and ports of a node, from its {@code cassandra.yaml} and {@code jvm.options}. */
 record NodeSettings(
         String listenAddress, int storagePort, String rpcAddress, int nativePort, int jmxPort) {
 
-    /** Picks them out of what the node's own process is going to read. */
+    /** Takes them from the settings and options that the node is started with. */
     static NodeSettings of(NodeDirectory directory, Map<String, Object> yaml, JvmOptions options) {
         return new NodeSettings(
                 text(yaml, CassandraYaml.LISTEN_ADDRESS),

@@ -4,21 +4,21 @@ package dev.petra.launcher;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Cassandra's nodetool, in a JVM of its own, against one node. */
+/** Runs Cassandra's nodetool, in a JVM of its own, against one node. */
 public final class NodeTool {
-    /** How it ended, and what it printed to both its outputs. */
+    /** The exit code, and what the command printed to its standard and error outputs. */
     public record Result(int exitCode, String output) {}
 
     private final Distribution distribution;
     private final NodeDirectory directory;
 
-    /** Makes it for the node of a directory. */
+    /** For the node of a directory. */
     public NodeTool(Distribution distribution, NodeDirectory directory) {
         this.distribution = distribution;
         this.directory = directory;
     }
 
-    /** Runs a command and returns its output; thread-safe, and blocks until it ends. */
+    /** Runs a nodetool command and blocks until it ends. Thread-safe. */
     public Result run(String... arguments) {
         return Processes.run("nodetool", command(List.of(arguments)));
     }
@@ -29,9 +29,9 @@ public final class NodeTool {
     }
 
     /**
-     * Runs another of Cassandra's tools with the node's configuration; as {@link #run}.
+     * Runs another tool of Cassandra with the node's configuration, and blocks until it ends.
      *
-     * @param mainClass of the tool
+     * @param mainClass the main class of the tool
      */
     public Result tool(String mainClass, String... arguments) {
         List<String> command = java(mainClass);
@@ -60,7 +60,7 @@ public final class NodeTool {
         command.add("-Dcassandra.config=" + directory.yaml().toUri());
         command.add("-Dlogback.configurationFile=" + directory.logbackTools());
         command.add("-cp");
-        // As Cassandra's scripts have all of lib: a woven Cassandra needs the plugin.
+        // A woven Cassandra needs the plugin; Cassandra's scripts add all of lib.
         command.add(distribution.classPath(List.of(directory.conf(), distribution.plugin())));
         command.add(mainClass);
         return command;

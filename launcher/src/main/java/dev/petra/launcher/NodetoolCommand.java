@@ -9,7 +9,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
-/** {@code petra nodetool}: Cassandra's own, with everything handed on as it is. */
+/** {@code petra nodetool}: runs Cassandra's nodetool and passes all arguments on. */
 @Command(
         name = "nodetool",
         description = "Runs Cassandra's nodetool against the node of a directory.")

@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The file that names a node's process. It outlives a crash, and the system hands the number to
- * another process one day: so a process counts as the node's only with its {@link #mark} among its
- * arguments.
+ * The file with the process id of a node. A crash leaves the file behind, and the system may give
+ * the id to another process. So a process counts as the node only if the {@link #mark} of the
+ * directory is among its arguments.
  */
 final class PidFile {
     private final Path file;
@@ -21,7 +21,7 @@ final class PidFile {
         this.directory = directory;
     }
 
-    /** The argument by which a directory's process is known, first on its command line. */
+    /** The argument that identifies the process of a directory; the first of its JVM. */
     static String mark(NodeDirectory directory) {
         return "-Dpetra.node=" + directory.root();
     }
@@ -32,7 +32,7 @@ final class PidFile {
                 .filter(process -> isMarked(process.info()) && Processes.isAlive(process));
     }
 
-    /** Names a process. */
+    /** Writes a process id. */
     void write(long pid) {
         try {
             Files.writeString(file, pid + "\n");
@@ -41,7 +41,7 @@ final class PidFile {
         }
     }
 
-    /** Removes the file, unless it names another process by now. */
+    /** Removes the file, unless it has the id of another process. */
     void remove(long pid) {
         try {
             if (read().filter(named -> named == pid).isPresent()) Files.deleteIfExists(file);
@@ -63,7 +63,10 @@ final class PidFile {
         }
     }
 
-    /** A long command line is known only as a whole and cut short, hence the mark's place in it. */
+    /**
+     * Of a long command line the system gives only the beginning, as one text: therefore the mark
+     * is the first argument.
+     */
     private boolean isMarked(ProcessHandle.Info info) {
         String mark = mark(directory);
         return info.arguments()

@@ -9,11 +9,11 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.UnknownHostException;
 
-/** Looks at ports before a node does, for a clearer word than a stack trace in its log. */
+/** Checks addresses and ports before a node starts: its log would have a stack trace only. */
 final class Ports {
     private Ports() {}
 
-    /** Refuses to start a node whose address or ports it could not have. */
+    /** Throws a {@link NodeException} if the node could not use its addresses or ports. */
     static void check(NodeSettings settings) {
         InetAddress listen = resolve(settings.listenAddress());
         if (listen.isAnyLocalAddress())
@@ -27,7 +27,7 @@ final class Ports {
         checkFree(InetAddress.getLoopbackAddress(), settings.jmxPort(), "--jmx-port");
     }
 
-    /** Whether something takes connections there. */
+    /** Whether a connection to a port succeeds within a second. */
     static boolean isOpen(String address, int port) {
         try (Socket socket = new Socket()) {
             socket.connect(new InetSocketAddress(resolve(address), port), 1000);
@@ -50,7 +50,7 @@ final class Ports {
 
     private static void checkLocal(InetAddress address) {
         try {
-            // A whole loopback network is local, of which the interface names one address.
+            // All of 127.0.0.0/8 is local, but the interface has only one of its addresses.
             if (!address.isLoopbackAddress() && NetworkInterface.getByInetAddress(address) == null)
                 throw new NodeException(
                         address.getHostAddress() + " is no address of this machine (--address)");

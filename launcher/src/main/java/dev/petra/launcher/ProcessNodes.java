@@ -8,7 +8,11 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** Nodes as processes on 127.0.0.1, 127.0.0.2 and so on, each in a folder of its own. */
+/**
+ * Nodes that are processes on 127.0.0.1, 127.0.0.2 and so on.
+ *
+ * @param dir the directory that has a directory for each node
+ */
 record ProcessNodes(Path dir) implements ClusterNodes {
     private static final int FIRST_JMX_PORT = 7199;
 

@@ -8,35 +8,35 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 
-/** What is done with processes, also with those that are no children of ours. */
+/** Starts, ends and checks processes, also those that are not children of this one. */
 public final class Processes {
     private static final long POLL_MILLIS = 50;
 
     private Processes() {}
 
-    /** Whether a process runs. One that ended and that no parent has asked about does not. */
+    /** Whether a process is running. A zombie, which has ended, is not. */
     static boolean isAlive(ProcessHandle process) {
         return process.isAlive() && !isZombie(process.pid());
     }
 
-    /** Asks a process to end (SIGTERM) and waits; tells whether it did. */
+    /** Asks a process to end (SIGTERM) and waits; returns whether it has ended in time. */
     static boolean terminate(ProcessHandle process, Duration timeout) {
         process.destroy();
         return awaitEnd(process, timeout);
     }
 
-    /** Ends a process without its consent (SIGKILL) and waits; tells whether it did. */
+    /** Kills a process (SIGKILL) and waits; returns whether it has ended in time. */
     static boolean kill(ProcessHandle process, Duration timeout) {
         process.destroyForcibly();
         return awaitEnd(process, timeout);
     }
 
-    /** Sleeps a moment, as between two looks at something. */
+    /** Sleeps 50 ms, between two polls. */
     static void pause() {
         pause(POLL_MILLIS);
     }
 
-    /** Sleeps longer, where a look costs more. */
+    /** Sleeps between two polls. */
     static void pause(long millis) {
         try {
             Thread.sleep(millis);
@@ -48,9 +48,9 @@ public final class Processes {
     /**
      * Runs a command without input, and waits for its end.
      *
-     * @param program what an error calls it
-     * @return its exit code, and what it printed to both its outputs
-     * @throws NodeException if it cannot be started
+     * @param program the name of the command in an error message
+     * @return the exit code, and what the command printed to its standard and error outputs
+     * @throws NodeException if the command cannot be started, or this thread is interrupted
      */
     public static NodeTool.Result run(String program, List<String> command) {
         try {
@@ -89,7 +89,7 @@ public final class Processes {
         return new NodeException("interrupted while waiting for a process", e);
     }
 
-    // ProcessHandle.onExit would wait for ever for a zombie.
+    // ProcessHandle.onExit would wait forever for a zombie.
     private static boolean awaitEnd(ProcessHandle process, Duration timeout) {
         long start = System.nanoTime();
         while (isAlive(process)) {
@@ -99,7 +99,7 @@ public final class Processes {
         return true;
     }
 
-    /** In a container whose first process is no init, a detached node's remains stay listed. */
+    /** In a container whose first process is not an init, an ended detached node stays a zombie. */
     private static boolean isZombie(long pid) {
         try {
             return isZombie(Files.readString(Path.of("/proc/" + pid + "/stat")));
@@ -109,11 +109,12 @@ public final class Processes {
     }
 
     /**
-     * Whether a line of {@code /proc/<pid>/stat} is of a process of which nothing runs. The first
-     * thread may have ended before others, which hold its ports until they end too.
+     * Whether a line of {@code /proc/<pid>/stat} is of a process without running threads. The state
+     * is that of the first thread; other threads may still run, and keep ports open until they end.
      */
     static boolean isZombie(String stat) {
-        // Behind the name, which may hold anything: the state, and 17 fields on the threads.
+        // After the name, which may contain anything: the state, and as field 17 the number of
+        // threads.
         String[] fields = stat.substring(stat.lastIndexOf(')') + 1).strip().split(" ", 19);
         return fields.length == 19 && fields[0].equals("Z") && fields[17].equals("1");
     }

@@ -11,7 +11,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** {@code petra run}: one node, until Ctrl-C or until {@code petra stop}. */
+/** {@code petra run}: runs one node until Ctrl-C or {@code petra stop}. */
 @Command(
         name = "run",
         description = {
@@ -22,7 +22,7 @@ import picocli.CommandLine.Spec;
                 + " that contradict them are an error."
         })
 final class RunCommand implements Callable<Integer> {
-    /** The exit code of a JVM that a SIGTERM ended: Cassandra has drained. */
+    /** The exit code of a JVM after SIGTERM: Cassandra has drained. */
     private static final int TERMINATED = 143;
 
     @Option(

@@ -6,11 +6,15 @@ import java.nio.channels.FileChannel;
 import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.StandardOpenOption;
 
-/** Lets one start at a time look at a directory's process file and write it. */
+/** A lock on a node's directory: only one start at a time may check and write the pid file. */
 final class StartLock {
     private StartLock() {}
 
-    /** Runs a start alone, or refuses because another one goes on. */
+    /**
+     * Runs a start while holding the lock.
+     *
+     * @throws NodeException if another start holds it
+     */
     static void hold(NodeDirectory directory, Runnable start) {
         try (FileChannel channel =
                 FileChannel.open(
@@ -20,7 +24,7 @@ final class StartLock {
             if (!isLocked(channel))
                 throw new NodeException(
                         "another start of a node in " + directory.root() + " goes on");
-            start.run(); // Closing the file gives the lock back.
+            start.run(); // Closing the file releases the lock.
         } catch (IOException e) {
             throw new NodeException("cannot lock " + directory.lockFile() + ": " + e, e);
         }
@@ -30,7 +34,7 @@ final class StartLock {
         try {
             return channel.tryLock() != null;
         } catch (OverlappingFileLockException e) {
-            return false; // this JVM has it
+            return false; // Another thread of this JVM holds it.
         }
     }
 }

@@ -6,7 +6,7 @@ import java.time.Duration;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** {@code petra stop}: ends a node that any launcher started. */
+/** {@code petra stop}: stops the node of a directory, whichever process started it. */
 @Command(name = "stop", description = "Stops the node of a directory and waits for its end.")
 final class StopCommand implements Runnable {
     @Option(

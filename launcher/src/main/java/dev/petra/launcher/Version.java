@@ -7,7 +7,7 @@ import java.util.Objects;
 import java.util.Properties;
 import picocli.CommandLine.IVersionProvider;
 
-/** What {@code --version} says, from what the build knows. */
+/** The text of {@code --version}, from the properties that the build writes. */
 final class Version implements IVersionProvider {
     @Override
     public String[] getVersion() throws IOException {

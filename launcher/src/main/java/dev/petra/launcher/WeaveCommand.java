@@ -8,7 +8,9 @@ import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** {@code petra weave}: a jar of Cassandra for nodes without the agent. */
+/**
+ * {@code petra weave}: weaves the join points into Cassandra's jar, for nodes without the agent.
+ */
 @Command(
         name = "weave",
         description = {

@@ -21,21 +21,21 @@ import org.snakeyaml.engine.v2.exceptions.YamlEngineException;
 import org.snakeyaml.engine.v2.nodes.Tag;
 import org.snakeyaml.engine.v2.representer.StandardRepresenter;
 
-/** Nested settings as YAML text and back, and what is done with two sets of them. */
+/** Reads, writes, merges and compares nested settings in YAML. */
 final class Yaml {
-    /** A contradiction: what the file says where something else was asked for. */
+    /** A setting whose value in a file is not the one that is asked for. */
     record Difference(String path, String found, String asked) {}
 
     private static final Pattern PLAIN =
             Pattern.compile("[A-Za-z/][A-Za-z0-9_./-]*|[0-9]+(d|h|m|s|ms|KiB|MiB|GiB)");
 
-    /** Plain words that Cassandra's YAML 1.1 reads as booleans or null. */
+    /** Unquoted words that YAML 1.1, which Cassandra reads, takes for booleans or null. */
     private static final Set<String> RESERVED =
             Set.of("y", "n", "yes", "no", "on", "off", "true", "false", "null");
 
     private Yaml() {}
 
-    /** Reads a file of settings; an empty one has none. */
+    /** Reads a file of settings; an empty file has none. */
     static Map<String, Object> read(Path file) {
         try {
             LoadSettings settings = LoadSettings.builder().setLabel(file.toString()).build();
@@ -59,7 +59,7 @@ final class Yaml {
         return new Dump(style, new Quoting(style)).dumpToString(settings);
     }
 
-    /** Lays one set of settings over another: maps are merged, everything else is replaced. */
+    /** Adds settings to others: maps are merged, everything else is replaced by {@code above}. */
     static Map<String, Object> merge(Map<String, Object> below, Map<String, Object> above) {
         Map<String, Object> merged = new LinkedHashMap<>(below);
         above.forEach(
@@ -73,7 +73,7 @@ final class Yaml {
         return merged;
     }
 
-    /** Finds the settings asked for that a file contradicts, or does not have. */
+    /** Finds the settings that a file lacks or has with another value than is asked for. */
     static List<Difference> differences(Map<String, Object> file, Map<String, Object> asked) {
         List<Difference> found = new ArrayList<>();
         compare("", file, asked, found);
@@ -98,14 +98,14 @@ final class Yaml {
                 });
     }
 
-    @SuppressWarnings("unchecked") // Keys that are no strings fail where they are used.
+    @SuppressWarnings("unchecked") // A key that is not a string fails where it is used.
     private static Map<String, Object> map(Object value) {
         return (Map<String, Object>) value;
     }
 
     /**
-     * Quotes every string that is not a plain word. The library knows YAML 1.2, where {@code off}
-     * and {@code 1:30} are strings; to Cassandra's parser they are a boolean and a number.
+     * Quotes every string that is not a plain word. The library writes YAML 1.2, where {@code off}
+     * and {@code 1:30} are strings; Cassandra's parser would read a boolean and a number.
      */
     private static final class Quoting extends StandardRepresenter {
         Quoting(DumpSettings settings) {

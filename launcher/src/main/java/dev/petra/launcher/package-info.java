@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Runs real Cassandra nodes with Petra in them, each as a JVM of its own, and is the {@code petra}
- * command.
+ * The {@code petra} command, and the classes that run Cassandra nodes with Petra, each in a JVM of
+ * its own.
  *
- * <p>A node lives in a directory: {@code conf} (written once, then its owner's), {@code data},
- * {@code commitlog}, {@code logs} and so on. A {@link dev.petra.launcher.NodeConfig} says what is
- * asked of it, a {@link dev.petra.launcher.NodeProcess} runs it:
+ * <p>A node has a directory with {@code conf}, {@code data}, {@code commitlog}, {@code logs} and so
+ * on. The files in {@code conf} are written once; then the user may edit them. A {@link
+ * dev.petra.launcher.NodeConfig} configures a node, and a {@link dev.petra.launcher.NodeProcess}
+ * runs it:
  *
  * <pre>{@code
  * NodeConfig config =
@@ -14,15 +15,15 @@
  * node.start();
  * node.awaitCql(Duration.ofMinutes(2));
  * node.nodetool("status");
- * node.kill(); // what a crash is
- * node.start(); // and the restart after it
+ * node.kill(); // SIGKILL, as a crash
+ * node.start(); // the restart after it
  * node.awaitCql(Duration.ofMinutes(2));
  * node.stop();
  * }</pre>
  *
- * <p>The jars come from a {@link dev.petra.launcher.Distribution}, which the build leaves in {@code
- * launcher/target/petra}. Cassandra's are on the node's class path only: this package talks to a
- * node as anyone outside would, by processes, files, JMX and CQL.
+ * <p>The jars come from a {@link dev.petra.launcher.Distribution}, which the build writes to {@code
+ * launcher/target/petra}. Cassandra's jars are on the class path of the node only. This package
+ * works on a node from outside: by processes, files, JMX and CQL.
  */
 @NullMarked
 package dev.petra.launcher;

@@ -68,7 +68,7 @@ class ContainerEnvironmentTest {
         NodeConfig config = config(Map.of("PETRA_EXPORTER_PORT", "7070"), 4 * GIB);
         assertThat(config.jvmOptions())
                 .containsExactly("-javaagent:/lib/exporter.jar=7070:/lib/jmx-exporter.yaml");
-        // No setting of the engine.
+        // PETRA_EXPORTER_PORT must not become a setting of the engine.
         assertThat(config.yaml().toString()).doesNotContain("exporter");
         assertThatThrownBy(() -> config(Map.of("PETRA_EXPORTER_PORT", "on"), 4 * GIB))
                 .hasMessage("PETRA_EXPORTER_PORT is 'on', which is no number");

@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** Ports that are chosen now and bound later are still free then. */
+/** A port that was chosen must still be free when it is bound later. */
 class FreePortsTest {
 
     @Test
@@ -40,7 +40,7 @@ class FreePortsTest {
         }
     }
 
-    /** Two JVMs that look for ports at the same place and at the same time. */
+    /** Another JVM that tries the same ports at the same time. */
     @Test
     void anotherProcessIsGivenOtherPorts() throws Exception {
         List<Integer> mine = List.of(FreePorts.next(), FreePorts.next(), FreePorts.next());
@@ -58,7 +58,7 @@ class FreePortsTest {
         assertThat(Integer.parseInt(theirs)).isNotIn(mine);
     }
 
-    /** Prints the first port from a given one on. */
+    /** Prints the first free port from a given one on. */
     public static void main(String[] args) {
         FreePorts.startAt(Integer.parseInt(args[0]));
         System.out.println(FreePorts.next());

@@ -35,7 +35,9 @@ final class MainTest {
         assertThat(err.toString()).isEmpty();
     }
 
-    /** A list of commands shows the first paragraph of each, so that must be whole sentences. */
+    /**
+     * The list of commands shows the first paragraph of each: it must consist of whole sentences.
+     */
     @Test
     void noTextOfTheHelpEndsInTheMiddleOfASentence() {
         List<CommandLine> commands = new ArrayList<>();
@@ -64,7 +66,7 @@ final class MainTest {
         command.getSubcommands().values().forEach(each -> addWithSubcommands(each, to));
     }
 
-    /** However the lines are broken. */
+    /** The text with each line break and run of spaces as one space. */
     private static String words(String text) {
         return text.strip().replaceAll("\\s+", " ");
     }

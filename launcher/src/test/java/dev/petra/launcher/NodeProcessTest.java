@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Processes and refusals, with the fake Cassandra of the test class path. */
+/** Starts, stops and refusals, with the fake Cassandra that is on the test class path. */
 final class NodeProcessTest {
     private static final Duration SOON = Duration.ofSeconds(30);
 

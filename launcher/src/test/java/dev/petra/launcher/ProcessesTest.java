@@ -21,7 +21,7 @@ class ProcessesTest {
     void aProcessOfWhichThreadsStillEndHasNotEnded() {
         assertThat(Processes.isZombie(stat("S", 40))).isFalse();
         assertThat(Processes.isZombie(stat("S", 1))).isFalse();
-        // Its first thread is gone; another frees its memory, and its ports are taken.
+        // The first thread has ended, but another still runs, and the ports are still in use.
         assertThat(Processes.isZombie(stat("Z", 2))).isFalse();
         assertThat(Processes.isZombie(stat("Z", 1))).isTrue();
         assertThat(Processes.isZombie("")).isFalse();
@@ -30,7 +30,7 @@ class ProcessesTest {
     @Test
     void remainsAreTold() throws Exception {
         assertThat(Processes.isZombie(Files.readString(Path.of("/proc/self/stat")))).isFalse();
-        // A shell becomes a sleep, which never asks about the shell's child.
+        // The shell execs sleep, which never waits for the shell's child: it stays a zombie.
         Process parent =
                 new ProcessBuilder("sh", "-c", "sh -c 'echo $$; exit 0' & exec sleep 60").start();
         try {

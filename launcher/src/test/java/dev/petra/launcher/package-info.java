@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Tests of the launcher; where a process is needed, a fake Cassandra plays the node. */
+/** Tests of the launcher. Those that start a node start a fake Cassandra. */
 @NullMarked
 package dev.petra.launcher;
 

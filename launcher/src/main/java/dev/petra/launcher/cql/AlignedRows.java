@@ -6,7 +6,7 @@ import java.io.PrintWriter;
 import java.util.List;
 import java.util.function.BiFunction;
 
-/** Rows as a table. A page knows its widest values only: columns may widen from page to page. */
+/** Writes rows as a table. A column becomes wider when a later page has wider values. */
 public final class AlignedRows implements RowWriter {
     private final PrintWriter out;
     private List<String> columns = List.of();

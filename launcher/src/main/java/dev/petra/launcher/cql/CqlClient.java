@@ -27,7 +27,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import java.util.stream.StreamSupport;
 
-/** A connection to one node and to no other of its cluster, so that it shows what that node has. */
+/** A connection to one node only, which coordinates all statements. */
 public final class CqlClient implements AutoCloseable {
     private static final int EXCERPT = 120;
     private static final Duration AGREEMENT = Duration.ofSeconds(10);
@@ -41,7 +41,12 @@ public final class CqlClient implements AutoCloseable {
         this.session = session;
     }
 
-    /** Connects; each request may take as long as the timeout says. */
+    /**
+     * Connects to a node.
+     *
+     * @param timeout of each request
+     * @throws CqlException if no connection is possible
+     */
     public static CqlClient connect(String address, int port, Duration timeout) {
         InetSocketAddress contact = new InetSocketAddress(address, port);
         if (contact.isUnresolved()) throw new CqlException("unknown address " + address);
@@ -62,7 +67,12 @@ public final class CqlClient implements AutoCloseable {
         }
     }
 
-    /** Runs a statement to its last page; what the server warns of goes to the second writer. */
+    /**
+     * Runs a statement and reads all pages of its result.
+     *
+     * @param warnings where warnings of the server are written
+     * @throws CqlException if the statement fails
+     */
     public void run(String statement, RowWriter writer, PrintWriter warnings) {
         try {
             ResultSet result = session.execute(statement);
@@ -98,7 +108,8 @@ public final class CqlClient implements AutoCloseable {
     }
 
     /**
-     * Waits until all nodes have the same schema. The driver asks only those that it would talk to.
+     * Waits up to 10 seconds until all nodes have the same schema, and returns whether they have.
+     * The driver's own check leaves out the nodes that this client ignores.
      */
     private boolean awaitAgreement() {
         long deadline = System.nanoTime() + AGREEMENT.toNanos();
@@ -106,7 +117,7 @@ public final class CqlClient implements AutoCloseable {
             Set<UUID> versions = new HashSet<>();
             for (String table : new String[] {"system.local", "system.peers_v2"}) {
                 for (Row row : session.execute("SELECT schema_version FROM " + table)) {
-                    // Null for a node that has just come.
+                    // It is null for a node that has just joined.
                     versions.add(row.getUuid(0));
                 }
             }
@@ -121,7 +132,7 @@ public final class CqlClient implements AutoCloseable {
         session.close();
     }
 
-    /** A statement may take days, a connection not: Netty counts its time in an int. */
+    /** The timeout of connecting, at most a minute: Netty takes it in milliseconds as an int. */
     private static Duration connectTimeout(Duration timeout) {
         return timeout.compareTo(CONNECT_AT_MOST) < 0 ? timeout : CONNECT_AT_MOST;
     }
@@ -143,10 +154,10 @@ public final class CqlClient implements AutoCloseable {
                 .withDuration(DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT, timeout)
                 .withDuration(DefaultDriverOption.CONNECTION_SET_KEYSPACE_TIMEOUT, timeout)
                 .withDuration(DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT, timeout)
-                // Else its end takes two seconds.
+                // Else closing the session takes two seconds.
                 .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
                 .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0)
-                // Any datacenter's node is local to whoever names it.
+                // Accept the node whatever its datacenter is.
                 .withString(
                         DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS,
                         "DcInferringLoadBalancingPolicy")
@@ -160,7 +171,7 @@ public final class CqlClient implements AutoCloseable {
                 .build();
     }
 
-    /** Tells a closed port from what a driver would make of it. */
+    /** Tries the port first: for a closed port the driver's message would be less clear. */
     private static void knock(InetSocketAddress contact, Duration timeout) {
         try (Socket socket = new Socket()) {
             socket.connect(contact, Math.toIntExact(connectTimeout(timeout).toMillis()));

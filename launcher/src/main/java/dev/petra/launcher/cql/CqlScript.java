@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Splits a script into statements at its semicolons: those outside of strings, quoted names, {@code
- * $$} bodies, comments and batches. Comments are dropped and line breaks kept, because Cassandra's
- * grammar has no comment at the very end, and its errors name lines.
+ * Splits a script into statements at the semicolons that are outside of strings, quoted names,
+ * {@code $$} bodies, comments and batches. Removes comments, because Cassandra's grammar does not
+ * accept one at the end of a statement. Keeps line breaks, because Cassandra's errors give lines.
  */
 public final class CqlScript {
     private final String text;
@@ -16,17 +16,21 @@ public final class CqlScript {
     private final StringBuilder statement = new StringBuilder();
     private int at;
 
-    /** The start of the batch that the current statement is, or -1. */
+    /** The offset of BEGIN if the current statement is a batch, otherwise -1. */
     private int batchStart = -1;
 
-    /** The word before the present place, in capitals; empty where a symbol is. */
+    /** The word before the current offset, in capitals; empty if a symbol precedes. */
     private String lastWord = "";
 
     private CqlScript(String text) {
         this.text = text;
     }
 
-    /** Returns the statements in order, without their semicolons; empty ones are left out. */
+    /**
+     * Returns the statements in order, without their semicolons and without empty ones.
+     *
+     * @throws CqlException if a string, quoted name, body, comment or batch is not terminated
+     */
     public static List<String> split(String text) {
         CqlScript script = new CqlScript(text);
         script.read();
@@ -61,7 +65,7 @@ public final class CqlScript {
         endStatement();
     }
 
-    /** Finds the end of what is quoted here; a doubled quote stands for itself within. */
+    /** Finds the end of the quoted text that begins here. In it, a doubled quote is one quote. */
     private int end(String quote, String what) {
         int close = text.indexOf(quote, at + quote.length());
         while (close >= 0 && quote.length() == 1 && text.startsWith(quote, close + 1))

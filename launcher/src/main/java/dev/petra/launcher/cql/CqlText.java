@@ -24,7 +24,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
-/** Values as cqlsh shows them. */
+/** Formats values as cqlsh does. */
 final class CqlText {
     private static final DateTimeFormatter TIMESTAMP =
             DateTimeFormatter.ofPattern("uuuu-MM-dd HH:mm:ss.SSSSSSxx", Locale.ROOT)
@@ -34,29 +34,31 @@ final class CqlText {
 
     private CqlText() {}
 
-    /** A value by itself: text is not quoted, but on one line. */
+    /**
+     * Formats the value of a column. Text is escaped, so that it has no line breaks; not quoted.
+     */
     static String of(@Nullable Object value) {
         return value instanceof String text ? escape(text) : nested(value);
     }
 
-    /** Bytes as CQL writes them. */
+    /** Formats bytes as a CQL literal. */
     static String blob(ByteBuffer bytes) {
         byte[] copy = new byte[bytes.remaining()];
         bytes.duplicate().get(copy);
         return "0x" + HexFormat.of().formatHex(copy);
     }
 
-    /** The values of a row, a tuple or a user type, in order. */
+    /** The values of a row, a tuple or a user-defined type, in order. */
     static List<@Nullable Object> values(GettableByIndex of) {
         List<@Nullable Object> values = new ArrayList<>(of.size());
         for (int i = 0; i < of.size(); i++) {
-            // To the driver a null collection is an empty one.
+            // The driver returns a null collection as an empty one.
             values.add(of.isNull(i) ? null : of.getObject(i));
         }
         return values;
     }
 
-    /** A value within another. */
+    /** Formats a value inside of another. Text is quoted. */
     private static String nested(@Nullable Object value) {
         if (value == null) {
             return "null";
@@ -101,7 +103,7 @@ final class CqlText {
         return values.stream().map(CqlText::nested).collect(Collectors.joining(", ", open, close));
     }
 
-    /** Keeps a row on its line, as cqlsh does. */
+    /** Escapes line breaks and other control characters, as cqlsh does. */
     private static String escape(String text) {
         StringBuilder escaped = new StringBuilder(text.length());
         text.chars()

@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Rows as JSON, an object and a line each, written as they come. */
+/** Writes each row as a JSON object on a line. */
 public final class JsonRows implements RowWriter {
     private static final JsonFactory JSON =
             JsonFactory.builder()
@@ -61,17 +61,17 @@ public final class JsonRows implements RowWriter {
 
     @Override
     public void end() {
-        // The rows are all there is.
+        // Nothing follows the rows.
     }
 
-    /** Writes one value; what JSON has no form for is a string. */
+    /** Writes a value; as a string if JSON has no type for it. */
     static void write(JsonGenerator json, @Nullable Object value) throws IOException {
         if (value == null) {
             json.writeNull();
         } else if (value instanceof Boolean bool) {
             json.writeBoolean(bool);
         } else if (value instanceof Double number) {
-            json.writeNumber(number); // a string, with NaN and the infinities
+            json.writeNumber(number); // NaN and infinities become strings.
         } else if (value instanceof Float number) {
             json.writeNumber(number);
         } else if (value instanceof BigDecimal number) {
@@ -118,7 +118,7 @@ public final class JsonRows implements RowWriter {
         json.writeEndArray();
     }
 
-    /** A map's key, which in JSON is always a string. */
+    /** The key of a map as text, because keys are always strings in JSON. */
     private static String key(Object key) {
         if (key instanceof String text) return text;
         return key instanceof Instant instant ? instant.toString() : CqlText.of(key);

@@ -5,18 +5,25 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import java.io.PrintWriter;
 import java.util.List;
 
-/** Shows the rows of one result. */
+/**
+ * Writes the rows of one result. Call {@link #begin}, {@link #page} for each page, {@link #end}.
+ */
 public interface RowWriter {
-    /** Takes the names of the columns, once and first; not called for a result without columns. */
+    /** Takes the names of the columns. Not called for a result without columns. */
     void begin(List<String> columns);
 
-    /** Takes the rows of a page, in order; the list is the caller's. */
+    /** Takes the rows of a page, in order. Does not keep the list. */
     void page(List<Row> rows);
 
-    /** Called once and last, after {@link #begin}. */
+    /** Called after the last page. */
     void end();
 
-    /** Flushes; a full disk or a reader that has gone is an error, and nobody reads on for it. */
+    /**
+     * Flushes the output.
+     *
+     * @throws CqlException if the output cannot be written, as on a full disk or a closed pipe:
+     *     there is no use in reading further rows then
+     */
     static void flush(PrintWriter out) {
         if (out.checkError()) throw new CqlException("cannot write the output");
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * CQL from a command line: a script is {@linkplain dev.petra.launcher.cql.CqlScript split} into
+ * Runs CQL from a command line. A {@link dev.petra.launcher.cql.CqlScript} splits a script into
  * statements, a {@link dev.petra.launcher.cql.CqlClient} runs them one after another on one node,
- * and a {@link dev.petra.launcher.cql.RowWriter} shows what comes back, page by page:
+ * and a {@link dev.petra.launcher.cql.RowWriter} writes their results, page by page:
  *
  * <pre>{@code
  * try (CqlClient client = CqlClient.connect("127.0.0.1", 9042, Duration.ofSeconds(30))) {

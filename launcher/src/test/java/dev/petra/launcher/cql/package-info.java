@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Tests of splitting CQL and of showing rows. */
+/** Tests of splitting CQL scripts and of writing rows. */
 @NullMarked
 package dev.petra.launcher.cql;
 

@@ -8,11 +8,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.CountDownLatch;
 
-/** Stands in for Cassandra in the process tests: a JVM that takes connections, or ends. */
+/** A fake Cassandra for the tests of processes: it opens a port, or ends at once. */
 public final class CassandraDaemon {
     private CassandraDaemon() {}
 
-    /** Opens the port of {@code fake.port}, or ends at once with a word without one. */
+    /** Opens the port {@code fake.port}; without this property, prints a message and ends. */
     public static void main(String[] args) throws Exception {
         Files.writeString(Path.of(System.getProperty("cassandra.logdir"), "system.log"), "up\n");
         Integer port = Integer.getInteger("fake.port");
@@ -21,7 +21,7 @@ public final class CassandraDaemon {
             System.exit(3);
         }
         try (ServerSocket socket = new ServerSocket()) {
-            // Before the port opens: then whoever connects can read it.
+            // Printed before the port opens, so that a test that connects can read it.
             System.out.println("listening on " + port);
             socket.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
             new CountDownLatch(1).await();
