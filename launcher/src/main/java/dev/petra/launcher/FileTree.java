@@ -2,6 +2,7 @@
 package dev.petra.launcher;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
@@ -15,12 +16,11 @@ public final class FileTree {
      * Deletes a directory with all its content.
      *
      * @throws NodeException if it does not exist, or cannot be deleted
-     * @throws java.io.UncheckedIOException if a directory in it cannot be listed
      */
     public static void delete(Path directory) {
         try (Stream<Path> all = Files.walk(directory)) {
             for (Path path : all.sorted(Comparator.reverseOrder()).toList()) Files.delete(path);
-        } catch (IOException e) {
+        } catch (IOException | UncheckedIOException e) {
             throw new NodeException("cannot delete " + directory + ": " + e, e);
         }
     }

@@ -11,7 +11,7 @@ import java.util.List;
 /** A log file to which several runs append; tells what was written since a mark. */
 final class LogFile {
     private final Path path;
-    private long start;
+    private volatile long start;
 
     LogFile(Path path) {
         this.path = path;
