@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.stream;
 import static java.util.stream.Collectors.toSet;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
@@ -14,6 +15,7 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.stream.PledgedRoom;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -32,6 +34,7 @@ import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.util.PathUtils;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -116,6 +119,50 @@ class StreamIngestTest {
             while (in.ingest()) in.awaitRoom();
         }
         assertThat(content(other)).isEqualTo(content(from));
+    }
+
+    /** What other streams set aside does not let a file that is written anew be written again. */
+    @Test
+    @SuppressWarnings("try") // the room is held, not used
+    void aFileThatIsWrittenAnewAsTheDiskFillsIsNotWrittenAnewAgain() throws IOException {
+        Path disk = Path.of("/dev/shm");
+        assumeTrue(Files.isWritable(disk), "no disk on which nobody else writes");
+        Path place = Files.createTempDirectory(disk, "petra");
+        try {
+            TableStore other = engine.openStore(table.spec(place.resolve("other")));
+            // Its columns have the ids of one another.
+            other.write(table.update(0).at(1).row(0).set("w", "before").build());
+            other.write(table.update(0).at(1).row(0).set("v", "before").build());
+            SentStream sent = SentStream.of(from);
+            try (StreamSink in = other.receive(sent.head(), RangeTests.everything())) {
+                sent.stagedBy(in);
+                Path staged;
+                try (var found =
+                        Files.list(
+                                Tables.context(other)
+                                        .directory()
+                                        .resolve(StoreDescriptor.STREAMS))) {
+                    staged = found.findFirst().orElseThrow();
+                }
+                // Large cells come first. The old file is kept, so the new one takes room for good.
+                Path first = staged.resolve("0-0.large.sst");
+                Files.createLink(place.resolve("kept"), first);
+                long free = Files.getFileStore(place).getUsableSpace();
+                long room = Files.size(first) + (16 << 10);
+                assertThat(room).isLessThan(2 * Files.size(first));
+                try (PledgedRoom others = PledgedRoom.of(place, free - room)) {
+                    assertThatThrownBy(in::verify)
+                            .isInstanceOf(IOException.class)
+                            .hasMessageContaining("no room");
+                }
+                in.verify();
+                while (in.ingest()) in.awaitRoom();
+            }
+            assertThat(content(other)).isEqualTo(content(from));
+            other.close();
+        } finally {
+            PathUtils.deleteRecursive(place);
+        }
     }
 
     private static Path renumbered(Path file) {
