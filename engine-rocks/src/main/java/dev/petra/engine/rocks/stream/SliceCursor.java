@@ -409,11 +409,21 @@ final class SliceCursor implements SliceReader {
                                 StreamSource.SLICES_PROPERTY));
     }
 
-    /** Takes a block of so many bytes for the present one. */
-    private void lend(long bytes) {
+    /**
+     * Takes a block of so many bytes for the present one. Leaves the error itself out if there is
+     * no memory: for one of direct memory Cassandra ends the process.
+     */
+    @SuppressWarnings("UnusedException")
+    private void lend(long bytes) throws IOException {
         giveBack();
         room = (int) bytes;
-        block = LargeBuffers.OF_PROCESS.lend(room).order(ByteOrder.LITTLE_ENDIAN);
+        try {
+            block = LargeBuffers.OF_PROCESS.lend(room).order(ByteOrder.LITTLE_ENDIAN);
+        } catch (OutOfMemoryError e) {
+            throw new IOException(
+                    "There is no direct memory for %d bytes of %s that are to be sent (%s). Raise -XX:MaxDirectMemorySize, or repeat the operation that streams when fewer streams are sent."
+                            .formatted(bytes, store.name(), e.getMessage()));
+        }
     }
 
     private void giveBack() {

@@ -229,6 +229,7 @@ public final class StagedStream implements StreamSink {
     }
 
     /** Before the files become live: from here on the ids are for good. */
+    @SuppressWarnings("try") // the room is held, not used
     private void renumber(List<Staged> staged) throws IOException {
         if (renumbered == staged.size()) return;
         SliceColumns theirs = Objects.requireNonNull(columns.get());
@@ -247,8 +248,8 @@ public final class StagedStream implements StreamSink {
             checkOpen();
             Staged file = staged.get(renumbered);
             try (PledgedRoom room = PledgedRoom.of(directory, Files.size(file.path()))) {
+                // The last thing that may fail: a file must not be written anew twice.
                 renumbering.rewrite(file.path(), file.isData());
-                room.renew();
             }
         }
     }
