@@ -264,8 +264,9 @@ final class EntryCheck {
                     FragmentReader.visit(value, row.of(Clustering.STATIC_CLUSTERING, value));
             case KeyKind.RANGE -> {
                 int from = rest.position();
-                ClusteringBound<?> start = bounded(form.clusterings.getBound(rest, false));
-                ClusteringBound<?> end = bounded(form.clusterings.getBound(rest, true));
+                // Of any length: Cassandra checks that of a row's clustering only.
+                ClusteringBound<?> start = form.clusterings.getBound(rest, false);
+                ClusteringBound<?> end = form.clusterings.getBound(rest, true);
                 rebuilt.clear();
                 form.clusterings.put(rebuilt, start);
                 form.clusterings.put(rebuilt, end);
@@ -312,8 +313,8 @@ final class EntryCheck {
         FragmentReader.RangeRecord record = FragmentReader.range(value, slice);
         Slice written = record.slice();
         rebuilt.clear();
-        form.clusterings.put(rebuilt, bounded(written.start()));
-        form.clusterings.put(rebuilt, bounded(written.end()));
+        form.clusterings.put(rebuilt, written.start());
+        form.clusterings.put(rebuilt, written.end());
         refuseUnless(isRebuilt(key, from), "bounds that are not those of the key");
     }
 
