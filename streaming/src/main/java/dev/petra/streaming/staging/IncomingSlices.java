@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.staging;
 
-import com.sun.management.HotSpotDiagnosticMXBean;
+import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -10,19 +10,14 @@ import dev.petra.streaming.wire.HeadCodec;
 import dev.petra.streaming.wire.HeadCodec.SliceHead;
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.InterruptedIOException;
-import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
-import java.time.Duration;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.jspecify.annotations.Nullable;
@@ -36,19 +31,10 @@ public final class IncomingSlices implements AutoCloseable {
     /** Bounds how many stores' worth of staging directories a peer can have made. */
     private static final int MOST_STREAMS = 256;
 
-    private static final int UNIT = 1 << 20;
-
-    /** Bounds what large blocks of all sessions of this process take of direct memory, in MiB. */
-    private static final Semaphore LARGE =
-            new Semaphore((int) (Math.max(SliceWriter.MAX_BLOCK, directMemory() / 4) / UNIT), true);
-
-    private static final Duration PATIENCE = Duration.ofMinutes(5);
-
     private static final ByteBuffer NOTHING = ByteBuffer.allocateDirect(0);
 
     private final Target target;
-    private final Semaphore large;
-    private final Duration patience;
+    private final BlockMemory large;
     private final Map<Long, Arriving> streams = new HashMap<>();
     private boolean over;
 
@@ -99,13 +85,12 @@ public final class IncomingSlices implements AutoCloseable {
 
     /** For one table. */
     public IncomingSlices(Target target) {
-        this(target, LARGE, PATIENCE);
+        this(target, BlockMemory.INCOMING);
     }
 
-    IncomingSlices(Target target, Semaphore large, Duration patience) {
+    IncomingSlices(Target target, BlockMemory large) {
         this.target = target;
         this.large = large;
-        this.patience = patience;
     }
 
     /**
@@ -184,8 +169,7 @@ public final class IncomingSlices implements AutoCloseable {
 
         /** Takes a large block, which is not packed. */
         private void takeLarge(Frame frame, SliceWriter to) throws IOException {
-            int units = (frame.plain() + UNIT - 1) / UNIT;
-            acquire(units);
+            large.acquire(frame.plain(), IncomingSlices.this::checkOpen);
             ByteBuffer block = NOTHING;
             try {
                 block = allocate(frame.packed());
@@ -193,7 +177,7 @@ public final class IncomingSlices implements AutoCloseable {
                 to.take(frame.unpack(block, NOTHING));
             } finally {
                 free(block);
-                large.release(units);
+                large.release(frame.plain());
             }
         }
 
@@ -229,26 +213,8 @@ public final class IncomingSlices implements AutoCloseable {
         }
     }
 
-    /** The limit of direct memory: without {@code -XX:MaxDirectMemorySize}, as much as of heap. */
-    private static long directMemory() {
-        long told =
-                Long.parseLong(
-                        ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class)
-                                .getVMOption("MaxDirectMemorySize")
-                                .getValue());
-        return told > 0 ? told : Runtime.getRuntime().maxMemory();
-    }
-
-    /** Leaves the error itself out: for one of direct memory Cassandra ends the process. */
-    @SuppressWarnings("UnusedException")
     private static ByteBuffer allocate(int bytes) throws IOException {
-        try {
-            return ByteBuffer.allocateDirect(bytes);
-        } catch (OutOfMemoryError e) {
-            throw new IOException(
-                    "There is no direct memory for a block of %d bytes of a stream (%s). Raise -XX:MaxDirectMemorySize, which is %d."
-                            .formatted(bytes, e.getMessage(), directMemory()));
-        }
+        return BlockMemory.allocate(bytes, ByteBuffer::allocateDirect);
     }
 
     private static ByteBuffer withRoom(ByteBuffer buffer, int bytes) throws IOException {
@@ -262,19 +228,6 @@ public final class IncomingSlices implements AutoCloseable {
     /** Frees a buffer at once: the JVM frees direct memory only by collecting the heap. */
     private static void free(ByteBuffer buffer) {
         if (buffer.capacity() > 0) FileUtils.clean(buffer);
-    }
-
-    private void acquire(int units) throws IOException {
-        try {
-            if (large.tryAcquire(units, patience.toNanos(), TimeUnit.NANOSECONDS)) return;
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted while waiting for memory");
-        }
-        throw new IOException(
-                ("Other streams held the memory that a block of %d MiB needs for %s. Repeat the"
-                                + " operation that streams when fewer streams arrive.")
-                        .formatted(units, patience));
     }
 
     private StreamSink begin(Frame frame, StreamHead head) throws IOException {
@@ -318,6 +271,10 @@ public final class IncomingSlices implements AutoCloseable {
             sink.close();
             throw ended();
         }
+    }
+
+    private synchronized void checkOpen() throws IOException {
+        if (over) throw ended();
     }
 
     private static IOException ended() {

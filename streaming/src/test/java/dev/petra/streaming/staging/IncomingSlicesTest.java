@@ -4,6 +4,7 @@ package dev.petra.streaming.staging;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -24,7 +25,6 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.io.util.DataInputBuffer;
 import org.apache.cassandra.io.util.DataOutputBuffer;
@@ -411,30 +411,30 @@ class IncomingSlicesTest {
         assertThat(opened).hasSize(256);
     }
 
-    /** What all sessions take of the heap for large blocks is bounded. */
+    /** What all sessions take of direct memory for large blocks is bounded. */
     @Test
     void largeBlocksWaitForEachOther() throws Exception {
         ByteBuffer block = noise(5 << 19);
         byte[] sent = new Peer(1).head(0, head(1)).block(0, 1, block).end(0, 2).bytes();
-        Semaphore room = new Semaphore(3);
-        try (IncomingSlices session = new IncomingSlices(this::open, room, SHORT)) {
+        BlockMemory room = new BlockMemory(3, SHORT);
+        try (IncomingSlices session = new IncomingSlices(this::open, room)) {
             receive(session, sent);
             assertThat(opened.get(0).calls).contains(taken(block), "end 0");
-            assertThat(room.availablePermits()).isEqualTo(3);
+            assertThat(room.freeMebibytes()).isEqualTo(3);
         }
-        room.acquire();
-        try (IncomingSlices session = new IncomingSlices(this::open, room, SHORT)) {
+        room.acquire(1 << 20, () -> {});
+        try (IncomingSlices session = new IncomingSlices(this::open, room)) {
             assertThatThrownBy(() -> receive(session, sent)).hasMessageContaining("memory");
             // Small ones do not wait.
             receive(session, slice(2, 0, 1).bytes());
         }
         // Its bytes do not come: what was taken is given back.
-        room.release();
-        try (IncomingSlices session = new IncomingSlices(this::open, room, SHORT)) {
+        room.release(1 << 20);
+        try (IncomingSlices session = new IncomingSlices(this::open, room)) {
             assertThatThrownBy(() -> receive(session, Arrays.copyOf(sent, sent.length / 2)))
                     .hasMessageContaining("ends");
         }
-        assertThat(room.availablePermits()).isEqualTo(3);
+        assertThat(room.freeMebibytes()).isEqualTo(3);
     }
 
     @Test

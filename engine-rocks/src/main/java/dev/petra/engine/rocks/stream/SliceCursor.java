@@ -11,6 +11,7 @@ import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.LargeBuffers;
 import dev.petra.engine.rocks.format.TokenRanges.KeyRange;
 import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamSource;
@@ -124,6 +125,9 @@ final class SliceCursor implements SliceReader {
 
     /** How much of its capacity is used. */
     private int room;
+
+    /** How many bytes of {@link BlockMemory#OUTGOING} it has. */
+    private int held;
 
     /** Where its entries end. */
     private int filled;
@@ -315,7 +319,7 @@ final class SliceCursor implements SliceReader {
         do {
             if (needed > 0) {
                 if (needed > SliceWriter.MAX_BLOCK) throw tooLarge();
-                lend(needed);
+                lend((int) needed);
             }
             Integer count =
                     present.read((rows, large) -> fetch(kind == BlockKind.ROWS ? rows : large));
@@ -409,26 +413,24 @@ final class SliceCursor implements SliceReader {
                                 StreamSource.SLICES_PROPERTY));
     }
 
-    /**
-     * Takes a block of so many bytes for the present one. Leaves the error itself out if there is
-     * no memory: for one of direct memory Cassandra ends the process.
-     */
-    @SuppressWarnings("UnusedException")
-    private void lend(long bytes) throws IOException {
+    /** Takes a block of so many bytes for the present one. Large ones wait for each other. */
+    private void lend(int bytes) throws IOException {
         giveBack();
-        room = (int) bytes;
-        try {
-            block = LargeBuffers.OF_PROCESS.lend(room).order(ByteOrder.LITTLE_ENDIAN);
-        } catch (OutOfMemoryError e) {
-            throw new IOException(
-                    "There is no direct memory for %d bytes of %s that are to be sent (%s). Raise -XX:MaxDirectMemorySize, or repeat the operation that streams when fewer streams are sent."
-                            .formatted(bytes, store.name(), e.getMessage()));
+        if (bytes > SliceWriter.BLOCK) {
+            BlockMemory.OUTGOING.acquire(bytes, source::checkOpen);
+            held = bytes;
         }
+        room = bytes;
+        block =
+                BlockMemory.allocate(bytes, LargeBuffers.OF_PROCESS::lend)
+                        .order(ByteOrder.LITTLE_ENDIAN);
     }
 
     private void giveBack() {
         if (block != null) LargeBuffers.OF_PROCESS.giveBack(block);
         block = null;
+        if (held > 0) BlockMemory.OUTGOING.release(held);
+        held = 0;
     }
 
     @Override

@@ -15,10 +15,12 @@ import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -35,6 +37,9 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
@@ -381,6 +386,49 @@ class RangeSourceTest {
                 .hasMessageContainingAll(store.spec().displayName(), "column wide");
         // It does not hold the store.
         assertThatCode(() -> store.drop()).doesNotThrowAnyException();
+    }
+
+    /** What all streams take of direct memory for large blocks is bounded. */
+    @Test
+    @SuppressWarnings("try") // closed twice, on purpose
+    void largeBlocksWaitForEachOther() throws Exception {
+        store.write(table.update(1).at(1).row(0).set("v", text(3 << 20)).build());
+        int all = BlockMemory.OUTGOING.freeMebibytes();
+        try (StreamSource source = source(whole());
+                SliceReader waits = source.open(0);
+                SliceReader fails = source.open(0)) {
+            BlockMemory.OUTGOING.acquire(all << 20, () -> {});
+            CompletableFuture<List<Block>> first = reading(waits);
+            assertThatThrownBy(() -> first.get(1, TimeUnit.SECONDS))
+                    .isInstanceOf(TimeoutException.class);
+            BlockMemory.OUTGOING.release(all << 20);
+            assertThat(first.get(1, TimeUnit.MINUTES))
+                    .anyMatch(block -> block.bytes.capacity() > 3 << 20);
+
+            waits.close();
+            assertThat(BlockMemory.OUTGOING.freeMebibytes()).isEqualTo(all);
+            BlockMemory.OUTGOING.acquire(all << 20, () -> {});
+            CompletableFuture<List<Block>> second = reading(fails);
+            assertThatThrownBy(() -> second.get(1, TimeUnit.SECONDS))
+                    .isInstanceOf(TimeoutException.class);
+            source.close();
+            assertThatThrownBy(() -> second.get(1, TimeUnit.MINUTES))
+                    .hasRootCauseInstanceOf(IllegalStateException.class);
+            BlockMemory.OUTGOING.release(all << 20);
+        }
+        assertThat(BlockMemory.OUTGOING.freeMebibytes()).isEqualTo(all);
+    }
+
+    private CompletableFuture<List<Block>> reading(SliceReader reader) {
+        return CompletableFuture.supplyAsync(
+                () -> {
+                    try {
+                        return rest(reader);
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                },
+                task -> new Thread(task).start());
     }
 
     /** The rows of a version in place of those before it. */
