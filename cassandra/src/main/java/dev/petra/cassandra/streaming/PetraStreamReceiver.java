@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.streaming;
 
+import dev.petra.cassandra.index.ReceivedSSTables;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -21,6 +22,7 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.service.CacheService;
 import org.apache.cassandra.service.StorageService;
@@ -101,15 +103,31 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     @Override
     public void finished() {
         ingest();
-        boolean hasSSTables;
+        List<SSTableReader> received;
         synchronized (this) {
-            hasSSTables = !sstables.isEmpty();
+            received = List.copyOf(sstables);
+        }
+        if (received.isEmpty()) {
+            super.finished();
+            return;
         }
         // Before the SSTables go live: from here on no deletion is purged that may hide rows in
         // them.
-        if (hasSSTables) TableLifecycle.migrateIn(cfs);
-        super.finished();
-        if (hasSSTables) TableLifecycle.migrateIn(cfs);
+        TableLifecycle.migrateIn(cfs);
+        try {
+            ReceivedSSTables.complete(cfs, received);
+        } catch (RuntimeException | Error e) {
+            // Cassandra leaves that to the garbage collector.
+            abort();
+            throw e;
+        }
+        try {
+            super.finished();
+        } catch (RuntimeException | Error e) {
+            ReceivedSSTables.forget(cfs, received);
+            throw e;
+        }
+        TableLifecycle.migrateIn(cfs);
     }
 
     private void ingest() {
@@ -142,6 +160,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     @Override
     public synchronized void abort() {
         slices.close();
+        ReceivedSSTables.forget(cfs, sstables);
         super.abort();
     }
 }

@@ -8,7 +8,9 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
+import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FileTree;
+import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -318,6 +320,58 @@ class IndexLifeIT {
         assertThat(all("imported")).isGreaterThan(120);
         killAndRestart();
         check("imported", "v", 0);
+    }
+
+    /** Loads the SSTables of one table into another by {@code sstableloader}. */
+    private static void load(String from, String into) throws Exception {
+        node.nodetool("flush", "ks", from);
+        Path prepared = directory.resolve("prepared/ks/" + into);
+        Files.createDirectories(prepared);
+        for (Path file : TableFiles.children(TableFiles.of(node, "ks", from).directory()))
+            if (Files.isRegularFile(file)) Files.copy(file, prepared.resolve(file.getFileName()));
+        NodeTool.Result result =
+                new NodeTool(Distribution.fromSystemProperty(), node.process().directory())
+                        .tool(
+                                "org.apache.cassandra.tools.BulkLoader",
+                                "--conf-path",
+                                node.process().directory().yaml().toString(),
+                                "--nodes",
+                                node.process().address(),
+                                "--port",
+                                Integer.toString(node.process().nativePort()),
+                                "--storage-port",
+                                Integer.toString(node.process().storagePort()),
+                                prepared.toString());
+        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+    }
+
+    /** SSTables that were written without an index, which Cassandra itself does not take. */
+    @Test
+    void whatSstableloaderSendsIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
+        create("loaded");
+        session.execute("CREATE INDEX loaded_v ON ks.loaded (v) USING 'sai'");
+        session.execute("CREATE INDEX loaded_w ON ks.loaded (w) USING 'sai'");
+        awaitQueryable("loaded_v");
+        awaitQueryable("loaded_w");
+        insert("loaded", 0, 50);
+        session.execute(
+                "CREATE TABLE ks.prepared (p int, c int, v int, w int, PRIMARY KEY (p, c))");
+        insert("prepared", 40, 150);
+        session.execute("DELETE FROM ks.prepared WHERE p = 5");
+        load("prepared", "loaded");
+        assertThat(count("loaded", "v = 1")).isEqualTo(14);
+        check("loaded", "v", 0);
+        check("loaded", "w", 100);
+        TestNode.awaitMigrations(session, PATIENCE);
+        check("loaded", "v", 0);
+        check("loaded", "w", 100);
+        assertThat(all("loaded")).isGreaterThan(120);
+        assertThat(node.process().log())
+                .doesNotContain("LEAK DETECTED")
+                .doesNotContain("Streaming error occurred");
+        killAndRestart();
+        check("loaded", "v", 0);
+        check("loaded", "w", 100);
     }
 
     @Test

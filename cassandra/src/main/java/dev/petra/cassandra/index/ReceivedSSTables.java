@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.notifications.SSTableListChangedNotification;
+
+/** Indexes of SSTables that a stream has brought and that are not live yet. */
+public final class ReceivedSSTables {
+    private ReceivedSSTables() {}
+
+    /**
+     * Builds the indexes that SSTables lack, as {@code nodetool import} does. A stream of whole
+     * files brings those that the sender has: {@code sstableloader} has none if its files were
+     * written without, and a node whose index is being built has some. Cassandra itself fails such
+     * a stream.
+     *
+     * <p>Blocks until they are built. Whoever calls it has to call {@link #forget} if the SSTables
+     * do not go live.
+     *
+     * @throws RuntimeException if they cannot be built
+     */
+    public static void complete(ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
+        // Cassandra verifies checksums itself before the SSTables go live.
+        if (!cfs.indexManager.validateSSTableAttachedIndexes(sstables, false, false))
+            cfs.indexManager.buildSSTableAttachedIndexesBlocking(sstables);
+    }
+
+    /**
+     * Takes those SSTables that are not live out of the indexes, which would hold their files.
+     * Idempotent.
+     */
+    public static void forget(ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
+        StorageAttachedIndexGroup group = StorageAttachedIndexGroup.getIndexGroup(cfs);
+        if (group == null) return;
+        Set<SSTableReader> others = new HashSet<>(sstables);
+        others.removeAll(cfs.getLiveSSTables());
+        if (others.isEmpty()) return;
+        group.handleNotification(
+                new SSTableListChangedNotification(List.of(), others, OperationType.STREAM),
+                cfs.getTracker());
+    }
+}
