@@ -103,7 +103,7 @@ public final class TableHooks {
         EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) return;
         table.generation().stores().countTruncation();
-        EngineMemtables.forgetFormer(cfs, table);
+        EngineMemtables.forgetAll(cfs, table.generation());
         // With auto_snapshot off Cassandra has already dropped it, before it came here.
         // One without rows may have parts that are about to come into it.
         if (!table.isClean() || table.generation().hasStore())

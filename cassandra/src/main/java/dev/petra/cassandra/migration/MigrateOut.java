@@ -267,8 +267,10 @@ public final class MigrateOut extends Migration {
 
     private boolean finish() {
         if (!TableLifecycle.departed(cfs, stores, number)) return false;
-        EngineMemtables.forget(cfs, memtable);
-        // Reads that have the memtable end first.
+        // Those of former migrations out, too: they are told by their next step only, which may be
+        // seconds away.
+        EngineMemtables.forgetAll(cfs, memtable.generation());
+        // Reads that have one of the memtables end first.
         OpOrder.Barrier readers = cfs.readOrdering.newBarrier();
         readers.issue();
         readers.await();

@@ -73,13 +73,14 @@ public final class EngineMemtables {
     }
 
     /**
-     * Before the data of a table is thrown away: those memtables that stand for the same data as
-     * the current one, because the table was altered out of its engine and back, go now. Left
-     * there, they would be read when their store is gone.
+     * Before the data of a generation is deleted: takes all memtables that stand for it out of
+     * those that are read because they are on their way out. A table that was altered out of its
+     * engine, back, and out again has several. Left there, they would be read when their store is
+     * gone. Idempotent.
      */
-    public static void forgetFormer(ColumnFamilyStore cfs, EngineMemtable current) {
+    public static void forgetAll(ColumnFamilyStore cfs, Generation generation) {
         for (Memtable flushing : cfs.getTracker().getView().flushingMemtables)
-            if (flushing instanceof EngineMemtable ours
-                    && ours.generation() == current.generation()) forget(cfs, ours);
+            if (flushing instanceof EngineMemtable ours && ours.generation() == generation)
+                forget(cfs, ours);
     }
 }

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -230,6 +231,43 @@ class IndexMigrationIT {
         check("ways", "v", "w", "s");
         killAndRestart();
         check("ways", "v", "w", "s");
+    }
+
+    /**
+     * A migration out that was stopped for a while, and altered back, still had its memtable read;
+     * the next migration out closed the store.
+     */
+    @Test
+    void queriesFindEverythingWhenAMigrationOutEndsWhileAFormerOneIsStopped() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.twice (p int, c int, v int, w int, s int static, x text, PRIMARY"
+                        + " KEY (p, c)) WITH memtable = 'rocks'");
+        for (String column : List.of("v", "w", "s")) index("twice", column);
+        for (int p = 0; p < STABLE / 2; p++) insert("twice", p, p);
+        throttle(1);
+        alter("twice", "default");
+        TestNode.await("the migration", MOVES, () -> isMoving("twice"));
+        stopAMigration();
+        alter("twice", "rocks");
+        alter("twice", "default");
+        throttle(1_000);
+        TableFiles files = TableFiles.of(node, "ks", "twice");
+        TestNode.await("the end of the store", MOVES, () -> !Files.exists(files.stores()));
+        check("twice", "v", "w", "s");
+        assertThat(isMoving("twice")).as("the former migration rests").isTrue();
+        TestNode.awaitMigrations(session, MOVES);
+        check("twice", "v", "w", "s");
+    }
+
+    private static void stopAMigration() throws Exception {
+        TestNode.await(
+                "a stopped migration",
+                MOVES,
+                () -> {
+                    node.nodetool("stop", "RELOCATE");
+                    return session.execute("SELECT state FROM petra.migrations").all().stream()
+                            .anyMatch(row -> row.getString(0).startsWith("stopped"));
+                });
     }
 
     private static void awaitSome(Load load) throws Exception {
