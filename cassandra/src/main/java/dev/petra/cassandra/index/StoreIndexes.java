@@ -10,6 +10,7 @@ import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.index.TermIndexes.State;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +26,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
+import org.apache.cassandra.index.sai.disk.format.IndexDescriptor;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.IndexMetadata;
@@ -239,15 +241,37 @@ public final class StoreIndexes {
         return index.getIndexMetadata().name;
     }
 
-    /** The SSTables of a table that an index lacks although queries may use it. */
-    public static Set<SSTableReader> withoutIndex(ColumnFamilyStore cfs) {
-        List<StorageAttachedIndex> indexes =
-                of(cfs).stream().filter(cfs.indexManager::isIndexQueryable).toList();
+    /**
+     * The SSTables of a table that queries by some index pass over. Right after a flush or a
+     * compaction that is so for a moment, until Cassandra has opened their indexes.
+     */
+    public static Set<SSTableReader> passedOver(ColumnFamilyStore cfs) {
+        List<StorageAttachedIndex> indexes = queryable(cfs);
         return cfs.getLiveSSTables().stream()
                 .filter(
                         sstable ->
                                 !indexes.stream()
                                         .allMatch(index -> index.view().containsSSTable(sstable)))
                 .collect(Collectors.toSet());
+    }
+
+    /** Those of SSTables that were written without some index: it has to be built. */
+    public static Set<SSTableReader> withoutIndex(
+            ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
+        List<StorageAttachedIndex> indexes = queryable(cfs);
+        return sstables.stream()
+                .filter(sstable -> !hasIndexes(sstable, indexes))
+                .collect(Collectors.toSet());
+    }
+
+    private static boolean hasIndexes(SSTableReader sstable, List<StorageAttachedIndex> indexes) {
+        IndexDescriptor files = IndexDescriptor.create(sstable);
+        return files.isPerSSTableIndexBuildComplete()
+                && indexes.stream()
+                        .allMatch(index -> files.isPerColumnIndexBuildComplete(index.identifier()));
+    }
+
+    private static List<StorageAttachedIndex> queryable(ColumnFamilyStore cfs) {
+        return of(cfs).stream().filter(cfs.indexManager::isIndexQueryable).toList();
     }
 }

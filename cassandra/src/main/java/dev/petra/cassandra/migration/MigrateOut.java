@@ -25,6 +25,7 @@ import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.dht.Range;
@@ -33,7 +34,6 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.Throwables;
 import org.apache.cassandra.utils.concurrent.OpOrder;
-import org.apache.cassandra.utils.concurrent.Refs;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -109,10 +109,11 @@ public final class MigrateOut extends Migration {
             state("waiting for the build of an index");
             return false;
         }
-        Set<SSTableReader> without = StoreIndexes.withoutIndex(cfs);
-        if (!without.isEmpty()) {
-            state("building indexes");
-            build.begin(() -> buildOf(without));
+        Set<SSTableReader> passedOver = StoreIndexes.passedOver(cfs);
+        if (!passedOver.isEmpty()) {
+            Set<SSTableReader> without = StoreIndexes.withoutIndex(cfs, passedOver);
+            state(without.isEmpty() ? "waiting for indexes to be opened" : "building indexes");
+            if (!without.isEmpty()) build.begin(() -> buildOf(without));
             return false;
         }
         List<View> missing = new ArrayList<>();
@@ -129,10 +130,18 @@ public final class MigrateOut extends Migration {
         built = true;
     }
 
-    /** Of what is compacted meanwhile, the outcome has the indexes. */
+    /**
+     * A build deletes first what there is of the files. Whoever opens these meanwhile, such as the
+     * end of the compaction that wrote them, would find the index damaged, and no query could use
+     * it from then on. So nobody else has the SSTables meanwhile; if somebody does, the next step
+     * tries again.
+     */
     private void buildOf(Set<SSTableReader> sstables) {
-        try (Refs<SSTableReader> held = Refs.tryRef(sstables)) {
-            if (held != null) cfs.indexManager.buildSSTableAttachedIndexesBlocking(held);
+        try (LifecycleTransaction claimed =
+                cfs.getTracker().tryModify(sstables, OperationType.INDEX_BUILD)) {
+            if (claimed == null) return;
+            Set<SSTableReader> without = StoreIndexes.withoutIndex(cfs, sstables);
+            if (!without.isEmpty()) cfs.indexManager.buildSSTableAttachedIndexesBlocking(without);
         }
     }
 
