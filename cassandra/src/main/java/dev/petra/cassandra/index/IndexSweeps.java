@@ -9,6 +9,7 @@ import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.SweepCheck;
 import java.nio.ByteBuffer;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.Executors;
@@ -45,11 +46,6 @@ public final class IndexSweeps {
     private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
 
     private static final int PERIOD_SECONDS = 60;
-
-    /** For a sweep in the background: of its time it rests nine tenths. */
-    private static final int REST = 9;
-
-    private static final long LONGEST_REST_NANOS = TimeUnit.SECONDS.toNanos(5);
 
     private static final Map<TableStore, SweepDebt> debts = new MapMaker().weakKeys().makeMap();
 
@@ -186,14 +182,18 @@ public final class IndexSweeps {
         private final Whole table;
         private final StorageAttachedIndex index;
         private final boolean slowly;
+        private final ColumnFilter columns;
+        private final SweepPace pace = new SweepPace(System::nanoTime, LockSupport::parkNanos);
         private long looked;
-        private long workBegan = System.nanoTime();
         private boolean found;
 
         Check(Whole table, StorageAttachedIndex index, boolean slowly) {
             this.table = table;
             this.index = index;
             this.slowly = slowly;
+            this.columns =
+                    RowTerms.columns(
+                            table.cfs.metadata(), List.of(index.termType().columnMetadata()));
         }
 
         @Override
@@ -221,8 +221,7 @@ public final class IndexSweeps {
                     isStatic
                             ? Slices.NONE
                             : Slices.with(metadata.comparator, Slice.make(clustering));
-            try (UnfilteredRowIterator rows =
-                    table.store.read(key, slices, ColumnFilter.all(metadata), false)) {
+            try (UnfilteredRowIterator rows = table.store.read(key, slices, columns, false)) {
                 if (rows == null) return null;
                 if (isStatic) return rows.staticRow();
                 while (rows.hasNext()) {
@@ -242,11 +241,14 @@ public final class IndexSweeps {
         @Override
         public void pause() {
             endIfOver();
-            if (!slowly) return;
-            if (hurried.get() > 0) throw new CancellationException();
-            long worked = System.nanoTime() - workBegan;
-            LockSupport.parkNanos(Math.min(REST * worked, LONGEST_REST_NANOS));
-            workBegan = System.nanoTime();
+            if (slowly) pace.rest(this::endIfNotWanted);
+        }
+
+        private void endIfNotWanted() {
+            endIfOver();
+            // Interrupted it would not rest any more.
+            if (hurried.get() > 0 || Thread.currentThread().isInterrupted())
+                throw new CancellationException();
         }
     }
 }

@@ -2,13 +2,18 @@
 package dev.petra.cassandra.index;
 
 import java.nio.ByteBuffer;
+import java.util.Collection;
 import java.util.Iterator;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.RegularAndStaticColumns;
+import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.sai.analyzer.AbstractAnalyzer;
 import org.apache.cassandra.index.sai.utils.IndexTermType;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.bytecomparable.ByteComparable;
 import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
 import org.jspecify.annotations.Nullable;
@@ -27,6 +32,17 @@ final class RowTerms {
     private static final long BEFORE_ALL = 0;
 
     private RowTerms() {}
+
+    /**
+     * What has to be read of rows to derive their terms: the values of the indexed columns, and of
+     * all others only that they are there. Such a cell may be all that makes a row live, and a live
+     * row is found by the columns of its key; so does a static row by those of the partition key.
+     */
+    static ColumnFilter columns(TableMetadata table, Collection<ColumnMetadata> indexed) {
+        RegularAndStaticColumns.Builder values = RegularAndStaticColumns.builder();
+        for (ColumnMetadata column : indexed) if (!column.isPrimaryKeyColumn()) values.add(column);
+        return ColumnFilter.selection(table, values.build(), true);
+    }
 
     /** Whether a row has anything that an index could find it by. */
     static boolean hasLiveData(Row row) {

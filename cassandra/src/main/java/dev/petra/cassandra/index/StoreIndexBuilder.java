@@ -12,24 +12,22 @@ import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.db.ColumnFamilyStore;
-import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionInterruptedException;
 import org.apache.cassandra.db.compaction.OperationType;
-import org.apache.cassandra.db.filter.ColumnFilter;
-import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.Row;
-import org.apache.cassandra.db.rows.Unfiltered;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -45,6 +43,9 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     /** Entries that are added at once, about. */
     private static final int BATCH = 1_000;
+
+    /** Of rows that are read at once. */
+    private static final long PAGE_BYTES = 1 << 20;
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
@@ -117,68 +118,91 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         TableStore store = generation.existingOrCreated();
         if (store == null) return generation.isLive();
         TermIndexes defined = store.indexes();
+        Map<StorageAttachedIndex, Long> builds = new HashMap<>();
         for (StorageAttachedIndex index : left()) {
-            if (anew) defined.drop(StoreIndexes.id(index));
-            whileStalled(() -> defined.define(StoreIndexes.id(index)));
-            defined.setState(StoreIndexes.id(index), TermIndexes.State.BUILDING);
+            UUID known = StoreIndexes.id(index);
+            if (anew) whileStalled(() -> defined.drop(known));
+            whileStalled(() -> defined.define(known));
+            try {
+                whileStalled(() -> builds.put(index, defined.setBuilding(known)));
+            } catch (IllegalArgumentException e) {
+                if (index.isIndexValid().getAsBoolean()) throw e;
+            }
         }
         // What was written until the definitions were there came without entries.
         Keyspace.writeOrder.awaitNewBarrier();
         // It waits for parts of a stream that go into the store.
         if (!generation.isLive()) return false;
-        logger.info("Building {} from what is in {}", left(), generation);
+        builds.forEach(
+                (index, number) ->
+                        logger.info(
+                                "Build {} of index {} begins, from what is in {}",
+                                number,
+                                index.getIndexMetadata().name,
+                                generation));
         done.set(0);
-        try (UnfilteredPartitionIterator partitions =
-                store.scan(
-                        DataRange.allData(cfs.getPartitioner()),
-                        ColumnFilter.all(cfs.metadata()))) {
-            while (partitions.hasNext())
-                try (UnfilteredRowIterator partition = partitions.next()) {
-                    if (!build(generation, defined, partition)) return false;
-                }
+        List<ColumnMetadata> columns =
+                builds.keySet().stream().map(index -> index.termType().columnMetadata()).toList();
+        RowPages pages =
+                new RowPages(
+                        store,
+                        cfs.metadata(),
+                        RowTerms.columns(cfs.metadata(), columns),
+                        PAGE_BYTES);
+        while (!pages.areOver()) {
+            check(generation);
+            List<StorageAttachedIndex> left = left().stream().filter(builds::containsKey).toList();
+            if (left.isEmpty() || !generation.isLive()) return false;
+            add(defined, left, pages.next());
         }
         if (!generation.isLive()) return false;
-        for (StorageAttachedIndex index : left())
-            try {
-                defined.setState(StoreIndexes.id(index), TermIndexes.State.BUILT);
-            } catch (IllegalArgumentException e) {
-                if (index.isIndexValid().getAsBoolean()) throw e;
-            }
-        return true;
+        boolean all = true;
+        for (StorageAttachedIndex index : left()) all &= isEnded(defined, index, builds.get(index));
+        return all;
     }
 
-    private boolean build(
-            Generation generation, TermIndexes defined, UnfilteredRowIterator partition) {
-        DecoratedKey key = partition.partitionKey();
-        List<StorageAttachedIndex> left = left();
-        List<TermEntry> entries = new ArrayList<>();
-        check(generation);
-        derive(left, key, partition.staticRow(), entries);
-        while (partition.hasNext()) {
-            Unfiltered next = partition.next();
-            if (next instanceof Row row) derive(left, key, row, entries);
-            if (entries.size() < BATCH) continue;
-            add(defined, key, entries);
-            entries = new ArrayList<>();
-            check(generation);
-            left = left();
-            if (left.isEmpty() || !generation.isLive()) return false;
+    /** False if the build is to be repeated. */
+    private boolean isEnded(TermIndexes defined, StorageAttachedIndex index, @Nullable Long build) {
+        String name = index.getIndexMetadata().name;
+        if (build == null) return false;
+        boolean[] built = new boolean[1];
+        whileStalled(() -> built[0] = defined.setBuilt(StoreIndexes.id(index), build));
+        if (built[0]) {
+            logger.info("Build {} of index {} is complete", build, name);
+            return true;
         }
-        add(defined, key, entries);
-        return !left.isEmpty();
+        logger.info(
+                "Build {} of index {} ends without effect: the index was dropped, or another build"
+                        + " of it began",
+                build,
+                name);
+        return !index.isIndexValid().getAsBoolean();
     }
 
-    private void derive(
-            List<StorageAttachedIndex> left, DecoratedKey key, Row row, List<TermEntry> entries) {
-        done.addAndGet(row.dataSize());
-        StoreIndexes.derive(left, key, row, entries);
+    private void add(
+            TermIndexes defined, List<StorageAttachedIndex> left, List<RowPages.Found> page) {
+        List<TermEntry> entries = new ArrayList<>();
+        DecoratedKey key = null;
+        for (RowPages.Found found : page) {
+            if (key != null && (!found.key().equals(key) || entries.size() >= BATCH)) {
+                add(defined, key, entries);
+                entries = new ArrayList<>();
+            }
+            key = found.key();
+            done.addAndGet(found.row().dataSize());
+            StoreIndexes.derive(left, key, found.row(), entries);
+        }
+        if (key != null) add(defined, key, entries);
     }
 
     private void add(TermIndexes defined, DecoratedKey key, List<TermEntry> entries) {
         if (!entries.isEmpty()) whileStalled(() -> defined.add(key, entries));
     }
 
-    /** Compaction that is behind, or a full disk, makes it slow, and does not end it. */
+    /**
+     * Compaction that is behind, or a full disk, makes it slow, and does not end it. It reads
+     * nothing meanwhile: the store is opened anew only when nobody does.
+     */
     private void whileStalled(Runnable write) {
         while (true) {
             try {

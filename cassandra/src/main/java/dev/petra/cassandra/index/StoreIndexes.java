@@ -121,25 +121,26 @@ public final class StoreIndexes {
     }
 
     /**
-     * Those of a table's indexes that its store has. Others that the store takes for complete are
-     * not from here on, because their entries are not written.
+     * Those of a table's indexes that its store has. Others that the store has are not complete from
+     * here on, because their entries are not written.
      */
     private static List<StorageAttachedIndex> defined(ColumnFamilyStore cfs, TableStore store) {
-        Map<UUID, State> states = store.indexes().states();
+        // First: an index is registered before it is defined.
+        Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
         List<StorageAttachedIndex> indexes = new ArrayList<>();
-        Set<UUID> former = new HashSet<>(states.keySet());
         for (StorageAttachedIndex index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
-        for (UUID id : former) if (states.get(id) == State.BUILT) lacksRows(store, id);
+        for (UUID id : former) lacksRows(store, id);
         return indexes;
     }
 
     /**
      * Of an index that was dropped, in the store or not yet. If it is created again, and the node
-     * ends before that has begun to build it, the store must not say that it is complete.
+     * ends before that has begun to build it, the store must not say that it is complete; nor may a
+     * build that still stands from before the drop say so.
      */
     private static void lacksRows(TableStore store, UUID id) {
         try {
-            store.indexes().setState(id, State.BUILDING);
+            long unused = store.indexes().setBuilding(id);
         } catch (IllegalArgumentException e) {
             logger.debug("Index {} has just been dropped from {}", id, store.spec().displayName());
         }
@@ -173,7 +174,8 @@ public final class StoreIndexes {
     public static void defineIn(ColumnFamilyStore cfs, TableStore store) {
         for (StorageAttachedIndex index : of(cfs)) {
             store.indexes().define(id(index));
-            store.indexes().setState(id(index), State.BUILT);
+            // Nobody else knows the store.
+            store.indexes().setBuilt(id(index), store.indexes().setBuilding(id(index)));
         }
     }
 

@@ -42,12 +42,26 @@ public interface TermIndexes {
     void define(UUID index);
 
     /**
-     * Durable when it returns, and with it all that was added before.
+     * Says that a build of an index begins: it is {@link State#BUILDING}, durably when this
+     * returns. Ends the effect of every build that began before; see {@link #setBuilt}.
      *
-     * <p>Whoever writes rows without the entries of an index that is {@link State#BUILT} makes it
-     * {@link State#BUILDING} first.
+     * <p>Whoever writes rows without the entries of a defined index calls this first. Cheap where
+     * the index is being built.
+     *
+     * @return the number of the build, which no other build in this process has
      */
-    void setState(UUID index, State state);
+    long setBuilding(UUID index);
+
+    /**
+     * Says that a build has added the entries of all rows: the index is {@link State#BUILT}.
+     * Durable when it returns, and with it all that was added before. Does nothing if the index was
+     * dropped since the build began, also if it was defined again, or if another build began, or if
+     * the store was opened anew.
+     *
+     * @param build of {@link #setBuilding}
+     * @return whether the index is built now; never an exception for an index that is not defined
+     */
+    boolean setBuilt(UUID index, long build);
 
     /**
      * Drops an index and its entries. Durable when it returns: a crash on the way may leave the
@@ -65,7 +79,7 @@ public interface TermIndexes {
 
     /**
      * Adds entries of rows of one partition that are in the store, all or none. As durable as a
-     * write that the engine's sync mode does not wait for; see {@link #setState}. Entries of an
+     * write that the engine's sync mode does not wait for; see {@link #setBuilt}. Entries of an
      * index that was dropped are ignored, as in a write.
      *
      * <p>A row that comes is written with its entries instead: a {@link #sweep} takes what no row

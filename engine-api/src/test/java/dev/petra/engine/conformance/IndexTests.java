@@ -68,6 +68,10 @@ public interface IndexTests {
                 List.of(entry(table, value, c)));
     }
 
+    private static void build(TableStore store, UUID index) {
+        assertThat(store.indexes().setBuilt(index, store.indexes().setBuilding(index))).isTrue();
+    }
+
     /** An entry of a cursor, as text. */
     private static String shown(TestTable table, TermCursor cursor) {
         Clustering<?> clustering = cursor.clustering();
@@ -163,7 +167,7 @@ public interface IndexTests {
         store.indexes().define(TWO);
         assertThat(store.indexes().states())
                 .isEqualTo(Map.of(ONE, State.BUILDING, TWO, State.BUILDING));
-        store.indexes().setState(ONE, State.BUILT);
+        build(store, ONE);
         store.indexes().define(ONE);
         write(store, table, "k", 1, "a");
         store.flush();
@@ -196,8 +200,9 @@ public interface IndexTests {
         assertThat(all(store, table, ONE)).isEmpty();
         assertThatThrownBy(() -> all(store, table, TWO))
                 .isInstanceOf(IllegalArgumentException.class);
-        assertThatThrownBy(() -> store.indexes().setState(TWO, State.BUILT))
+        assertThatThrownBy(() -> store.indexes().setBuilding(TWO))
                 .isInstanceOf(IllegalArgumentException.class);
+        assertThat(store.indexes().setBuilt(TWO, 1)).isFalse();
     }
 
     /** Its entries are gone, later ones are ignored, and the next of that id begins empty. */
@@ -209,7 +214,7 @@ public interface IndexTests {
         store.indexes().drop(ONE);
         store.indexes().define(TWO);
         store.indexes().define(ONE);
-        store.indexes().setState(ONE, State.BUILT);
+        build(store, ONE);
         write(store, table, "k", 1, "a");
         store.flush();
         write(store, table, "k", 2, "a");
@@ -251,13 +256,46 @@ public interface IndexTests {
             long incarnation = store.indexes().incarnation(ONE);
             store.indexes().define(TWO);
             store.indexes().define(ONE);
-            store.indexes().setState(ONE, State.BUILT);
+            build(store, ONE);
             store = kit().reopen(store);
             assertThat(store.indexes().incarnation(ONE)).isEqualTo(incarnation);
             assertThat(known.add(incarnation)).isTrue();
             store.indexes().drop(ONE);
             if (i == 1) store = kit().reopen(store);
         }
+    }
+
+    /** The end of a build that stood says nothing of what began since. */
+    @Test
+    default void aBuildEndsOnlyWhatItBegan() {
+        if (!supported()) return;
+        TableStore store = kit().open(table());
+        store.indexes().define(ONE);
+        store.indexes().define(TWO);
+        long first = store.indexes().setBuilding(ONE);
+        long second = store.indexes().setBuilding(ONE);
+        assertThat(store.indexes().setBuilding(TWO)).isNotIn(first, second);
+        assertThat(store.indexes().setBuilt(ONE, first)).isFalse();
+        assertThat(store.indexes().states()).containsEntry(ONE, State.BUILDING);
+        assertThat(store.indexes().setBuilt(TWO, second)).as("of another index").isFalse();
+        assertThat(store.indexes().setBuilt(ONE, second)).isTrue();
+        assertThat(store.indexes().states())
+                .isEqualTo(Map.of(ONE, State.BUILT, TWO, State.BUILDING));
+        long third = store.indexes().setBuilding(ONE);
+        assertThat(store.indexes().states()).containsEntry(ONE, State.BUILDING);
+        store.indexes().drop(ONE);
+        assertThat(store.indexes().setBuilt(ONE, third)).isFalse();
+        store.indexes().define(ONE);
+        assertThat(store.indexes().setBuilt(ONE, third)).as("defined again").isFalse();
+        assertThat(store.indexes().states()).containsEntry(ONE, State.BUILDING);
+        long fourth = store.indexes().setBuilding(ONE);
+        store = kit().reopen(store);
+        assertThat(store.indexes().setBuilt(ONE, fourth)).as("opened anew").isFalse();
+        assertThat(store.indexes().states())
+                .isEqualTo(Map.of(ONE, State.BUILDING, TWO, State.BUILDING));
+        build(store, ONE);
+        store = kit().reopen(store);
+        assertThat(store.indexes().states()).containsEntry(ONE, State.BUILT);
     }
 
     /** A cursor shows the moment of its opening; it keeps the store open. */
@@ -306,7 +344,7 @@ public interface IndexTests {
         store.write(table.update("k").row(1).set("v", "a").end().row(2).liveness().end().build());
         store.indexes().define(ONE);
         store.indexes().add(table.key("k"), List.of(entry(table, "a", 1), entry(table, "", 2)));
-        store.indexes().setState(ONE, State.BUILT);
+        build(store, ONE);
         store = kit().reopen(store);
         assertThat(rowsOf(store, table, "a")).containsExactly("k:c=1");
         assertThat(rowsOf(store, table, "")).containsExactly("k:c=2");
@@ -320,7 +358,7 @@ public interface IndexTests {
         TestTable table = table();
         TableStore store = kit().open(table);
         store.indexes().define(ONE);
-        store.indexes().setState(ONE, State.BUILT);
+        build(store, ONE);
         write(store, table, "k", 1, "a");
         Path copy = kit().newDirectory();
         store.checkpoint(copy);

@@ -50,8 +50,13 @@ final class IndexesFindMutantsTest {
         }
 
         @Override
-        public void setState(UUID index, State state) {
-            indexes.setState(index, state);
+        public long setBuilding(UUID index) {
+            return indexes.setBuilding(index);
+        }
+
+        @Override
+        public boolean setBuilt(UUID index, long build) {
+            return indexes.setBuilt(index, build);
         }
 
         @Override
@@ -145,7 +150,7 @@ final class IndexesFindMutantsTest {
                                     @Override
                                     public void define(UUID index) {
                                         super.define(index);
-                                        super.setState(index, State.BUILDING);
+                                        var unused = super.setBuilding(index);
                                     }
                                 },
                         kit -> of(kit).indexesOutliveARestart()),
@@ -155,11 +160,22 @@ final class IndexesFindMutantsTest {
                                 new Forwarding(indexes) {
                                     @Override
                                     public void drop(UUID index) {
-                                        if (states().containsKey(index))
-                                            super.setState(index, State.BUILDING);
+                                        if (!states().containsKey(index)) return;
+                                        var unused = super.setBuilding(index);
                                     }
                                 },
                         kit -> of(kit).aDroppedIndexIsGone()),
+                indexing(
+                        "any build ends the latest",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public boolean setBuilt(UUID index, long build) {
+                                        return states().containsKey(index)
+                                                && super.setBuilt(index, super.setBuilding(index));
+                                    }
+                                },
+                        kit -> of(kit).aBuildEndsOnlyWhatItBegan()),
                 indexing(
                         "streams bring no entries",
                         indexes ->

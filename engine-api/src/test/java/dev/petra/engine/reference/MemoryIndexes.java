@@ -17,6 +17,7 @@ import java.util.NavigableSet;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
@@ -38,6 +39,11 @@ final class MemoryIndexes implements TermIndexes {
     private final Map<UUID, NavigableSet<Entry>> entries = new HashMap<>();
     private final Set<UUID> dropped = new HashSet<>();
     private final Map<UUID, Long> incarnations = new HashMap<>();
+
+    /** The latest of each index since the store was opened. */
+    private final Map<UUID, Long> builds = new HashMap<>();
+
+    private static final AtomicLong lastBuild = new AtomicLong();
     private @Nullable TermFunction function;
 
     /** Guarded by this; set before anything else is done. */
@@ -57,6 +63,7 @@ final class MemoryIndexes implements TermIndexes {
     synchronized void openedBy(MemoryStore opened) {
         store = opened;
         function = null;
+        builds.clear();
     }
 
     private synchronized MemoryStore open() {
@@ -112,9 +119,21 @@ final class MemoryIndexes implements TermIndexes {
     }
 
     @Override
-    public synchronized void setState(UUID index, State state) {
+    public synchronized long setBuilding(UUID index) {
         of(index);
-        states.put(index, state);
+        states.put(index, State.BUILDING);
+        long build = lastBuild.incrementAndGet();
+        builds.put(index, build);
+        return build;
+    }
+
+    @Override
+    public synchronized boolean setBuilt(UUID index, long build) {
+        open();
+        if (!states.containsKey(index) || !Long.valueOf(build).equals(builds.get(index)))
+            return false;
+        states.put(index, State.BUILT);
+        return true;
     }
 
     @Override
@@ -122,6 +141,7 @@ final class MemoryIndexes implements TermIndexes {
         open();
         if (states.remove(index) == null) return;
         entries.remove(index);
+        builds.remove(index);
         dropped.add(index);
     }
 

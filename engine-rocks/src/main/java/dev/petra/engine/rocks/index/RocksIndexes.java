@@ -16,10 +16,12 @@ import dev.petra.engine.rocks.write.WritePath;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -39,9 +41,28 @@ public final class RocksIndexes implements TermIndexes {
     /** So many entries are looked at before the iterator over them is opened anew. */
     private static final int SWEPT_AT_ONCE = 1_000;
 
+    /** And so many bytes of them, about: terms and clusterings may be large. */
+    private static final long SWEPT_BYTES = 1 << 20;
+
     private final StoreContext store;
     private final ReopenableDatabase reopenable;
     private final WritePath writes;
+
+    /** Of all stores, so that a build of a store that was opened anew is none of this one's. */
+    private static final AtomicLong lastBuild = new AtomicLong();
+
+    /**
+     * A build that began.
+     *
+     * @param definition of the index: its number in the catalog
+     */
+    private record Build(long number, int definition) {}
+
+    /**
+     * The latest of each index. Not in the catalog, which is read anew when the database is
+     * re-opened after a full disk, while a build goes on.
+     */
+    private final Map<UUID, Build> builds = new HashMap<>();
 
     /** Held by the sweep. */
     private final Object sweeping = new Object();
@@ -82,9 +103,47 @@ public final class RocksIndexes implements TermIndexes {
     }
 
     @Override
-    public void setState(UUID index, State state) {
+    public long setBuilding(UUID index) {
+        reopenable.checkOpen();
+        synchronized (builds) {
+            if (catalog().states().get(index) == State.BUILDING) return begin(index);
+        }
         reopenable.heal();
-        reopenable.maintain(database -> catalog().setState(index, state));
+        long[] number = new long[1];
+        reopenable.maintain(
+                database -> {
+                    synchronized (builds) {
+                        catalog().setState(index, State.BUILDING);
+                        number[0] = begin(index);
+                    }
+                });
+        return number[0];
+    }
+
+    /** In the lock of the builds. */
+    private long begin(UUID index) {
+        long number = lastBuild.incrementAndGet();
+        builds.put(index, new Build(number, catalog().number(index)));
+        return number;
+    }
+
+    @Override
+    public boolean setBuilt(UUID index, long build) {
+        reopenable.heal();
+        boolean[] done = new boolean[1];
+        reopenable.maintain(
+                database -> {
+                    synchronized (builds) {
+                        Build latest = builds.get(index);
+                        if (latest == null
+                                || latest.number != build
+                                || !catalog().states().containsKey(index)
+                                || catalog().number(index) != latest.definition) return;
+                        catalog().setState(index, State.BUILT);
+                        done[0] = true;
+                    }
+                });
+        return done[0];
     }
 
     @Override
@@ -193,7 +252,18 @@ public final class RocksIndexes implements TermIndexes {
 
     /** An entry as it was met. */
     @SuppressWarnings("ArrayRecordComponent") // never compared
-    private record Met(byte[] raw, ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {}
+    private record Met(byte[] raw, ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
+        /** On the heap, about. A term may be that of the entry before. */
+        long bytes() {
+            return (long) raw.length
+                    + term.remaining()
+                    + key.getKey().remaining()
+                    + clustering.dataSize();
+        }
+    }
+
+    /** Entries that were met in a row. */
+    private record Page(List<Met> entries, boolean isLast) {}
 
     @Override
     public long sweep(UUID index, SweepCheck check) {
@@ -204,23 +274,28 @@ public final class RocksIndexes implements TermIndexes {
             byte[] from = begin(number);
             while (true) {
                 check.pause();
-                List<Met> page = page(number, from);
-                for (Met entry : page) if (isRemoved(entry, check)) removed++;
-                if (page.size() < SWEPT_AT_ONCE) return removed;
-                byte[] last = page.get(page.size() - 1).raw;
+                Page page = page(number, from);
+                for (Met entry : page.entries) if (isRemoved(entry, check)) removed++;
+                if (page.isLast) return removed;
+                byte[] last = page.entries.get(page.entries.size() - 1).raw;
                 from = Arrays.copyOf(last, last.length + 1);
             }
         }
     }
 
-    private List<Met> page(int number, byte[] from) {
-        List<Met> page = new ArrayList<>();
+    private Page page(int number, byte[] from) {
+        List<Met> entries = new ArrayList<>();
+        long bytes = 0;
         try (IndexCursor cursor = new IndexCursor(store, number, from, begin(number + 1))) {
-            while (page.size() < SWEPT_AT_ONCE && cursor.next())
-                page.add(
-                        new Met(cursor.rawKey(), cursor.term(), cursor.key(), cursor.clustering()));
+            while (entries.size() < SWEPT_AT_ONCE && bytes < SWEPT_BYTES) {
+                if (!cursor.next()) return new Page(entries, true);
+                Met entry =
+                        new Met(cursor.rawKey(), cursor.term(), cursor.key(), cursor.clustering());
+                entries.add(entry);
+                bytes += entry.bytes();
+            }
+            return new Page(entries, false);
         }
-        return page;
     }
 
     /** Whoever writes the entry again does so before the look or after the removal. */

@@ -10,7 +10,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermEntry;
-import dev.petra.engine.index.TermIndexes.State;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import java.net.URISyntaxException;
@@ -355,7 +354,7 @@ class FormatTest {
                                             + "407ffffff8"
                                             + "38",
                                     ""));
-            store.indexes().setState(index, State.BUILT);
+            store.indexes().setBuilt(index, store.indexes().setBuilding(index));
             store.indexes().drop(new UUID(0, 0));
             assertThat(catalog(database, "index/0"))
                     .isEqualTo("00000000-0000-0000-0000-000000000000 dropping");

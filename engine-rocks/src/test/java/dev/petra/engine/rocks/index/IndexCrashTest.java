@@ -249,7 +249,7 @@ class IndexCrashTest {
     @Test
     void aDatabaseThatIsOpenedAnewHasItsIndexes() throws Exception {
         store.indexes().define(INDEX);
-        store.indexes().setState(INDEX, State.BUILT);
+        store.indexes().setBuilt(INDEX, store.indexes().setBuilding(INDEX));
         store.indexes().deriveBy((key, row) -> List.of());
         for (int i = 0; i < 10; i++) write(store, i);
         var database = Tables.context(store).reopenable();

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.reference.MemoryEngineProvider;
+import java.lang.reflect.Proxy;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class RowPagesTest {
+    @TempDir Path directory;
+
+    private final StorageEngine engine =
+            new MemoryEngineProvider().open(new EngineSettings(Map.of()));
+
+    private static TestTable table(String order) {
+        return TestTable.of(
+                "CREATE TABLE t (k text, c int, d int, s text STATIC, u text STATIC, v text, w"
+                        + " text, PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY "
+                        + order);
+    }
+
+    private TableStore store(TestTable table) {
+        return engine.openStore(table.spec(directory));
+    }
+
+    private static ColumnFilter columns(TestTable table, String... indexed) {
+        List<ColumnMetadata> all = Stream.of(indexed).map(table::column).toList();
+        return RowTerms.columns(table.metadata(), all);
+    }
+
+    private static String shown(TestTable table, RowPages.Found found) {
+        return table.metadata().partitionKeyType.getString(found.key().getKey())
+                + ":"
+                + found.row().clustering().toString(table.metadata());
+    }
+
+    private static List<String> all(TestTable table, RowPages pages) {
+        List<String> all = new ArrayList<>();
+        while (!pages.areOver())
+            for (RowPages.Found found : pages.next()) all.add(shown(table, found));
+        return all;
+    }
+
+    /** Of several orders, pages from one row to all. */
+    @Test
+    void eachRowIsReadOnceWhateverTheSizeOfPages() {
+        for (String order : List.of("(c ASC, d ASC)", "(c DESC, d ASC)", "(c ASC, d DESC)")) {
+            TestTable table = table(order);
+            TableStore store = store(table);
+            Set<String> expected = new TreeSet<>();
+            for (int k = 0; k < 5; k++) {
+                if (k % 2 == 0)
+                    store.write(table.update("k" + k).staticRow().set("s", "s").end().build());
+                // One has its static row only, one is large.
+                for (int i = 0; i < (k == 2 ? 0 : k == 3 ? 200 : 3); i++)
+                    store.write(table.update("k" + k).row(i / 7, i % 7).liveness().end().build());
+            }
+            store.write(table.update("k3").at(9_000_000).deleteRow(4, 4).build());
+            store.write(
+                    table.update("k3")
+                            .at(9_000_000)
+                            .deleteRange(table.from(10), table.to(12))
+                            .build());
+            store.write(table.update("gone").at(9_000_000).deletePartition().build());
+            for (int k = 0; k < 5; k++) {
+                if (k % 2 == 0) expected.add("k" + k + ":STATIC");
+                for (int i = 0; i < (k == 2 ? 0 : k == 3 ? 200 : 3); i++) {
+                    int c = i / 7;
+                    boolean deleted = k == 3 && ((c == 4 && i % 7 == 4) || (c >= 10 && c <= 12));
+                    if (!deleted) expected.add("k" + k + ":c=" + c + ", d=" + i % 7);
+                }
+            }
+            for (long bytes : new long[] {1, 100, 1_000, 1 << 20}) {
+                List<String> found =
+                        all(
+                                table,
+                                new RowPages(store, table.metadata(), columns(table, "v"), bytes));
+                assertThat(found).as(order + " " + bytes).doesNotHaveDuplicates();
+                assertThat(new TreeSet<>(found)).as(order + " " + bytes).isEqualTo(expected);
+            }
+            store.drop();
+        }
+    }
+
+    /** A store that a full disk has stopped is opened anew only when nobody reads it. */
+    @Test
+    void nothingIsOpenBetweenPagesWhichHaveABound() {
+        TestTable table = table("(c ASC, d ASC)");
+        TableStore store = store(table);
+        String value = "v".repeat(1_000);
+        for (int i = 0; i < 100; i++)
+            store.write(table.update("k").row(i, 0).set("v", value).end().build());
+        int[] open = new int[1];
+        TableStore counting =
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                TableStore.class.getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) -> {
+                                    Object result = method.invoke(store, arguments);
+                                    if (!(result instanceof UnfilteredPartitionIterator all))
+                                        return result;
+                                    open[0]++;
+                                    return new ClosingPartitions(all, () -> open[0]--);
+                                });
+        RowPages pages = new RowPages(counting, table.metadata(), columns(table, "v"), 10_000);
+        int count = 0;
+        while (!pages.areOver()) {
+            assertThat(pages.next()).hasSizeLessThanOrEqualTo(10);
+            assertThat(open[0]).isZero();
+            count++;
+        }
+        assertThat(count).isGreaterThanOrEqualTo(10);
+    }
+
+    /** A column without an index is read without its value, and makes its row live. */
+    @Test
+    void aRowThatLivesByACellWithoutAnIndexIsThereAndItsValueIsNot() {
+        TestTable table = table("(c ASC, d ASC)");
+        TableStore store = store(table);
+        store.write(table.update("k").row(1, 1).set("w", "large").end().build());
+        store.write(table.update("k").row(2, 2).set("v", "a").set("w", "large").end().build());
+        store.write(table.update("l").staticRow().set("u", "large").end().build());
+        RowPages pages =
+                new RowPages(store, table.metadata(), columns(table, "k", "c", "v", "s"), 1 << 20);
+        List<RowPages.Found> page = pages.next();
+        assertThat(page.stream().map(found -> shown(table, found)))
+                .containsExactlyInAnyOrder("k:c=1, d=1", "k:c=2, d=2", "l:STATIC");
+        for (RowPages.Found found : page) {
+            Row row = found.row();
+            for (var cell : row.cells())
+                assertThat(cell.valueSize())
+                        .as(cell.column().toString())
+                        .isEqualTo(cell.column().name.toString().equals("v") ? 1 : 0);
+        }
+    }
+}
