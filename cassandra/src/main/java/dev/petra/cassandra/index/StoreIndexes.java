@@ -121,8 +121,8 @@ public final class StoreIndexes {
     }
 
     /**
-     * Those of a table's indexes that its store has. Others that the store has are not complete from
-     * here on, because their entries are not written.
+     * Those of a table's indexes that its store has. Others that the store has are not complete
+     * from here on, because their entries are not written.
      */
     private static List<StorageAttachedIndex> defined(ColumnFamilyStore cfs, TableStore store) {
         // First: an index is registered before it is defined.

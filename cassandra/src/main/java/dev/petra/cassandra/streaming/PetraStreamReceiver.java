@@ -10,6 +10,7 @@ import dev.petra.cassandra.table.GenerationSink;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
 import dev.petra.streaming.staging.IncomingSlices;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -66,6 +67,10 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     private StreamSink open(StreamHead head) throws IOException {
         EngineMemtable table = StreamCapabilities.receiver(cfs);
+        if (!StreamCapabilities.ENABLED)
+            throw new IOException(
+                    "This node takes no slices (-D%s=false): repeat the operation that streams"
+                            .formatted(StreamSource.SLICES_PROPERTY));
         if (table == null)
             throw new IOException(
                     "%s.%s is not in a storage engine as a whole any more:"
@@ -102,22 +107,21 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     @Override
     public void finished() {
-        ingest();
         List<SSTableReader> received;
         synchronized (this) {
             received = List.copyOf(sstables);
         }
-        if (received.isEmpty()) {
-            super.finished();
-            return;
-        }
-        // Before the SSTables go live: from here on no deletion is purged that may hide rows in
-        // them.
-        TableLifecycle.migrateIn(cfs);
         try {
-            ReceivedSSTables.complete(cfs, received);
+            // Before anything goes live: from here on no deletion is purged that may hide rows in
+            // the SSTables. Again later, because a migration that finds no SSTables ends.
+            if (!received.isEmpty()) TableLifecycle.migrateIn(cfs);
+            ingest();
+            if (!received.isEmpty()) {
+                TableLifecycle.migrateIn(cfs);
+                ReceivedSSTables.complete(cfs, received);
+            }
         } catch (RuntimeException | Error e) {
-            // Cassandra leaves that to the garbage collector.
+            // Cassandra would leave the SSTables to the garbage collector.
             abort();
             throw e;
         }
@@ -127,7 +131,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
             ReceivedSSTables.forget(cfs, received);
             throw e;
         }
-        TableLifecycle.migrateIn(cfs);
+        if (!received.isEmpty()) TableLifecycle.migrateIn(cfs);
     }
 
     private void ingest() {

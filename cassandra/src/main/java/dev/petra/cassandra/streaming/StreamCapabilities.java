@@ -36,7 +36,7 @@ public final class StreamCapabilities {
     private static final Logger logger = LoggerFactory.getLogger(StreamCapabilities.class);
 
     /** Whether this node sends and takes slices at all. */
-    private static final boolean ENABLED =
+    static final boolean ENABLED =
             Boolean.parseBoolean(System.getProperty(StreamSource.SLICES_PROPERTY, "true"));
 
     /** A gossip state that Cassandra leaves free. */

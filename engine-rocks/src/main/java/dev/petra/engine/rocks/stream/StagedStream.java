@@ -43,6 +43,7 @@ public final class StagedStream implements StreamSink {
     private static final long MOST_PLEDGED = 8 << 20;
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long TELL_EVERY_NANOS = TimeUnit.MINUTES.toNanos(2);
 
     /** Of a slice. */
     private enum Stage {
@@ -302,9 +303,16 @@ public final class StagedStream implements StreamSink {
     @Override
     public void awaitRoom() {
         checkOpen();
+        long told = System.nanoTime();
         while (!ingester.hasRoom()) {
             LockSupport.parkNanos(PAUSE_NANOS);
             checkOpen();
+            if (System.nanoTime() - told < TELL_EVERY_NANOS) continue;
+            told = System.nanoTime();
+            logger.info(
+                    "A stream into {} waits because compaction of the table is behind. It goes on"
+                            + " by itself",
+                    store.name());
         }
     }
 
