@@ -3,9 +3,11 @@ package dev.petra.nodetests.operation;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.launcher.Distribution;
@@ -374,6 +376,69 @@ class IndexLifeIT {
         check("loaded", "w", 100);
     }
 
+    /**
+     * The build had the store open all the while it waited for room, and the store is opened anew
+     * only when nobody reads it: writes failed until the node was restarted.
+     */
+    @Test
+    void aBuildOnAFullDiskGoesOnWhenThereIsRoomAndSoDoWrites() throws Exception {
+        Path disk = directory.resolve("data/narrow");
+        Files.createDirectories(disk);
+        boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", disk + "");
+        if (!mounted) System.err.println("IndexLifeIT: NOT RUN on a full disk: no right to mount");
+        assumeTrue(mounted, "no right to mount a tmpfs");
+        try {
+            TestNode.createKeyspace(session, "narrow", 1);
+            session.execute(
+                    "CREATE TABLE narrow.t (p int, c int, v text, PRIMARY KEY (p, c))"
+                            + " WITH memtable = 'rocks'");
+            PreparedStatement insert =
+                    session.prepare("INSERT INTO narrow.t (p, c, v) VALUES (?, ?, ?)");
+            String text = "v".repeat(500);
+            for (int i = 0; i < 20_000; i++)
+                session.execute(insert.bind(i % 17, i, text + i % VALUES));
+            node.nodetool("flush", "narrow", "t");
+            Path ballast = disk.resolve("ballast");
+            long room = Files.getFileStore(disk).getUsableSpace() - (3 << 20);
+            try (var out = Files.newOutputStream(ballast)) {
+                for (byte[] block = new byte[1 << 20]; room > 0; room -= block.length)
+                    out.write(block, 0, (int) Math.min(room, block.length));
+            }
+            session.execute("CREATE INDEX narrow_v ON narrow.t (v) USING 'sai'");
+            TestNode.await("a full disk", PATIENCE, () -> !isWritten(insert.bind(1, -1, "w")));
+            assertThat(node.tryNodetool("compactionstats").output())
+                    .contains("Secondary index build")
+                    .contains("narrow");
+            Files.delete(ballast);
+            TestNode.await("writes", PATIENCE, () -> isWritten(insert.bind(1, -2, "w")));
+            awaitQueryable("narrow_v");
+            for (int v = 0; v < VALUES; v++)
+                assertThat(inFull("v = '" + text + v + "'")).isEqualTo(20_000 / VALUES);
+            assertThat(inFull("v = 'w'")).isPositive();
+            assertThat(node.process().log()).contains("of index narrow_v is complete");
+            session.execute("DROP KEYSPACE narrow");
+        } finally {
+            mount("umount", "-l", disk + "");
+        }
+    }
+
+    private static long inFull(String where) {
+        return session.execute("SELECT c FROM narrow.t WHERE " + where).all().size();
+    }
+
+    private static boolean isWritten(BoundStatement insert) {
+        try {
+            session.execute(insert);
+            return true;
+        } catch (DriverException e) {
+            return false;
+        }
+    }
+
+    private static boolean mount(String... command) throws Exception {
+        return new ProcessBuilder(command).inheritIO().start().waitFor() == 0;
+    }
+
     @Test
     void virtualTablesTellOfAnIndex() throws Exception {
         create("told");
@@ -459,6 +524,34 @@ class IndexLifeIT {
             assertThat(found("wide", "c = " + i)).isEqualTo(1);
             assertThat(found("wide", "s = " + 2 * i)).isEqualTo(1);
             assertThat(found("wide", "v = " + 2 * i)).isEqualTo(1);
+        }
+    }
+
+    /** A row that lives by a large cell alone, of a column that builds and sweeps do not read. */
+    @Test
+    void aRowThatLivesByAColumnWithoutAnIndexIsFoundByItsKeyColumns() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.alive (p int, q int, c int, v int, w text, PRIMARY KEY ((p, q),"
+                        + " c)) WITH memtable = 'rocks'");
+        String large = "w".repeat(20_000);
+        for (int i = 0; i < 50; i++)
+            session.execute(
+                    "UPDATE ks.alive SET w = '%2$s' WHERE p = %1$d AND q = %1$d AND c = %1$d"
+                            .formatted(i, large));
+        for (String column : List.of("q", "c", "v"))
+            session.execute("CREATE INDEX ON ks.alive (" + column + ") USING 'sai'");
+        for (String column : List.of("q", "c", "v")) awaitQueryable("alive_" + column + "_idx");
+        for (int i = 50; i < 100; i++)
+            session.execute(
+                    "UPDATE ks.alive SET w = '%2$s' WHERE p = %1$d AND q = %1$d AND c = %1$d"
+                            .formatted(i, large));
+        session.execute("UPDATE ks.alive SET w = null WHERE p = 3 AND q = 3 AND c = 3");
+        node.nodetool("garbagecollect", "ks", "alive");
+        assertThat(node.process().log())
+                .contains("Removed 2 of 200 entries from the indexes of ks.alive in ");
+        for (int i = 0; i < 100; i++) {
+            assertThat(found("alive", "q = " + i)).isEqualTo(i == 3 ? 0 : 1);
+            assertThat(found("alive", "c = " + i)).isEqualTo(i == 3 ? 0 : 1);
         }
     }
 
