@@ -2,6 +2,7 @@
 package dev.petra.launcher;
 
 import dev.petra.launcher.cql.CqlException;
+import dev.petra.launcher.install.InstallException;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.OutputStreamWriter;
@@ -25,7 +26,9 @@ import picocli.CommandLine.Spec;
             CqlCommand.class,
             ClusterCommand.class,
             ContainerCommand.class,
-            WeaveCommand.class
+            WeaveCommand.class,
+            InstallCommand.class,
+            UninstallCommand.class
         })
 public final class Main implements Runnable {
     /** The exit code of a failed command. */
@@ -72,7 +75,9 @@ public final class Main implements Runnable {
     }
 
     private static int report(Exception e, PrintWriter err) {
-        if (e instanceof NodeException || e instanceof CqlException) {
+        if (e instanceof NodeException
+                || e instanceof CqlException
+                || e instanceof InstallException) {
             err.println("petra: " + e.getMessage());
         } else {
             err.println("petra: this is a defect of petra, please report it");

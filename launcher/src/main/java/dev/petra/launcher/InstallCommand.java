@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import dev.petra.launcher.install.Installer;
+import dev.petra.launcher.install.Plan;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** {@code petra install}: the engine in a Cassandra that is there. */
+@Command(
+        name = "install",
+        description = {
+            "Puts Petra into an installed Cassandra, or a newer Petra in the place of an older"
+                    + " one.",
+            "",
+            "It adds the plugin jar to lib, the memtable configuration 'rocks' to cassandra.yaml,"
+                    + " and the agent's line to jvm-server.options. It shows all changes and asks"
+                    + " before it makes them. The node has Petra from its next start on."
+        })
+final class InstallCommand implements Callable<Integer> {
+    @Spec
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    @Mixin private InstallationOptions installation = new InstallationOptions();
+
+    @Option(
+            names = "--memory",
+            paramLabel = "SIZE",
+            description =
+                    "Native memory of all tables in the engine together, such as 4GiB. Default: a"
+                        + " quarter of what the machine or container has besides the Java heap.")
+    private @Nullable String memory;
+
+    @Option(
+            names = "--replace",
+            description = "Put the plugin jar in the place of another version of it.")
+    private boolean replace;
+
+    @Override
+    public Integer call() {
+        Path plugin = Distribution.fromSystemProperty().plugin();
+        if (!Files.isRegularFile(plugin))
+            throw new NodeException(plugin + " is missing: unpack the release again");
+        Plan plan =
+                new Installer(installation.cassandra(), installation.conf())
+                        .install(plugin, Optional.ofNullable(memory), replace);
+        return installation.run(
+                spec,
+                plan,
+                "Petra is installed there: nothing to do.",
+                "Petra is installed. Restart the node, then CREATE TABLE … WITH memtable ="
+                        + " 'rocks'.");
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import dev.petra.launcher.install.Plan;
+import java.io.Console;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+
+/** Which installation a command changes, and whether it asks before. */
+final class InstallationOptions {
+    @Option(
+            names = "--cassandra",
+            paramLabel = "DIR",
+            required = true,
+            description =
+                    "Cassandra's folder: of the unpacked tarball, or /usr/share/cassandra where it"
+                            + " was installed by a package.")
+    private Path cassandra = Path.of("");
+
+    @Option(
+            names = "--conf",
+            paramLabel = "DIR",
+            description =
+                    "The folder of cassandra.yaml. Default: the one that Cassandra's start script"
+                            + " names.")
+    private @Nullable Path conf;
+
+    @ArgGroup private @Nullable Consent consent;
+
+    /** One of two. */
+    private static final class Consent {
+        @Option(
+                names = "--dry-run",
+                description = "Show what would be changed, and change nothing.")
+        private boolean dryRun;
+
+        @Option(names = "--yes", description = "Do not ask.")
+        private boolean yes;
+    }
+
+    Path cassandra() {
+        return cassandra;
+    }
+
+    Optional<Path> conf() {
+        return Optional.ofNullable(conf);
+    }
+
+    /** Shows a plan, and if it may, does it. */
+    int run(CommandSpec spec, Plan plan, String nothing, String done) {
+        PrintWriter out = spec.commandLine().getOut();
+        if (plan.isEmpty()) {
+            out.println(nothing);
+            out.flush();
+            return 0;
+        }
+        out.print(plan.text());
+        plan.notes().forEach(out::println);
+        out.flush();
+        if (consent != null && consent.dryRun) return 0;
+        if (consent == null || !consent.yes) ask();
+        plan.apply();
+        out.println(done);
+        out.flush();
+        return 0;
+    }
+
+    @SuppressWarnings("SystemConsoleNull") // Cassandra 5.0, and so this, runs on Java 17.
+    private static void ask() {
+        Console console = System.console();
+        if (console == null)
+            throw new NodeException(
+                    "there is no terminal to ask on: add --yes to make these changes");
+        String answer = console.readLine("Make these changes? [y/N] ");
+        if (answer == null || !answer.strip().toLowerCase(Locale.ROOT).matches("y|yes"))
+            throw new NodeException("nothing was changed");
+    }
+}

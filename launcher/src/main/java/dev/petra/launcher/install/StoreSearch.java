@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher.install;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeSet;
+
+/**
+ * Looks for tables of the engine in a node's data directories: without Petra nothing reads them.
+ */
+final class StoreSearch {
+    static final String MEND =
+            "see by yourself that <data directory>/<keyspace>/<table>/rocksdb holds no table that"
+                    + " you need, and add --stores-stay";
+
+    private static final String STORE = "rocksdb";
+    private static final String LIVE = "LIVE";
+
+    /** Files that say that there is data to keep: of a migration, and of a failed snapshot. */
+    private static final List<String> MARKS = List.of("MOVING", "KEEP");
+
+    /** A snapshot that is no copy but a table's only data has this file. */
+    private static final String ASIDE = "PETRA_ASIDE";
+
+    private final Set<String> tables = new TreeSet<>();
+    private int snapshots;
+
+    private StoreSearch() {}
+
+    /**
+     * Searches a node's data directories.
+     *
+     * @throws InstallException if they cannot be found, or not all of them can be read
+     */
+    static StoreSearch of(Layout layout) {
+        StoreSearch search = new StoreSearch();
+        for (Path data : dataDirectories(layout)) {
+            if (!Files.isDirectory(data))
+                throw new InstallException(
+                        "the data directory "
+                                + data
+                                + " is not there, so tables of Petra may be where petra does not"
+                                + " look: mount it, or "
+                                + MEND);
+            try {
+                search.search(data);
+            } catch (IOException e) {
+                throw new InstallException(
+                        "the data directory "
+                                + data
+                                + " cannot be searched for tables of Petra ("
+                                + e
+                                + "): run this command as root or as the user of Cassandra",
+                        e);
+            }
+        }
+        return search;
+    }
+
+    /** Tables with data, as {@code keyspace.table}. */
+    Set<String> tables() {
+        return tables;
+    }
+
+    /** How many snapshots there are that only Petra reads. */
+    int snapshots() {
+        return snapshots;
+    }
+
+    /** As Cassandra finds them: those of {@code cassandra.yaml}, or one in its storage folder. */
+    private static List<Path> dataDirectories(Layout layout) {
+        Map<String, Object> settings = MemtableYaml.settings(TextFile.read(layout.yaml()));
+        Object named = settings.get("data_file_directories");
+        if (!(named instanceof List<?> list) || list.isEmpty()) {
+            Optional<Path> storage = layout.storage();
+            if (storage.isEmpty())
+                throw new InstallException(
+                        layout.yaml()
+                                + " names no data_file_directories, and no cassandra.in.sh says"
+                                + " where they are: "
+                                + MEND);
+            return List.of(storage.get().resolve("data"));
+        }
+        List<Path> directories = new ArrayList<>();
+        for (Object each : list) {
+            Path directory = Path.of(String.valueOf(each));
+            if (!directory.isAbsolute())
+                throw new InstallException(
+                        layout.yaml()
+                                + " names the data directory "
+                                + directory
+                                + ", which depends on where the node was started: "
+                                + MEND);
+            directories.add(directory);
+        }
+        return directories;
+    }
+
+    private void search(Path data) throws IOException {
+        for (Path keyspace : directories(data))
+            for (Path table : directories(keyspace)) {
+                String name =
+                        keyspace.getFileName() + "." + tableName(table.getFileName().toString());
+                if (holdsData(table.resolve(STORE))) tables.add(name);
+                Path all = table.resolve("snapshots");
+                if (!Files.isDirectory(all)) continue;
+                for (Path snapshot : directories(all)) {
+                    if (!Files.isDirectory(snapshot.resolve(STORE))) continue;
+                    if (Files.exists(snapshot.resolve(ASIDE))) tables.add(name);
+                    else snapshots++;
+                }
+            }
+    }
+
+    /** Without the table's id. */
+    private static String tableName(String directory) {
+        int id = directory.lastIndexOf('-');
+        return id < 0 ? directory : directory.substring(0, id);
+    }
+
+    /** Whether a generation is alive; without a readable LIVE, any may be. */
+    private static boolean holdsData(Path store) throws IOException {
+        if (!Files.isDirectory(store)) return false;
+        for (String mark : MARKS) if (Files.exists(store.resolve(mark))) return true;
+        OptionalLong live = live(store.resolve(LIVE));
+        for (Path generation : directories(store)) {
+            String number = generation.getFileName().toString();
+            if (number.matches("[1-9][0-9]{0,17}")
+                    && (live.isEmpty() || Long.parseLong(number) >= live.getAsLong())) return true;
+        }
+        return false;
+    }
+
+    private static OptionalLong live(Path file) throws IOException {
+        if (!Files.exists(file)) return OptionalLong.empty();
+        String number = TextFile.read(file).text().strip();
+        return number.matches("[1-9][0-9]{0,17}")
+                ? OptionalLong.of(Long.parseLong(number))
+                : OptionalLong.empty();
+    }
+
+    private static List<Path> directories(Path parent) throws IOException {
+        List<Path> found = new ArrayList<>();
+        try (DirectoryStream<Path> all =
+                Files.newDirectoryStream(parent, each -> Files.isDirectory(each))) {
+            all.forEach(found::add);
+        } catch (java.nio.file.DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return found;
+    }
+}
