@@ -21,9 +21,9 @@ import picocli.CommandLine.Spec;
             "Puts Petra into an installed Cassandra, or a newer Petra in the place of an older"
                     + " one.",
             "",
-            "It adds the plugin jar to lib, the memtable configuration 'rocks' to cassandra.yaml,"
-                    + " and the agent's line to jvm-server.options. It shows all changes and asks"
-                    + " before it makes them. The node has Petra from its next start on."
+            "It adds the plugin jar to lib, the configuration 'rocks' to cassandra.yaml, and the"
+                    + " agent's line to jvm-server.options. It shows all changes and asks before it"
+                    + " makes them. The node has Petra from its next start on."
         })
 final class InstallCommand implements Callable<Integer> {
     @Spec
@@ -42,7 +42,7 @@ final class InstallCommand implements Callable<Integer> {
 
     @Option(
             names = "--replace",
-            description = "Put the plugin jar in the place of another version of it.")
+            description = "Puts the plugin jar in the place of another version of it.")
     private boolean replace;
 
     @Override

@@ -37,10 +37,10 @@ final class InstallationOptions {
     private static final class Consent {
         @Option(
                 names = "--dry-run",
-                description = "Show what would be changed, and change nothing.")
+                description = "Shows what would be changed, and changes nothing.")
         private boolean dryRun;
 
-        @Option(names = "--yes", description = "Do not ask.")
+        @Option(names = "--yes", description = "Does not ask.")
         private boolean yes;
     }
 

@@ -26,7 +26,7 @@ final class MainTest {
             Main.commandLine(new PrintWriter(out, true), new PrintWriter(err, true));
 
     @ParameterizedTest
-    @ValueSource(strings = {"run", "stop", "nodetool", "cql", "weave"})
+    @ValueSource(strings = {"run", "stop", "nodetool", "cql", "weave", "install", "uninstall"})
     void everyCommandHelpsAndKnowsItsVersion(String command) {
         assertThat(petra.execute(command, "--help")).isZero();
         assertThat(petra.execute(command, "--version")).isZero();
@@ -88,7 +88,10 @@ final class MainTest {
                 "cluster up --nodes 0",
                 "cluster decommission",
                 "cluster decommission x",
-                "weave --in a.jar"
+                "weave --in a.jar",
+                "install",
+                "install --cassandra a --yes --dry-run",
+                "uninstall --yes"
             })
     void aWrongCommandLineIsAnErrorWithoutAStackTrace(String line) {
         int exitCode = petra.execute(line.isEmpty() ? new String[0] : line.split(" ", -1));
@@ -104,6 +107,16 @@ final class MainTest {
 
         assertThat(exitCode).isEqualTo(1);
         assertThat(err.toString()).startsWith("petra: no node runs in ").hasLineCount(1);
+    }
+
+    @Test
+    void anInstallationThatIsNoneIsOneLine() {
+        int exitCode = petra.execute("uninstall", "--cassandra", dir.toString(), "--dry-run");
+
+        assertThat(exitCode).isEqualTo(1);
+        assertThat(err.toString())
+                .startsWith("petra: " + dir + " has no folder lib: ")
+                .hasLineCount(1);
     }
 
     @Test
