@@ -15,9 +15,11 @@ java_home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)"
 build() { # compiler platform
   target="$out/dev/petra/native/$2"
   mkdir -p "$target"
+  # Where it is built, and from which JDK, must not be seen in it: two builds give the same bytes.
   # Without the C++ runtime library: another one may be in the process already.
   "$1" -std=c++17 -shared -fPIC -O2 -g1 -fvisibility=hidden -fno-exceptions -fno-rtti \
-    -Wall -Wextra -Werror -Wl,-z,nodelete -Wl,-z,now -Wl,--no-undefined \
+    -ffile-prefix-map="$here"=native -ffile-prefix-map="$java_home"=jdk \
+    -ffile-prefix-map="$PWD"=. -Wall -Wextra -Werror -Wl,-z,nodelete -Wl,-z,now -Wl,--no-undefined \
     -I"$java_home/include" -I"$java_home/include/linux" \
     "$here"/fragment.cpp "$here"/reconcile.cpp "$here"/store.cpp "$here"/jni.cpp \
     -nodefaultlibs -lc -lgcc -ldl -lpthread -o "$target/libpetra.so"

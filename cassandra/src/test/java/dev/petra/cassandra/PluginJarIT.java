@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.jar.Attributes;
+import java.util.jar.JarEntry;
 import java.util.jar.JarFile;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -72,6 +78,48 @@ class PluginJarIT {
             Set<String> both = new HashSet<>(entries(jar));
             both.retainAll(classes);
             assertThat(both).describedAs("also in " + jar).isEmpty();
+        }
+    }
+
+    @Test
+    void theLicencesOfAllThatIsInItAreThereOnce() throws IOException {
+        try (JarFile file = new JarFile(JAR.toFile())) {
+            assertThat(
+                            file.stream()
+                                    .map(entry -> entry.getName())
+                                    .filter(name -> name.matches("META-INF/(LICENSE|NOTICE).*")))
+                    .containsExactlyInAnyOrder("META-INF/LICENSE", "META-INF/NOTICE");
+            for (Map.Entry<String, String> text :
+                    Map.of(
+                                    "META-INF/LICENSE",
+                                    "../LICENSE",
+                                    "META-INF/NOTICE",
+                                    "../NOTICE",
+                                    "META-INF/THIRD-PARTY.txt",
+                                    "../licenses/THIRD-PARTY.txt")
+                            .entrySet())
+                try (InputStream in = file.getInputStream(file.getEntry(text.getKey()))) {
+                    assertThat(in.readAllBytes())
+                            .isEqualTo(Files.readAllBytes(Path.of(text.getValue())));
+                }
+            assertThat(file.getEntry("META-INF/licenses/ASM")).isNotNull();
+        }
+    }
+
+    /** Where the native library was built is nobody's business, and would change it. */
+    @Test
+    void theNativeLibraryDoesNotNameTheFolderItWasBuiltIn() throws IOException {
+        try (JarFile file = new JarFile(JAR.toFile())) {
+            List<JarEntry> libraries =
+                    file.stream().filter(each -> each.getName().endsWith("/libpetra.so")).toList();
+            assertThat(libraries).isNotEmpty();
+            for (JarEntry library : libraries)
+                try (InputStream in = file.getInputStream(library)) {
+                    String bytes = new String(in.readAllBytes(), ISO_8859_1);
+                    assertThat(bytes.contains("fragment.cpp")).isTrue();
+                    assertThat(bytes.contains(Path.of("..").toRealPath().toString())).isFalse();
+                    assertThat(bytes.contains(System.getProperty("java.home"))).isFalse();
+                }
         }
     }
 

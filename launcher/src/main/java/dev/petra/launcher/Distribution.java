@@ -14,13 +14,16 @@ import java.util.stream.Stream;
 
 /**
  * The jars that nodes run from: Petra's {@code lib/petra.jar}, and Cassandra's in {@code
- * lib/cassandra}.
+ * lib/cassandra}. A release has no Cassandra, and takes the jars of one that is installed.
  *
  * @param home the folder that has {@code lib}
  */
 public record Distribution(Path home) {
     /** The system property that names {@link #home}. */
     public static final String HOME_PROPERTY = "petra.home";
+
+    /** The system property that names an installed Cassandra, for a folder without one. */
+    static final String CASSANDRA_PROPERTY = "petra.cassandra";
 
     /** Makes the path absolute. */
     public Distribution {
@@ -40,9 +43,22 @@ public record Distribution(Path home) {
 
     /** Throws a {@link NodeException} if Petra's jar or Cassandra's jars are missing. */
     void check() {
-        if (!Files.isRegularFile(plugin()) || jar("cassandra-all-").isEmpty())
+        checkPlugin();
+        if (jar("cassandra-all-").isEmpty() && jar("apache-cassandra-").isEmpty())
             throw new NodeException(
-                    home + " lacks lib/petra.jar or lib/cassandra: mvn -pl launcher -am package");
+                    "there is no Cassandra in "
+                            + cassandra()
+                            + ": set CASSANDRA_HOME to the folder of an unpacked Cassandra 5.0, or"
+                            + " to /usr/share/cassandra");
+    }
+
+    /** Refuses a folder without Petra. */
+    void checkPlugin() {
+        if (!Files.isRegularFile(plugin()))
+            throw new NodeException(
+                    home
+                            + " lacks lib/petra.jar: mvn -pl launcher -am package, or unpack it"
+                            + " again");
     }
 
     /** Petra's jar, which is both on the node's class path and its agent. */
@@ -57,7 +73,7 @@ public record Distribution(Path home) {
 
     /** The class path of a process: these entries, then Cassandra's jars. */
     String classPath(List<Path> own) {
-        return Stream.concat(own.stream(), Stream.of(cassandra().resolve("*")))
+        return Stream.concat(own.stream(), cassandra().stream().map(folder -> folder.resolve("*")))
                 .map(Path::toString)
                 .collect(Collectors.joining(File.pathSeparator));
     }
@@ -67,17 +83,25 @@ public record Distribution(Path home) {
         return home.resolve("lib").resolve("exporter").resolve("jmx_prometheus_javaagent.jar");
     }
 
-    private Path cassandra() {
-        return home.resolve("lib/cassandra");
+    /** The folders of Cassandra's jars; a package has some in {@code lib} and some above it. */
+    private List<Path> cassandra() {
+        Path own = home.resolve("lib/cassandra");
+        String installed = System.getProperty(CASSANDRA_PROPERTY, "");
+        if (Files.isDirectory(own) || installed.isEmpty()) return List.of(own);
+        Path other = Path.of(installed).toAbsolutePath().normalize();
+        return List.of(other.resolve("lib"), other);
     }
 
     private Optional<Path> jar(String prefix) {
-        if (!Files.isDirectory(cassandra())) return Optional.empty();
-        try (DirectoryStream<Path> jars = Files.newDirectoryStream(cassandra(), prefix + "*.jar")) {
-            Iterator<Path> found = jars.iterator();
-            return found.hasNext() ? Optional.of(found.next()) : Optional.empty();
-        } catch (IOException e) {
-            throw new NodeException("cannot list " + cassandra() + ": " + e.getMessage(), e);
+        for (Path folder : cassandra()) {
+            if (!Files.isDirectory(folder)) continue;
+            try (DirectoryStream<Path> jars = Files.newDirectoryStream(folder, prefix + "*.jar")) {
+                Iterator<Path> found = jars.iterator();
+                if (found.hasNext()) return Optional.of(found.next());
+            } catch (IOException e) {
+                throw new NodeException("cannot list " + folder + ": " + e.getMessage(), e);
+            }
         }
+        return Optional.empty();
     }
 }

@@ -3,8 +3,6 @@ package dev.petra.launcher;
 
 import dev.petra.launcher.install.Installer;
 import dev.petra.launcher.install.Plan;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
@@ -47,12 +45,11 @@ final class InstallCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        Path plugin = Distribution.fromSystemProperty().plugin();
-        if (!Files.isRegularFile(plugin))
-            throw new NodeException(plugin + " is missing: unpack the release again");
+        Distribution distribution = Distribution.fromSystemProperty();
+        distribution.checkPlugin();
         Plan plan =
                 new Installer(installation.cassandra(), installation.conf())
-                        .install(plugin, Optional.ofNullable(memory), replace);
+                        .install(distribution.plugin(), Optional.ofNullable(memory), replace);
         return installation.run(
                 spec,
                 plan,

@@ -47,13 +47,21 @@ final class WeaveCommand implements Callable<Integer> {
     @Override
     public Integer call() {
         Distribution distribution = Distribution.fromSystemProperty();
-        distribution.check();
         List<String> command = new ArrayList<>();
         command.add(NodeProcess.java());
         command.addAll(List.of("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));
-        command.addAll(List.of("-cp", distribution.classPath(List.of(distribution.plugin()))));
+        command.addAll(List.of("-cp", classPath(distribution)));
         command.addAll(List.of(MAIN, "--in", in.toString(), "--out", out.toString()));
         if (allowChanged) command.add("--allow-changed");
         return Processes.runInherited("weave", command);
+    }
+
+    /** The plugin, and the libraries that Cassandra comes with: a release has none of its own. */
+    private String classPath(Distribution distribution) {
+        distribution.checkPlugin();
+        List<Path> own = new ArrayList<>(List.of(distribution.plugin()));
+        Path folder = in.toAbsolutePath().getParent();
+        if (folder != null) own.add(folder.resolve("*"));
+        return distribution.classPath(own);
     }
 }
