@@ -108,7 +108,14 @@ record FakeCassandra(Path root, Path home, Path conf, Path data) {
         made.write("jvm17-server.options", "-XX:+UseG1GC\n");
         made.write("cassandra-env.sh", "JVM_OPTS=\"$JVM_OPTS $JVM_EXTRA_OPTS\"\n");
         Files.setPosixFilePermissions(
-                made.conf.resolve("cassandra.yaml"), PosixFilePermissions.fromString("rw-r-----"));
+                made.conf.resolve("cassandra.yaml"), PosixFilePermissions.fromString("rw-rw----"));
+        // Only root gives files away, and only to root does it matter whose they are.
+        if (System.getProperty("user.name").equals("root"))
+            Files.setOwner(
+                    made.conf.resolve("cassandra.yaml"),
+                    root.getFileSystem()
+                            .getUserPrincipalLookupService()
+                            .lookupPrincipalByName("nobody"));
         return made;
     }
 

@@ -65,7 +65,7 @@ final class InstallerTest {
         SortedMap<String, String> installed = cassandra.everything();
         assertThat(installed).hasSize(before.size() + 1);
         assertThat(installed.get(cassandra.root().relativize(cassandra.conf()) + "/cassandra.yaml"))
-                .startsWith("rw-r-----");
+                .startsWith("rw-rw----");
 
         assertThat(cassandra.install(plugin).isEmpty()).isTrue();
         assertThat(cassandra.everything()).isEqualTo(installed);
