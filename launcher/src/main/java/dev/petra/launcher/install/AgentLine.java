@@ -56,6 +56,15 @@ final class AgentLine {
         return block.get().replacedIn(options.text(), agents.get(0), line);
     }
 
+    /** The line that is there; none if this command has not written it. */
+    static List<String> installed(TextFile options) {
+        return MarkedBlock.find(options.path(), options.text()).stream()
+                .flatMap(block -> block.lines().stream())
+                .filter(line -> line.startsWith(OPTION))
+                .map(TextFile::decoded)
+                .toList();
+    }
+
     /** The options without it. */
     static String uninstall(TextFile options) {
         return MarkedBlock.find(options.path(), options.text())

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -113,7 +114,10 @@ public final class Installer {
                         each.path()
                                 + " was woven, and does not start without Petra: put Cassandra's"
                                 + " original jar in its place first");
-        OptionalLong running = RunningNodes.find(AgentLine.OPTION + jar);
+        // The node may have been started by another path than the one that is named now.
+        Set<String> lines = new HashSet<>(AgentLine.installed(options));
+        lines.add(AgentLine.OPTION + jar);
+        OptionalLong running = RunningNodes.find(lines);
         if (running.isPresent())
             throw new InstallException(
                     "a node runs with "

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.Set;
 
 /** Finds nodes that run with an agent; where there is no {@code /proc}, none. */
 final class RunningNodes {
@@ -16,12 +17,12 @@ final class RunningNodes {
 
     private RunningNodes() {}
 
-    /** The number of a process that was started with an option. */
-    static OptionalLong find(String option) {
+    /** The number of a process that was started with one of these options. */
+    static OptionalLong find(Set<String> options) {
         if (!Files.isDirectory(PROCESSES)) return OptionalLong.empty();
         try (DirectoryStream<Path> processes = Files.newDirectoryStream(PROCESSES, "[1-9]*")) {
             for (Path process : processes)
-                if (arguments(process).contains(option))
+                if (arguments(process).stream().anyMatch(options::contains))
                     return OptionalLong.of(Long.parseLong(process.getFileName().toString()));
             return OptionalLong.empty();
         } catch (IOException e) {

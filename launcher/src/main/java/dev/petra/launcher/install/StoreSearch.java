@@ -2,6 +2,7 @@
 package dev.petra.launcher.install;
 
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -79,7 +80,11 @@ final class StoreSearch {
     private static List<Path> dataDirectories(Layout layout) {
         Map<String, Object> settings = MemtableYaml.settings(TextFile.read(layout.yaml()));
         Object named = settings.get("data_file_directories");
-        if (!(named instanceof List<?> list) || list.isEmpty()) {
+        List<?> list =
+                named instanceof List<?> several
+                        ? several
+                        : named == null ? List.of() : List.of(named);
+        if (list.isEmpty()) {
             Optional<Path> storage = layout.storage();
             if (storage.isEmpty())
                 throw new InstallException(
@@ -152,7 +157,7 @@ final class StoreSearch {
         try (DirectoryStream<Path> all =
                 Files.newDirectoryStream(parent, each -> Files.isDirectory(each))) {
             all.forEach(found::add);
-        } catch (java.nio.file.DirectoryIteratorException e) {
+        } catch (DirectoryIteratorException e) {
             throw e.getCause();
         }
         return found;

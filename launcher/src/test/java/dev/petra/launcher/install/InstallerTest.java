@@ -230,6 +230,7 @@ final class InstallerTest {
                 "memtable:\n  configurations: {x: {class_name: T}}\n",
                 "memtable:\n  configurations:\n",
                 "memtable:\n  x: 1\n",
+                "memtable:\r  configurations:\r    x:\r      class_name: T\r",
                 "a: 1\n...\n",
                 "a: 1\n---\nb: 2\n",
                 "{a: 1}\n",
@@ -644,15 +645,18 @@ final class InstallerTest {
         Files.move(away, data);
         cassandra.write("cassandra.yaml", yaml.replace(data.toString(), "data"));
         refuses(cassandra, cassandra::uninstall, "depends on where the node was started");
+        cassandra.write("cassandra.yaml", yaml.replace("\n    - " + data, " " + data + "/none"));
+        refuses(cassandra, cassandra::uninstall, "data directory " + data + "/none is not there");
         cassandra.write("cassandra.yaml", yaml.replaceFirst("data_file_directories:\n.*\n", ""));
         refuses(cassandra, cassandra::uninstall, "names no data_file_directories");
         assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
     }
 
     @Test
-    void uninstallRefusesWhileTheNodeRuns() throws Exception {
+    void uninstallRefusesWhileTheNodeRunsWhateverPathItIsNamedBy() throws Exception {
         FakeCassandra cassandra = make(Kind.TARBALL);
         cassandra.install(plugin).apply();
+        Path link = Files.createSymbolicLink(directory.resolve("root/current"), cassandra.home());
         Process node =
                 new ProcessBuilder("sh", "-c", "read x", "-javaagent:" + cassandra.jar()).start();
         try {
@@ -660,6 +664,11 @@ final class InstallerTest {
                     cassandra,
                     cassandra::uninstall,
                     "a node runs with " + cassandra.jar() + " (pid " + node.pid() + ")");
+            refuses(
+                    cassandra,
+                    () -> new Installer(link, Optional.empty()).uninstall(true),
+                    "a node runs with " + link,
+                    "(pid " + node.pid() + ")");
         } finally {
             node.getOutputStream().close();
             node.waitFor();
