@@ -2,7 +2,6 @@
 package dev.petra.launcher;
 
 import dev.petra.launcher.install.Installer;
-import dev.petra.launcher.install.Plan;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
@@ -47,12 +46,14 @@ final class InstallCommand implements Callable<Integer> {
     public Integer call() {
         Distribution distribution = Distribution.fromSystemProperty();
         distribution.checkPlugin();
-        Plan plan =
-                new Installer(installation.cassandra(), installation.conf())
-                        .install(distribution.plugin(), Optional.ofNullable(memory), replace);
         return installation.run(
                 spec,
-                plan,
+                () ->
+                        new Installer(installation.cassandra(), installation.conf())
+                                .install(
+                                        distribution.plugin(),
+                                        Optional.ofNullable(memory),
+                                        replace),
                 "Petra is installed there: nothing to do.",
                 "Petra is installed. Restart the node, then CREATE TABLE … WITH memtable ="
                         + " 'rocks'.");

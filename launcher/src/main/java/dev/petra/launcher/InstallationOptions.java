@@ -7,6 +7,7 @@ import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Model.CommandSpec;
@@ -52,9 +53,15 @@ final class InstallationOptions {
         return Optional.ofNullable(conf);
     }
 
-    /** Shows a plan, and if it may, does it. */
-    int run(CommandSpec spec, Plan plan, String nothing, String done) {
+    /**
+     * Shows a plan, and if it may, does it.
+     *
+     * @param plans looks at the installation and plans: once more behind the question, since a node
+     *     may have been started meanwhile
+     */
+    int run(CommandSpec spec, Supplier<Plan> plans, String nothing, String done) {
         PrintWriter out = spec.commandLine().getOut();
+        Plan plan = plans.get();
         if (plan.isEmpty()) {
             out.println(nothing);
             out.flush();
@@ -64,7 +71,15 @@ final class InstallationOptions {
         plan.notes().forEach(out::println);
         out.flush();
         if (consent != null && consent.dryRun) return 0;
-        if (consent == null || !consent.yes) ask();
+        if (consent == null || !consent.yes) {
+            ask();
+            Plan now = plans.get();
+            if (!now.text().equals(plan.text()))
+                throw new NodeException(
+                        "the installation was changed by someone else meanwhile: run the command"
+                                + " again");
+            plan = now;
+        }
         plan.apply();
         out.println(done);
         out.flush();

@@ -36,7 +36,9 @@ final class UninstallCommand implements Callable<Integer> {
     public Integer call() {
         return installation.run(
                 spec,
-                new Installer(installation.cassandra(), installation.conf()).uninstall(storesStay),
+                () ->
+                        new Installer(installation.cassandra(), installation.conf())
+                                .uninstall(storesStay),
                 "Petra is not installed there: nothing to do.",
                 "Petra is uninstalled.");
     }

@@ -107,6 +107,16 @@ public final class Installer {
         edit(changes, yaml, MemtableYaml.uninstall(yaml));
         if (Files.exists(jar)) changes.add(new Change.Delete(jar));
         if (changes.isEmpty()) return new Plan(changes, List.of());
+        if (changes.size() == 1 && Files.exists(jar) && conf.isEmpty())
+            throw new InstallException(
+                    jar
+                            + " is there, and neither "
+                            + layout.yaml()
+                            + " nor "
+                            + layout.options()
+                            + " has Petra's lines: the node may read its configuration from another"
+                            + " folder, such as that of CASSANDRA_CONF. Name the folder with"
+                            + " --conf");
 
         for (Jar each : layout.jars())
             if (each.woven())
@@ -197,7 +207,7 @@ public final class Installer {
                                                 + ", so the node may not read "
                                                 + layout.yaml()
                                                 + ": change the files by hand"
-                                                + " (docs/operations.md)");
+                                                + " (docs/install.md)");
                             });
     }
 

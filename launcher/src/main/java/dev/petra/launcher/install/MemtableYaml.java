@@ -262,7 +262,8 @@ final class MemtableYaml {
                 file
                         + " cannot be edited safely: "
                         + why
-                        + ". Add these settings by hand, between the lines '# BEGIN petra' and '#"
+                        + ". Mend that, or add these settings by hand, inside of the section"
+                        + " 'memtable' if there is one, between the lines '# BEGIN petra' and '#"
                         + " END petra', and run the command again:\n"
                         + lines.toString().stripTrailing());
     }

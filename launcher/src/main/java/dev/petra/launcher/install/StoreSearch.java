@@ -5,7 +5,9 @@ import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -44,14 +46,9 @@ final class StoreSearch {
     static StoreSearch of(Layout layout) {
         StoreSearch search = new StoreSearch();
         for (Path data : dataDirectories(layout)) {
-            if (!Files.isDirectory(data))
-                throw new InstallException(
-                        "the data directory "
-                                + data
-                                + " is not there, so tables of Petra may be where petra does not"
-                                + " look: mount it, or "
-                                + MEND);
             try {
+                if (!isDirectory(data)) throw missing(data, "is not there");
+                if (isEmpty(data)) throw missing(data, "is empty");
                 search.search(data);
             } catch (IOException e) {
                 throw new InstallException(
@@ -59,11 +56,22 @@ final class StoreSearch {
                                 + data
                                 + " cannot be searched for tables of Petra ("
                                 + e
-                                + "): run this command as root or as the user of Cassandra",
+                                + "): mount what is missing, or run this command as root or as the"
+                                + " user of Cassandra",
                         e);
             }
         }
         return search;
+    }
+
+    private static InstallException missing(Path data, String how) {
+        return new InstallException(
+                "the data directory "
+                        + data
+                        + " "
+                        + how
+                        + ", so tables of Petra may be where petra does not look: mount it, or "
+                        + MEND);
     }
 
     /** Tables with data, as {@code keyspace.table}. */
@@ -116,10 +124,10 @@ final class StoreSearch {
                         keyspace.getFileName() + "." + tableName(table.getFileName().toString());
                 if (holdsData(table.resolve(STORE))) tables.add(name);
                 Path all = table.resolve("snapshots");
-                if (!Files.isDirectory(all)) continue;
+                if (!isDirectory(all)) continue;
                 for (Path snapshot : directories(all)) {
-                    if (!Files.isDirectory(snapshot.resolve(STORE))) continue;
-                    if (Files.exists(snapshot.resolve(ASIDE))) tables.add(name);
+                    if (!isDirectory(snapshot.resolve(STORE))) continue;
+                    if (isThere(snapshot.resolve(ASIDE))) tables.add(name);
                     else snapshots++;
                 }
             }
@@ -133,8 +141,8 @@ final class StoreSearch {
 
     /** Whether a generation is alive; without a readable LIVE, any may be. */
     private static boolean holdsData(Path store) throws IOException {
-        if (!Files.isDirectory(store)) return false;
-        for (String mark : MARKS) if (Files.exists(store.resolve(mark))) return true;
+        if (!isDirectory(store)) return false;
+        for (String mark : MARKS) if (isThere(store.resolve(mark))) return true;
         OptionalLong live = live(store.resolve(LIVE));
         for (Path generation : directories(store)) {
             String number = generation.getFileName().toString();
@@ -145,7 +153,7 @@ final class StoreSearch {
     }
 
     private static OptionalLong live(Path file) throws IOException {
-        if (!Files.exists(file)) return OptionalLong.empty();
+        if (!isThere(file)) return OptionalLong.empty();
         String number = TextFile.read(file).text().strip();
         return number.matches("[1-9][0-9]{0,17}")
                 ? OptionalLong.of(Long.parseLong(number))
@@ -155,11 +163,37 @@ final class StoreSearch {
     private static List<Path> directories(Path parent) throws IOException {
         List<Path> found = new ArrayList<>();
         try (DirectoryStream<Path> all =
-                Files.newDirectoryStream(parent, each -> Files.isDirectory(each))) {
+                Files.newDirectoryStream(parent, StoreSearch::isDirectory)) {
             all.forEach(found::add);
         } catch (DirectoryIteratorException e) {
             throw e.getCause();
         }
         return found;
+    }
+
+    private static boolean isEmpty(Path directory) throws IOException {
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(directory)) {
+            return !all.iterator().hasNext();
+        }
+    }
+
+    private static boolean isDirectory(Path path) throws IOException {
+        return isThere(path) && Files.readAttributes(path, BasicFileAttributes.class).isDirectory();
+    }
+
+    /**
+     * Whether a file is there. {@link Files#exists} says no also where it cannot tell.
+     *
+     * @throws IOException if nobody can tell: a link to nothing, which may be a disk that is not
+     *     mounted, or a folder that this user may not look into
+     */
+    private static boolean isThere(Path path) throws IOException {
+        try {
+            Files.readAttributes(path, BasicFileAttributes.class);
+            return true;
+        } catch (NoSuchFileException e) {
+            if (Files.isSymbolicLink(path)) throw e;
+            return false;
+        }
     }
 }

@@ -68,7 +68,8 @@ record FakeCassandra(Path root, Path home, Path conf, Path data) {
                     case DEBIAN -> of(root, share, "etc/cassandra");
                     case REDHAT -> of(root, share, "etc/cassandra/default.conf");
                 };
-        for (Path directory : List.of(made.home.resolve("lib"), made.conf, made.data))
+        for (Path directory :
+                List.of(made.home.resolve("lib"), made.conf, made.data.resolve("system")))
             Files.createDirectories(directory);
         Path script;
         String text;

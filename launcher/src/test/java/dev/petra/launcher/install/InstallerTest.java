@@ -4,6 +4,7 @@ package dev.petra.launcher.install;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.launcher.FileTree;
 import dev.petra.launcher.install.FakeCassandra.Kind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -135,7 +136,10 @@ final class InstallerTest {
 
         crash(cassandra.uninstall(), done);
         assertThat(cassandra.everything()).isNotIn(before);
-        cassandra.uninstall().apply();
+        // The lines may be in another folder.
+        if (done == 2) refuses(cassandra, cassandra::uninstall, "CASSANDRA_CONF", "--conf");
+        Installer named = new Installer(cassandra.home(), Optional.of(cassandra.conf()));
+        named.uninstall(false).apply();
         assertThat(cassandra.everything()).isEqualTo(before);
 
         crash(cassandra.install(plugin), done);
@@ -146,7 +150,7 @@ final class InstallerTest {
 
         cassandra.uninstall().apply();
         crash(cassandra.install(plugin), done);
-        if (done > 0) cassandra.uninstall().apply();
+        if (done > 0) named.uninstall(false).apply();
         assertThat(cassandra.everything()).isEqualTo(before);
     }
 
@@ -649,6 +653,26 @@ final class InstallerTest {
         refuses(cassandra, cassandra::uninstall, "data directory " + data + "/none is not there");
         cassandra.write("cassandra.yaml", yaml.replaceFirst("data_file_directories:\n.*\n", ""));
         refuses(cassandra, cassandra::uninstall, "names no data_file_directories");
+        assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
+    }
+
+    /** A disk of a table that is not mounted, and a data directory on one. */
+    @Test
+    void uninstallRefusesWhereItCannotTellWhetherThereAreTables() throws IOException {
+        FakeCassandra cassandra = make(Kind.DEBIAN);
+        cassandra.install(plugin).apply();
+        Path keyspace = Files.createDirectories(cassandra.data().resolve("ks"));
+        Path link =
+                Files.createSymbolicLink(
+                        keyspace.resolve("t-01"), directory.resolve("not-mounted"));
+        refuses(cassandra, cassandra::uninstall, "cannot be searched", link.toString());
+        Files.delete(link);
+        Path store = Files.createDirectories(keyspace.resolve("t-01"));
+        Files.createSymbolicLink(store.resolve("rocksdb"), directory.resolve("not-mounted"));
+        refuses(cassandra, cassandra::uninstall, "cannot be searched", "rocksdb");
+        FileTree.delete(keyspace);
+        Files.delete(cassandra.data().resolve("system"));
+        refuses(cassandra, cassandra::uninstall, "is empty");
         assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
     }
 
