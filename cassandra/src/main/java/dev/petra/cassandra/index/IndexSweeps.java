@@ -24,7 +24,6 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
-import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -182,7 +181,7 @@ public final class IndexSweeps {
         private final Whole table;
         private final StorageAttachedIndex index;
         private final boolean slowly;
-        private final ColumnFilter columns;
+        private final TermColumns columns;
         private final SweepPace pace = new SweepPace(System::nanoTime, LockSupport::parkNanos);
         private long looked;
         private boolean found;
@@ -191,9 +190,7 @@ public final class IndexSweeps {
             this.table = table;
             this.index = index;
             this.slowly = slowly;
-            this.columns =
-                    RowTerms.columns(
-                            table.cfs.metadata(), List.of(index.termType().columnMetadata()));
+            this.columns = new TermColumns(List.of(index.termType().columnMetadata()));
         }
 
         @Override
@@ -221,7 +218,8 @@ public final class IndexSweeps {
                     isStatic
                             ? Slices.NONE
                             : Slices.with(metadata.comparator, Slice.make(clustering));
-            try (UnfilteredRowIterator rows = table.store.read(key, slices, columns, false)) {
+            try (UnfilteredRowIterator rows =
+                    table.store.read(key, slices, columns.of(metadata), false)) {
                 if (rows == null) return null;
                 if (isStatic) return rows.staticRow();
                 while (rows.hasNext()) {

@@ -121,8 +121,9 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         Map<StorageAttachedIndex, Long> builds = new HashMap<>();
         for (StorageAttachedIndex index : left()) {
             UUID known = StoreIndexes.id(index);
-            if (anew) whileStalled(() -> defined.drop(known));
-            whileStalled(() -> defined.define(known));
+            // Another of the same name may have come while it waited.
+            if (anew) whileStalled(() -> ifValid(index, () -> defined.drop(known)));
+            whileStalled(() -> ifValid(index, () -> defined.define(known)));
             try {
                 whileStalled(() -> builds.put(index, defined.setBuilding(known)));
             } catch (IllegalArgumentException e) {
@@ -153,12 +154,18 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             check(generation);
             List<StorageAttachedIndex> left = left().stream().filter(builds::containsKey).toList();
             if (left.isEmpty() || !generation.isLive()) return false;
-            add(defined, left, pages.next());
+            List<RowPages.Found> page = new ArrayList<>();
+            whileStalled(() -> page.addAll(pages.next()));
+            add(defined, left, page);
         }
         if (!generation.isLive()) return false;
         boolean all = true;
         for (StorageAttachedIndex index : left()) all &= isEnded(defined, index, builds.get(index));
         return all;
+    }
+
+    private static void ifValid(StorageAttachedIndex index, Runnable write) {
+        if (index.isIndexValid().getAsBoolean()) write.run();
     }
 
     /** False if the build is to be repeated. */
@@ -201,7 +208,8 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     /**
      * Compaction that is behind, or a full disk, makes it slow, and does not end it. It reads
-     * nothing meanwhile: the store is opened anew only when nobody does.
+     * nothing meanwhile: the store is opened anew only when nobody does. Until then reads may fail
+     * in the same way.
      */
     private void whileStalled(Runnable write) {
         while (true) {

@@ -185,4 +185,20 @@ class RowTermsTest {
                 .containsExactly(ByteBuffer.allocate(0));
         assertThat(terms(type("v", IndexTarget.Type.SIMPLE), row)).isEmpty();
     }
+
+    /** A row that lives by a cell of it alone would not be there otherwise. */
+    @Test
+    void aColumnThatIsAddedMeanwhileIsReadFromThenOn() {
+        TermColumns columns = new TermColumns(List.of(column("c")));
+        TableMetadata altered =
+                TABLE.unbuild()
+                        .addRegularColumn("added", Int32Type.instance)
+                        .addStaticColumn("fixed", Int32Type.instance)
+                        .build();
+        for (TableMetadata now : List.of(TABLE, altered, TABLE))
+            for (ColumnMetadata column : altered.regularAndStaticColumns())
+                assertThat(columns.of(now).fetchedColumns().contains(column))
+                        .as(column.name + " of " + now)
+                        .isEqualTo(now.getColumn(column.name) != null);
+    }
 }

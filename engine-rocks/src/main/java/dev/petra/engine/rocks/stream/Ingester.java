@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
@@ -119,7 +120,13 @@ public final class Ingester {
                         if (!large.isEmpty()
                                 && !data.isEmpty()
                                 && !store.catalog().indexes().isEmpty()) return false;
-                        terms.add(database, data);
+                        try {
+                            terms.add(database, data);
+                        } catch (WriteStallException e) {
+                            if (!reopenable.isWritable()) throw e;
+                            logger.debug("Entries of a stream into {} wait", store.name(), e);
+                            return false;
+                        }
                         synchronized (this) {
                             if (!hasRoom(database)) return false;
                             for (int attempt = 1;
