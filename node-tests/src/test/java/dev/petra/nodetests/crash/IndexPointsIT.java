@@ -43,7 +43,7 @@ class IndexPointsIT {
     private static final List<String> POINTS =
             List.of(
                     OURS + "index.KeyBatches#fetch",
-                    OURS + "index.StoreIndexBuilder#derive",
+                    OURS + "index.RowPages#next",
                     OURS + "index.StoreIndexes#dropFormer");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -125,12 +125,12 @@ class IndexPointsIT {
         crashes.hold("enter", "KeyBatches#fetch");
         CompletableFuture<Integer> query = query("rebuilt");
         crashes.awaitHeld();
-        crashes.holdAlso("enter", "StoreIndexBuilder#derive");
+        crashes.holdAlso("enter", "RowPages#next");
         CompletableFuture<Void> rebuild =
                 CompletableFuture.runAsync(
                         () -> node.nodetool("rebuild_index", "ks", "rebuilt", "rebuilt_v"));
         crashes.awaitHeld();
-        crashes.releaseOthers("enter", "StoreIndexBuilder#derive");
+        crashes.releaseOthers("enter", "RowPages#next");
         try {
             assertThatThrownBy(() -> query.get(60, TimeUnit.SECONDS))
                     .hasCauseInstanceOf(DriverException.class);
