@@ -22,6 +22,7 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.config.InheritingClass;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.utils.FBUtilities;
@@ -67,6 +68,7 @@ public final class StartupCheck {
         Set<String> configurations = openConfigurations();
         if (configurations.isEmpty()) checkNoStores(dataDirectories());
         else checkFormats(dataDirectories(), Engines.opened());
+        guardStores(dataDirectories());
         passed = true;
         logger.info(
                 "Petra {} with Cassandra {}, woven {}; memtable configurations {}",
@@ -231,6 +233,26 @@ public final class StartupCheck {
             throw new StartupException(
                     StartupException.ERR_WRONG_DISK_STATE,
                     "The data directories cannot be searched for stores: " + e.getMessage(),
+                    e);
+        }
+    }
+
+    /**
+     * Puts the guard beside each store that lacks it: one that an earlier version wrote, or that
+     * was restored from a snapshot.
+     */
+    static void guardStores(List<Path> dataDirectories) throws StartupException {
+        try {
+            for (Path table : tableDirectories(dataDirectories)) {
+                StoreDirectory store = new StoreDirectory(table, Disk.REAL);
+                if (!store.generations().isEmpty()) store.guard();
+            }
+        } catch (IOException | FSError e) {
+            throw new StartupException(
+                    StartupException.ERR_WRONG_DISK_STATE,
+                    "The file that keeps a Cassandra without Petra from starting cannot be written"
+                            + " into the data directories: "
+                            + e.getMessage(),
                     e);
         }
     }

@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.cassandra.disk.StoreGuard;
+import dev.petra.cassandra.hooks.NodeHooks;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
@@ -15,6 +17,8 @@ import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.config.InheritingClass;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.util.File;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -112,6 +116,28 @@ class StartupCheckTest {
         } finally {
             engines.get(0).close();
         }
+    }
+
+    @Test
+    void storesThatHoldDataGetAGuardThatOnlyStockCassandraRefuses() throws Exception {
+        Path store = Files.createDirectories(data.resolve("ks/t-1/rocksdb/3")).getParent();
+        Files.writeString(store.resolve("LIVE"), "damaged");
+        Path empty = Files.createDirectories(data.resolve("ks/t-2/rocksdb"));
+        StartupCheck.guardStores(List.of(data));
+        StartupCheck.guardStores(List.of(data));
+        Path guard = store.resolve(StoreGuard.NAME);
+        assertThat(guard).content().contains("petra install");
+        assertThat(empty.resolve(StoreGuard.NAME)).doesNotExist();
+
+        File file = new File(guard);
+        assertThat(Descriptor.isValidFile(file)).as("stock looks at it").isTrue();
+        assertThatThrownBy(() -> Descriptor.fromFileWithComponent(file, false))
+                .as("stock refuses it")
+                .isInstanceOf(IllegalArgumentException.class);
+        assertThat(NodeHooks.isCheckedAsSSTable(file, true)).isFalse();
+        File sstable = new File(data.resolve("ks/t-1/nb-1-big-Data.db"));
+        assertThat(NodeHooks.isCheckedAsSSTable(sstable, true)).isTrue();
+        assertThat(NodeHooks.isCheckedAsSSTable(sstable, false)).isFalse();
     }
 
     @Test

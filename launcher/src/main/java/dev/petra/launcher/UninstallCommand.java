@@ -28,8 +28,8 @@ final class UninstallCommand implements Callable<Integer> {
     @Option(
             names = "--stores-stay",
             description =
-                    "Does not look for tables in the engine. Their data stays on disk, and cannot"
-                            + " be read until Petra is installed again.")
+                    "Does not look for tables in the engine. Their data stays on disk, and the node"
+                            + " does not start until Petra is installed again.")
     private boolean storesStay;
 
     @Override

@@ -38,6 +38,13 @@ final class JoinPoints {
                             "verify",
                             NODE_ADVICE + "BeforeStart",
                             CASSANDRA + "config.StartupChecksOptions"),
+                    // return NodeHooks.isCheckedAsSSTable(file, filename.endsWith(EXTENSION) &&
+                    // ...);
+                    at(
+                            CASSANDRA + "io.sstable.Descriptor",
+                            "isValidFile",
+                            NODE_ADVICE + "IsCheckedAsSSTable",
+                            CASSANDRA + "io.util.File"),
                     // last line: NodeHooks.afterTablesOpened();
                     at(
                             SERVICE,

@@ -34,15 +34,19 @@ public interface Disk {
     static void replace(Disk disk, Path file, byte[] content) throws IOException {
         Path directory = file.getParent();
         if (directory == null) throw new IOException(file + " is in no directory");
-        Path parent = directory.getParent();
-        if (parent != null && !Files.isDirectory(directory)) {
-            disk.createDirectory(directory);
-            disk.syncDirectory(parent);
-        }
+        makeDirectory(disk, directory);
         Path next = directory.resolve(file.getFileName() + ".next");
         disk.write(next, content);
         disk.rename(next, file);
         disk.syncDirectory(directory);
+    }
+
+    /** Creates a directory durably if it does not exist; its parent does. */
+    static void makeDirectory(Disk disk, Path directory) throws IOException {
+        Path parent = directory.getParent();
+        if (parent == null || Files.isDirectory(directory)) return;
+        disk.createDirectory(directory);
+        disk.syncDirectory(parent);
     }
 
     /** Through java.nio. */

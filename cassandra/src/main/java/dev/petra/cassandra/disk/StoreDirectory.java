@@ -33,6 +33,7 @@ import org.jspecify.annotations.Nullable;
  *   &lt;table directory&gt;/rocksdb/MOVING                     into or out of the engine: {@link MigrationMark}
  *   &lt;table directory&gt;/rocksdb/streams/                   SSTables that are being sent
  *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
+ *   &lt;table directory&gt;/rocksdb/this_table_needs_Petra…db  see {@link StoreGuard}
  *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
  * </pre>
  *
@@ -117,9 +118,29 @@ public final class StoreDirectory {
         return pointer.read();
     }
 
-    /** Moves {@link LivePointer}, durably. */
+    /** Moves {@link LivePointer}, durably, and sees to it that there is a {@link StoreGuard}. */
     public void makeLive(long generation) {
+        try {
+            Disk.makeDirectory(disk, root);
+        } catch (IOException e) {
+            throw new FSWriteError(e, root.toString());
+        }
+        guard();
         pointer.write(generation);
+    }
+
+    /**
+     * Sees to it that there is a {@link StoreGuard} if the folder is there.
+     *
+     * @throws FSWriteError if it cannot be written
+     */
+    public void guard() {
+        if (!Files.isDirectory(root)) return;
+        try {
+            StoreGuard.put(root);
+        } catch (IOException e) {
+            throw new FSWriteError(e, root.toString());
+        }
     }
 
     /** What {@link MigrationMark} says, or null if the table is whole where it is. */

@@ -6,6 +6,7 @@ import dev.petra.cassandra.commitlog.CommitLogOrder;
 import dev.petra.cassandra.commitlog.LogArchive;
 import dev.petra.cassandra.commitlog.ReplayPlan;
 import dev.petra.cassandra.disk.OrphanStores;
+import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.engine.Allocator;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.index.IndexSweeps;
@@ -24,6 +25,7 @@ import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
@@ -48,6 +50,15 @@ public final class NodeHooks {
      */
     public static void beforeStart() throws StartupException {
         StartupCheck.run();
+    }
+
+    /**
+     * Whether the check of SSTables at start looks at a file.
+     *
+     * @param stock whether it would without Petra
+     */
+    public static boolean isCheckedAsSSTable(File file, boolean stock) {
+        return stock && !StoreGuard.isNameOf(file.name());
     }
 
     /** When all tables are open and the node has not joined yet. */

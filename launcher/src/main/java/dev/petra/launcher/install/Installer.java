@@ -135,7 +135,11 @@ public final class Installer {
                             + " (pid "
                             + running.getAsLong()
                             + ") and may create tables in it: stop it first");
-        return plan(changes, storesStay ? List.of() : searchStores(layout));
+        if (storesStay) return plan(changes, List.of());
+        StoreSearch search = searchStores(layout);
+        // First: what is left after a crash is a node with Petra, which puts back those it needs.
+        changes.addAll(0, search.idleGuards().stream().map(Change.Delete::new).toList());
+        return plan(changes, notes(search));
     }
 
     private Layout layout(boolean anyJar) {
@@ -211,7 +215,7 @@ public final class Installer {
                             });
     }
 
-    private static List<String> searchStores(Layout layout) {
+    private static StoreSearch searchStores(Layout layout) {
         StoreSearch search = StoreSearch.of(layout);
         if (!search.tables().isEmpty())
             throw new InstallException(
@@ -219,6 +223,10 @@ public final class Installer {
                             + String.join(", ", search.tables())
                             + ". Start the node and migrate each by ALTER TABLE … WITH memtable ="
                             + " 'default', or drop it; or add --stores-stay");
+        return search;
+    }
+
+    private static List<String> notes(StoreSearch search) {
         return search.snapshots() == 0
                 ? List.of()
                 : List.of(

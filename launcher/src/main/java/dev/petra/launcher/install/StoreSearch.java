@@ -33,7 +33,11 @@ final class StoreSearch {
     /** A snapshot that is no copy but a table's only data has this file. */
     private static final String ASIDE = "PETRA_ASIDE";
 
+    /** Keeps a Cassandra without Petra from starting; the same name as in the plugin jar. */
+    private static final String GUARD = "this_table_needs_Petra_which_was_not_loaded.db";
+
     private final Set<String> tables = new TreeSet<>();
+    private final List<Path> idleGuards = new ArrayList<>();
     private int snapshots;
 
     private StoreSearch() {}
@@ -79,6 +83,11 @@ final class StoreSearch {
         return tables;
     }
 
+    /** Guards where no table has data: they would keep the node from starting without Petra. */
+    List<Path> idleGuards() {
+        return idleGuards;
+    }
+
     /** How many snapshots there are that only Petra reads. */
     int snapshots() {
         return snapshots;
@@ -122,7 +131,9 @@ final class StoreSearch {
             for (Path table : directories(keyspace)) {
                 String name =
                         keyspace.getFileName() + "." + tableName(table.getFileName().toString());
+                Path guard = table.resolve(STORE).resolve(GUARD);
                 if (holdsData(table.resolve(STORE))) tables.add(name);
+                else if (isThere(guard)) idleGuards.add(guard);
                 Path all = table.resolve("snapshots");
                 if (!isDirectory(all)) continue;
                 for (Path snapshot : directories(all)) {

@@ -634,8 +634,12 @@ final class InstallerTest {
             refuses(cassandra, cassandra::uninstall, "ks.emp");
             Files.delete(table.resolve(mark));
         }
+        Path guard = table.resolve("rocksdb/this_table_needs_Petra_which_was_not_loaded.db");
+        Files.createFile(guard);
+        assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
         cassandra.uninstall().apply();
         assertThat(cassandra.jar()).doesNotExist();
+        assertThat(guard).doesNotExist();
     }
 
     @Test

@@ -7,6 +7,7 @@ import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.TableFiles;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
@@ -65,7 +66,10 @@ class InstallIT {
                         + " {'class': 'SimpleStrategy', 'replication_factor': 1};"
                         + " CREATE TABLE ks.own (k int PRIMARY KEY, v text)"
                         + " WITH memtable = 'rocks';"
+                        + " CREATE TABLE ks.moved (k int PRIMARY KEY, v text)"
+                        + " WITH memtable = 'rocks';"
                         + " CREATE TABLE ks.stock (k int PRIMARY KEY, v text);"
+                        + " INSERT INTO ks.moved (k, v) VALUES (1, 'out of the engine');"
                         + " INSERT INTO ks.own (k, v) VALUES (1, 'in the engine');"
                         + " INSERT INTO ks.stock (k, v) VALUES (1, 'in an SSTable')");
         SortedMap<String, String> installed = files();
@@ -73,12 +77,28 @@ class InstallIT {
                 .contains("a node runs with ", "(pid " + node.pid() + ")");
         stop();
         assertThat(petra(1, "uninstall", "--yes"))
-                .contains("tables in Petra that could not be read any more: ks.own. ");
+                .contains("tables in Petra that could not be read any more: ks.moved, ks.own. ");
+        assertThat(files()).isEqualTo(installed);
+
+        // As a package update does that puts its own configuration in place.
+        for (String file : List.of("cassandra.yaml", "jvm-server.options"))
+            Files.writeString(cassandra.resolve("conf/" + file), stock.get("conf/" + file));
+        launch();
+        assertThat(node.waitFor(BOOT_SECONDS, TimeUnit.SECONDS)).isTrue();
+        assertThat(node.exitValue()).isEqualTo(3);
+        assertThat(log()).contains("Detected unreadable sstables", TableFiles.GUARD);
+        assertThat(petra(0, "install", "--yes", "--memory", "128MiB"))
+                .contains("Petra is installed. Restart the node");
         assertThat(files()).isEqualTo(installed);
 
         start();
         assertThat(cql("SELECT v FROM ks.own")).contains("in the engine");
-        cql("DROP TABLE ks.own");
+        cql("DROP TABLE ks.own; ALTER TABLE ks.moved WITH memtable = 'default'");
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(BOOT_SECONDS);
+        while (cql("SELECT table_name FROM petra.migrations").contains("moved")) {
+            assertThat(System.nanoTime()).as(log()).isLessThan(end);
+            Thread.sleep(200);
+        }
         stop();
         assertThat(petra(0, "uninstall", "--yes"))
                 .contains("1 snapshots of tables in Petra stay", "Petra is uninstalled.");
@@ -88,6 +108,7 @@ class InstallIT {
         start();
         assertThat(log().substring(log().lastIndexOf("JVM vendor"))).doesNotContain("Petra");
         assertThat(cql("SELECT v FROM ks.stock")).contains("in an SSTable");
+        assertThat(cql("SELECT v FROM ks.moved")).contains("out of the engine");
         assertThat(
                         run(
                                 1,
@@ -199,7 +220,7 @@ class InstallIT {
         return all;
     }
 
-    private void start() throws Exception {
+    private void launch() throws IOException {
         ProcessBuilder script =
                 new ProcessBuilder("sh", cassandra.resolve("bin/cassandra").toString())
                         .redirectErrorStream(true)
@@ -207,6 +228,10 @@ class InstallIT {
                                 ProcessBuilder.Redirect.appendTo(
                                         directory.resolve("output.log").toFile()));
         node = script.start();
+    }
+
+    private void start() throws Exception {
+        launch();
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(BOOT_SECONDS);
         while (!isOpen()) {
             assertThat(node.isAlive()).as(log()).isTrue();

@@ -83,6 +83,10 @@ class StartIT {
         return Map.of("memtable", Map.of("configurations", Map.of(name, settings)));
     }
 
+    private static Path guard(String table) {
+        return new TableFiles(directory.resolve("data"), "ks", table).guard();
+    }
+
     private static TestNode start(Path home, UnaryOperator<NodeConfig.Builder> options) {
         return TestNode.start(home, builder -> options.apply(builder.overwriteConf(true)));
     }
@@ -115,6 +119,8 @@ class StartIT {
                 CqlSession session = node.session()) {
             for (String table : new String[] {"a", "b", "c"})
                 assertThat(session.execute("SELECT * FROM ks." + table).all()).hasSize(1);
+            for (String table : new String[] {"a", "b", "c", "t"})
+                assertThat(guard(table)).exists();
             assertThat(session.execute("SELECT v FROM ks.a WHERE p = 1").one()).isNotNull();
             assertThat(session.execute("SELECT JSON c, s, a FROM ks.t WHERE k IN ('x', 'y')").all())
                     .extracting(row -> row.getString(0))
@@ -127,7 +133,18 @@ class StartIT {
     /** Neither the agent nor a woven Cassandra: for that see WovenIT. */
     @Test
     @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
+    void withoutTheAgentAndTheConfiguration() throws IOException {
+        Map<String, Object> stock = configuration("rocks", Map.of("class_name", "TrieMemtable"));
+        assertThat(refused(options -> options.agent(false).yaml(stock)))
+                .contains("Detected unreadable sstables", TableFiles.GUARD);
+    }
+
+    /** The same where an operator deleted the guards and the configuration is still there. */
+    @Test
+    @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
     void withoutTheAgent() throws IOException {
+        assertThat(refused(options -> options.agent(false))).contains(TableFiles.GUARD);
+        for (String table : new String[] {"a", "b", "c", "t"}) Files.delete(guard(table));
         assertThat(refused(options -> options.agent(false)))
                 .contains("Table ks.")
                 .contains(

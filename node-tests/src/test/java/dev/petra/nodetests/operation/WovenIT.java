@@ -9,6 +9,7 @@ import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TableLife;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WovenHome;
@@ -117,6 +118,10 @@ class WovenIT {
     private static void refusesAStockCassandraBeforeIt(
             Path data, UnaryOperator<NodeConfig.Builder> options) throws IOException {
         Path stock = cassandra(STOCK);
+        assertThat(refused(data, config -> options.apply(config).classPath(stock)))
+                .contains("Detected unreadable sstables", TableFiles.GUARD);
+        for (String table : new String[] {"t", "own"})
+            Files.deleteIfExists(new TableFiles(data.resolve("data"), "life", table).guard());
         assertThat(refused(data, config -> options.apply(config).classPath(stock)))
                 .contains("is in a storage engine, which cannot work in this node: ")
                 .contains("another jar or folder with them comes first on the class path");

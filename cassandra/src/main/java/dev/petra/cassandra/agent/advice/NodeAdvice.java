@@ -18,6 +18,7 @@ import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.metrics.MetricNameFactory;
 import org.apache.cassandra.schema.Keyspaces;
 import org.apache.cassandra.utils.Pair;
@@ -33,6 +34,16 @@ final class NodeAdvice {
         @Advice.OnMethodEnter
         static void enter() throws StartupException {
             NodeHooks.beforeStart();
+        }
+    }
+
+    static final class IsCheckedAsSSTable {
+        private IsCheckedAsSSTable() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Argument(0) File file, @Advice.Return(readOnly = false) boolean checked) {
+            checked = NodeHooks.isCheckedAsSSTable(file, checked);
         }
     }
 
