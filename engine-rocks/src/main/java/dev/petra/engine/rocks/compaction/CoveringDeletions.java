@@ -130,7 +130,33 @@ final class CoveringDeletions {
             to = withKind(position, prefix, KeyKind.END);
             cover(database, cursor, from, to, deletion, pace);
         }
-        Iterator<RangeTombstone> ranges = header.deletions().rangeIterator(false);
+        cover(
+                database,
+                cursor,
+                position,
+                header.deletions().rangeIterator(false),
+                gcBefore,
+                context,
+                pace);
+    }
+
+    /**
+     * Hands down those range tombstones of a partition that may be purged.
+     *
+     * @param cursor over all keys; it is left anywhere
+     * @param position the partition's, which is put back
+     * @param ranges in their order, of which none meets another
+     */
+    void cover(
+            Database database,
+            Cursor cursor,
+            ByteSink position,
+            Iterator<RangeTombstone> ranges,
+            long gcBefore,
+            ReadContext context,
+            Pacer pace)
+            throws RocksDBException {
+        int prefix = position.position();
         while (ranges.hasNext()) {
             RangeTombstone range = ranges.next();
             if (!mayGo(range.deletionTime(), gcBefore)) continue;
@@ -153,7 +179,7 @@ final class CoveringDeletions {
         return key;
     }
 
-    private static boolean mayGo(DeletionTime deletion, long gcBefore) {
+    static boolean mayGo(DeletionTime deletion, long gcBefore) {
         return !deletion.isLive() && deletion.localDeletionTime() < gcBefore;
     }
 

@@ -7,8 +7,10 @@ import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.MalformedFragment;
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -18,6 +20,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
+import org.apache.cassandra.db.Slice;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
@@ -36,6 +39,9 @@ public final class DataFiles {
     private static final Logger logger = LoggerFactory.getLogger(DataFiles.class);
 
     private static final byte[] NO_HEAD = {};
+
+    /** Whether to go on is asked after so many steps. */
+    private static final int PACED_STEPS = 1024;
 
     private final StoreContext store;
 
@@ -144,6 +150,91 @@ public final class DataFiles {
                     e);
             return FileExtent.UNKNOWN;
         }
+    }
+
+    /** Told of partitions, in the order of a file. */
+    interface Partitions {
+        /** Of a partition's position, which it may keep. */
+        void at(byte[] position) throws RocksDBException;
+    }
+
+    /**
+     * Finds the partitions of which a file has range tombstones that are past their grace. It reads
+     * no rows.
+     *
+     * @param gcBefore local times before it are past their grace
+     * @param stopped looked at now and then
+     * @return the lowest local time of the file's other range tombstones, {@link Long#MAX_VALUE} if
+     *     it has none; {@link Long#MIN_VALUE} if it was stopped, or the file is gone
+     */
+    long eachOldRange(
+            Database database,
+            String name,
+            long gcBefore,
+            BooleanSupplier stopped,
+            Partitions partitions)
+            throws RocksDBException {
+        try (TableOptions.ForSst options = store.reopenable().sstOptions();
+                SstFileReader reader = new SstFileReader(options.data());
+                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
+            reader.open(store.directory().resolve(name.substring(1)).toString());
+            try (SstFileReaderIterator it = reader.newIterator(how)) {
+                BooleanSupplier pacing = pacing(stopped);
+                long next = Long.MAX_VALUE;
+                int steps = 0;
+                it.seekToFirst();
+                while (it.isValid()) {
+                    if (++steps % PACED_STEPS == 0 && pacing.getAsBoolean()) return Long.MIN_VALUE;
+                    byte[] key = it.key();
+                    byte[] record = recordKey(store, key);
+                    if (record == null) {
+                        it.next();
+                        continue;
+                    }
+                    int at = record.length - 1;
+                    int kind = key[at] & 0xFF;
+                    if (kind < KeyKind.RANGE) {
+                        record[at] = (byte) KeyKind.RANGE;
+                        it.seek(record);
+                        continue;
+                    }
+                    boolean isOld = false;
+                    record[at] = (byte) KeyKind.RANGE;
+                    for (; it.isValid() && startsWith(it.key(), record); it.next()) {
+                        long time =
+                                FragmentReader.range(ByteBuffer.wrap(it.value()), Slice.ALL)
+                                        .deletion()
+                                        .localDeletionTime();
+                        if (time < gcBefore) isOld = true;
+                        else next = Math.min(next, time);
+                    }
+                    if (isOld) partitions.at(Arrays.copyOf(record, at));
+                    record[at] = (byte) KeyKind.END;
+                    it.seek(record);
+                }
+                it.status();
+                return next;
+            }
+        } catch (RocksDBException e) {
+            if (!areThere(database, List.of(name), Integer.MAX_VALUE)) {
+                logger.debug("{} of {} is gone", name, store.name(), e);
+                return Long.MIN_VALUE;
+            }
+            if (!RocksErrors.isDamage(e)) throw e;
+            logger.error(
+                    "File {} of {} in {} is damaged, so its range tombstones stay on disk. Restore"
+                            + " the table from a snapshot, or rebuild the node from the others.",
+                    name,
+                    store.name(),
+                    store.directory(),
+                    e);
+            return Long.MAX_VALUE;
+        }
+    }
+
+    private static boolean startsWith(byte[] key, byte[] prefix) {
+        return key.length >= prefix.length
+                && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length);
     }
 
     /** The position of the partition that the first key is in the middle of. */

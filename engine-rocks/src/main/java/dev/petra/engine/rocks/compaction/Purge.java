@@ -53,12 +53,6 @@ public final class Purge {
     private static final Logger logger = LoggerFactory.getLogger(Purge.class);
     private static final long SLICE_BYTES = 512L << 20;
 
-    /**
-     * After files with old range tombstones were found, so many purges are of the whole table,
-     * without reading first whether there are such files.
-     */
-    private static final int UNREAD = 5;
-
     private final StoreContext store;
     private final PurgePermission permission;
     private final PurgeSchedule schedule;
@@ -67,9 +61,6 @@ public final class Purge {
     private final ExpiredFiles expired;
     private final PurgeRound round;
     private final ReentrantLock running = new ReentrantLock();
-
-    /** How often it is still taken for granted that there are old range tombstones. */
-    private int unread;
 
     private volatile Phase phase = Phase.IDLE;
     private volatile double done;
@@ -137,18 +128,14 @@ public final class Purge {
                 sweep(database, false);
                 return;
             }
-            boolean wasFound = background && unread > 0;
-            if (wasFound) unread--;
             // A purge of the whole table that was cut short goes on below.
-            if (background && !wasFound && !hidesCounters() && schedule.resumeAt() == null) {
+            if (background && !hidesCounters() && schedule.resumeAt() == null) {
                 phase = Phase.PURGING;
                 round.run(database, part -> done = part);
                 // It was stopped, or may not go on.
                 if (schedule.isResting()) return;
                 if (sweep.isDue(database)) sweep(database, true);
-                unread = round.metOldRanges() ? UNREAD : 0;
-                boolean whole =
-                        round.metOldRanges() || (round.wantsWhole() && schedule.isWholeDue());
+                boolean whole = round.wantsWhole() && schedule.isWholeDue();
                 if (!whole || permission.gcBefore() == 0) return;
             }
             long started = System.nanoTime();

@@ -35,8 +35,9 @@ import org.slf4j.LoggerFactory;
  * lowest timestamp of every other file that overlaps them, and below the max purgeable timestamp,
  * hides nothing outside of its own entry.
  *
- * <p>What the deletion of a partition hides in them goes too. The deletion stays, and so do range
- * tombstones: they cover other keys, and a purge of all of the table removes them.
+ * <p>What the deletion of a partition hides in them goes too. The deletion stays, since it covers
+ * other keys: a purge of all of the table removes it. Range tombstones are removed before, wherever
+ * they are ({@link OldRanges}).
  */
 final class PurgeRound {
     private static final Logger logger = LoggerFactory.getLogger(PurgeRound.class);
@@ -51,12 +52,12 @@ final class PurgeRound {
     private final PurgePermission permission;
     private final PurgeSchedule schedule;
     private final DataFiles held;
+    private final OldRanges oldRanges;
 
     /** Files that came of a rewrite which took away much less than was expected. */
     private final Map<String, Tried> tried = new HashMap<>();
 
     private boolean wantsWhole;
-    private boolean metOldRanges;
 
     PurgeRound(
             StoreContext store,
@@ -67,6 +68,7 @@ final class PurgeRound {
         this.permission = permission;
         this.schedule = schedule;
         this.held = held;
+        this.oldRanges = new OldRanges(store, permission, held);
     }
 
     /**
@@ -78,14 +80,10 @@ final class PurgeRound {
     boolean run(Database database, DoubleConsumer progress) throws RocksDBException {
         long waited = PurgeChoice.PATIENCE * schedule.intervalSeconds();
         wantsWhole = false;
-        metOldRanges = false;
         return run(
                 database,
                 progress,
                 (files, gcBefore) -> {
-                    // All is rewritten for them, as soon as this has ended.
-                    metOldRanges = files.stream().anyMatch(file -> hasOldRange(file, gcBefore));
-                    if (metOldRanges) return List.of();
                     PurgeChoice choice = new PurgeChoice(files, gcBefore, fileBytes(), tried);
                     List<Chosen> sets = choice.choose(gcBefore - waited);
                     wantsWhole = choice.wantsWhole();
@@ -96,15 +94,6 @@ final class PurgeRound {
     /** Whether the last one left much that only a purge of all of the table would remove. */
     boolean wantsWhole() {
         return wantsWhole;
-    }
-
-    private static boolean hasOldRange(Candidate file, long gcBefore) {
-        return file.held().covers().rangesFrom() < gcBefore;
-    }
-
-    /** Whether the last one left range tombstones that may go, and did nothing else then. */
-    boolean metOldRanges() {
-        return metOldRanges;
     }
 
     /** Which files are rewritten; whichever are, nothing that is hidden shows. */
@@ -131,6 +120,14 @@ final class PurgeRound {
             database.flush();
             List<Candidate> files = learn(database, stopped);
             if (files == null) return false;
+            long ranges = oldRanges.remove(database, files, gcBefore, mark, restrictions, stopped);
+            if (ranges < 0) return false;
+            if (ranges > 0) {
+                // With the deletions of rows that they left, more of the files may go.
+                database.flush();
+                files = learn(database, stopped);
+                if (files == null) return false;
+            }
             if (Purge.hasLoosePaths(store.table())) reconciler.loosePaths();
             List<Chosen> sets = choice.of(files, gcBefore);
             long purgedBefore = reconciler.purged();

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.compaction;
 
+import dev.petra.engine.rocks.compaction.RangeRemoval.Entry;
 import dev.petra.engine.rocks.db.Database;
-import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
-import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
-import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.rocks.read.ReadContext;
 import java.nio.ByteBuffer;
@@ -23,7 +21,6 @@ import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.WriteBatch;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -38,21 +35,16 @@ public final class SupersededRanges {
 
     private static final int MOST = 100_000;
 
-    /** Writers wait while so many are removed. */
-    private static final int BATCH = 256;
-
     private static final int REST = 9;
 
     private final StoreContext store;
+    private final RangeRemoval removal;
     private volatile long restsUntil = System.nanoTime();
 
     public SupersededRanges(StoreContext store) {
         this.store = store;
+        this.removal = new RangeRemoval(store);
     }
-
-    /** A range tombstone under its key. */
-    @SuppressWarnings("ArrayRecordComponent") // never compared
-    record Entry(byte[] key, RangeTombstone range) {}
 
     /** Whether there is something to remove; not at once after the last time. */
     public boolean isDue() {
@@ -116,7 +108,7 @@ public final class SupersededRanges {
             }
         }
         if (!hasOneForm(entries, comparator)) return List.of();
-        entries.removeIf(entry -> !isHidden(entry.range, ranges, comparator));
+        entries.removeIf(entry -> !isHidden(entry.range(), ranges, comparator));
         return entries;
     }
 
@@ -127,8 +119,8 @@ public final class SupersededRanges {
     private static boolean hasOneForm(List<Entry> entries, ClusteringComparator comparator) {
         List<ClusteringBound<?>> bounds = new ArrayList<>();
         for (Entry entry : entries) {
-            bounds.add(entry.range.deletedSlice().start());
-            bounds.add(entry.range.deletedSlice().end());
+            bounds.add(entry.range().deletedSlice().start());
+            bounds.add(entry.range().deletedSlice().end());
         }
         bounds.sort(comparator);
         for (int i = 1; i < bounds.size(); i++) {
@@ -157,35 +149,6 @@ public final class SupersededRanges {
 
     /** Removes those that are as they were found, and says how many. */
     int remove(Database database, List<Entry> found) throws RocksDBException {
-        int[] removed = new int[1];
-        for (int from = 0; from < found.size(); from += BATCH) {
-            List<Entry> some = found.subList(from, Math.min(found.size(), from + BATCH));
-            try {
-                // A newer one with the same bounds has the same key.
-                store.room().writeAlone(() -> removed[0] += removeAlone(database, some));
-            } catch (RocksDBException e) {
-                if (!RocksErrors.isStall(e)) throw e;
-                logger.debug("Compaction of {} is behind; another time", store.name(), e);
-                return removed[0];
-            }
-        }
-        return removed[0];
-    }
-
-    private int removeAlone(Database database, List<Entry> some) throws RocksDBException {
-        try (WriteBatch batch = new WriteBatch()) {
-            for (Entry entry : some) {
-                byte[] value = database.db.get(database.data, database.readOptions, entry.key);
-                if (value == null) continue;
-                if (FragmentReader.range(ByteBuffer.wrap(value), entry.range.deletedSlice())
-                        .deletion()
-                        .equals(entry.range.deletionTime())) batch.delete(database.data, entry.key);
-            }
-            int count = batch.count();
-            if (count > 0) database.db.write(database.writeOptions, batch);
-            return count;
-        } catch (MalformedFragment e) {
-            throw store.malformed(e, ByteBuffer.wrap(some.get(0).key));
-        }
+        return removal.remove(database, found, range -> true);
     }
 }

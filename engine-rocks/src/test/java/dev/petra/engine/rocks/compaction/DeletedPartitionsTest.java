@@ -3,8 +3,6 @@ package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.petra.engine.StorageEngine;
-import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
@@ -13,7 +11,6 @@ import dev.petra.engine.rocks.compaction.PurgeChoice.Candidate;
 import dev.petra.engine.rocks.compaction.PurgeChoice.Chosen;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
-import dev.petra.engine.rocks.db.StoreContext;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -282,42 +279,23 @@ class DeletedPartitionsTest extends PurgeFixture {
         assertThat(entries()).isEqualTo(19 + 1);
     }
 
-    /** A purge of all writes all files anew, and each would be read before the next. */
+    /** They would be there for each purge of tables that are deleted from every day. */
     @Test
-    void filesAreNotReadEachTimeWhereRangeTombstonesWereFound() throws RocksDBException {
-        table =
-                TestTable.of(
-                        "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c)) WITH"
-                                + " gc_grace_seconds = 3600");
-        try (StorageEngine often = Tables.engine(Map.of("purge_interval", "1s"))) {
-            StoreSpec spec =
-                    new StoreSpec(
-                            directory.resolve("1"),
-                            "t",
-                            1,
-                            table.ref(),
-                            () -> !Thread.currentThread().getName().equals("petra-tick"));
-            store = often.openStore(spec);
-            StoreContext context = Tables.context(store);
-            Purge purge = new Purge(context, new DataFiles(context));
-            int read = 0;
-            for (int times = 0; times < 7; times++) {
-                store.write(
-                        table.update("a")
-                                .at(2 + times)
-                                .now(LONG_AGO)
-                                .deleteRange(table.from(10), table.to(20 + times))
-                                .build());
-                store.flush();
-                Map<String, FileExtent> before = context.catalog().extents();
-                Tables.await("its turn", () -> purge.isDue(database()));
-                purge.run(database(), true);
-                assertThat(context.catalog().wholePurge()).isPositive();
-                if (!context.catalog().extents().equals(before)) read++;
-            }
-            // The first and the last time.
-            assertThat(read).isEqualTo(2);
-        }
+    void rangeTombstonesAskForNoPurgeOfAll() throws RocksDBException {
+        open("k text, c int, v text, PRIMARY KEY (k, c)", LEVELED);
+        for (int row = 0; row < 100; row++)
+            store.write(table.update("a").at(1).row(row).set("v", noise(row)).build());
+        store.write(
+                table.update("a")
+                        .at(2)
+                        .now(LONG_AGO)
+                        .deleteRange(table.from(10), table.to(20))
+                        .build());
+        settle();
+        String before = read("a");
+        purgeInBackground();
+        assertThat(read("a")).isNotEqualTo(before).doesNotContain("marker");
+        assertThat(Tables.context(store).catalog().wholePurge()).isZero();
     }
 
     private void purgeInBackground() throws RocksDBException {
