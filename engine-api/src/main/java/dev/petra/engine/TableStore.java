@@ -234,7 +234,8 @@ public interface TableStore extends AutoCloseable {
     void retainRanges(Collection<Range<Token>> owned);
 
     /**
-     * Reads every block and checks it against its checksum.
+     * Reads every block and checks it against its checksum. {@link #stopCompactions} and {@link
+     * #close} end it early, with an exception.
      *
      * @throws CorruptStoreException naming the first damaged file
      */

@@ -6,18 +6,14 @@ import dev.petra.engine.rocks.compaction.DataFiles;
 import dev.petra.engine.rocks.compaction.Purge;
 import dev.petra.engine.rocks.compaction.SupersededRanges;
 import dev.petra.engine.rocks.compaction.TimeWindows;
-import dev.petra.engine.rocks.db.BlobFiles;
 import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
-import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
+import dev.petra.engine.rocks.db.Verification;
 import dev.petra.engine.rocks.format.TokenRanges;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
-import java.io.IOException;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -263,27 +259,6 @@ final class StoreMaintenance {
     }
 
     void verify() {
-        reopenable.maintain(
-                database -> {
-                    database.db.verifyChecksum();
-                    for (String file : database.db.getLiveFiles(false).files)
-                        if (file.endsWith(".blob"))
-                            verifyBlobFile(store.directory().resolve("." + file));
-                });
-    }
-
-    private void verifyBlobFile(Path file) throws IOException {
-        String damage;
-        try {
-            damage = BlobFiles.damage(file);
-        } catch (NoSuchFileException e) {
-            logger.debug("{} was removed since its name was read", file, e);
-            return;
-        }
-        if (!damage.isEmpty())
-            throw RocksErrors.corrupt(
-                    new IOException(file.normalize() + ": " + damage),
-                    store.name(),
-                    store.directory());
+        reopenable.maintain(database -> Verification.run(store, database));
     }
 }

@@ -240,7 +240,7 @@ public final class Database implements AutoCloseable {
                         // The compaction looks at it only if it was set before it began.
                         .setCanceled(false)) {
             synchronized (compactions) {
-                if (closing) throw new CompactionStoppedException(name, true, null);
+                if (closing) throw new CompactionStoppedException("compaction", name, true, null);
                 compactions.add(options);
                 if (family.getID() == data.getID()) purges.put(options, false);
             }
@@ -253,7 +253,7 @@ public final class Database implements AutoCloseable {
                     // By whoever stops all, or else by whoever stops purges.
                     stopped = !compactions.contains(options);
                 }
-                if (stopped) throw new CompactionStoppedException(name, closing, e);
+                if (stopped) throw new CompactionStoppedException("compaction", name, closing, e);
                 if (options.canceled()) return false;
                 throw e;
             } finally {

@@ -6,7 +6,6 @@ import dev.petra.engine.index.DamagedIndexException;
 import java.util.UUID;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.SstFileReader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -60,10 +59,7 @@ final class IndexFamily {
         if (sound || database.index() == null || !database.acquire()) return false;
         try (TableOptions.ForSst how = opening.sstOptions(database, present.files())) {
             for (LiveFileMetaData file : database.indexFiles())
-                try (SstFileReader reader = new SstFileReader(how.data())) {
-                    reader.open(file.path() + file.fileName());
-                    reader.verifyChecksum();
-                }
+                Verification.verifyChecksums(how, file);
             sound = true;
             return false;
         } catch (RocksDBException e) {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.function.BooleanSupplier;
+import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Reads all files of a store and checks every block against its checksum. RocksDB's {@code
+ * verifyChecksum} does the same in one call, which takes as long as it takes: a store that is
+ * closed or dropped would wait for it.
+ */
+public final class Verification {
+    private static final Logger logger = LoggerFactory.getLogger(Verification.class);
+
+    private final StoreContext store;
+    private final Database database;
+    private final BooleanSupplier stopped;
+
+    private Verification(StoreContext store, Database database) {
+        this.store = store;
+        this.database = database;
+        this.stopped = database.stopped();
+    }
+
+    /**
+     * Reads all files that there are now. Those that are made meanwhile are made of these.
+     *
+     * @throws CompactionStoppedException between two files, if it was stopped or the store is being
+     *     closed
+     * @throws RocksDBException naming the first damaged file
+     */
+    public static void run(StoreContext store, Database database)
+            throws RocksDBException, IOException {
+        Verification verification = new Verification(store, database);
+        try (TableOptions.ForSst how = store.reopenable().sstOptions()) {
+            for (LiveFileMetaData file : database.db.getLiveFilesMetaData())
+                verification.verify(how, file);
+        }
+        for (String file : database.db.getLiveFiles(false).files)
+            if (file.endsWith(".blob"))
+                verification.verifyBlobs(store.directory().resolve("." + file));
+    }
+
+    private void verify(TableOptions.ForSst how, LiveFileMetaData file) throws RocksDBException {
+        checkNotStopped();
+        try {
+            verifyChecksums(how, file);
+        } catch (RocksDBException e) {
+            for (LiveFileMetaData live : database.db.getLiveFilesMetaData())
+                if (live.fileName().equals(file.fileName())) throw e;
+            logger.debug("{} was removed since its name was read", file.fileName(), e);
+        }
+    }
+
+    /** Reads one file. */
+    static void verifyChecksums(TableOptions.ForSst how, LiveFileMetaData file)
+            throws RocksDBException {
+        try (SstFileReader reader = new SstFileReader(how.data())) {
+            reader.open(file.path() + file.fileName());
+            reader.verifyChecksum();
+        }
+    }
+
+    private void verifyBlobs(Path file) throws IOException {
+        checkNotStopped();
+        String damage;
+        try {
+            damage = BlobFiles.damage(file);
+        } catch (NoSuchFileException e) {
+            logger.debug("{} was removed since its name was read", file, e);
+            return;
+        }
+        if (!damage.isEmpty())
+            throw RocksErrors.corrupt(
+                    new IOException(file.normalize() + ": " + damage),
+                    store.name(),
+                    store.directory());
+    }
+
+    private void checkNotStopped() {
+        if (stopped.getAsBoolean())
+            throw new CompactionStoppedException(
+                    "verification", store.name(), database.isClosing(), null);
+    }
+}
