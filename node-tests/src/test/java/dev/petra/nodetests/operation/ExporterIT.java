@@ -8,10 +8,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.petra.launcher.FreePorts;
 import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.io.InputStream;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,8 +23,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.yaml.snakeyaml.Yaml;
 
-/** The dashboard asks for nothing that the Prometheus exporter does not show of a real node. */
+/**
+ * The dashboard and the alerts ask for nothing that the Prometheus exporter does not show of a real
+ * node.
+ */
 class ExporterIT {
     private static final Path DASHBOARD = Path.of("..", "docs", "grafana").toAbsolutePath();
     private static final Pattern SERIES = Pattern.compile("([a-zA-Z_]\\w*)\\{([^}]*)}");
@@ -30,7 +37,7 @@ class ExporterIT {
     @TempDir Path directory;
 
     @Test
-    void theDashboardsSeriesAreThere() throws Exception {
+    void theSeriesOfDashboardAndAlertsAreThere() throws Exception {
         int port = FreePorts.next();
         Path agent =
                 Path.of(
@@ -70,27 +77,39 @@ class ExporterIT {
         }
         List<String> missing = new ArrayList<>();
         int asked = 0;
-        for (JsonNode panel :
-                new ObjectMapper().readTree(DASHBOARD.resolve("petra.json").toFile()).get("panels"))
-            for (JsonNode target : panel.path("targets")) {
-                String expression = target.get("expr").asText();
-                Matcher series = SERIES.matcher(expression);
-                // Series of other names are not matched with each other otherwise.
-                assertThat(expression.split("ignoring\\(name\\)", -1))
-                        .describedAs(expression)
-                        .hasSize((int) SERIES.matcher(expression).results().count());
-                while (series.find()) {
-                    asked++;
-                    if (!isShown(series.group(1), series.group(2), shown))
-                        missing.add(series.group());
-                }
+        for (String expression : expressions()) {
+            Matcher series = SERIES.matcher(expression);
+            // Series of other names are not matched with each other otherwise.
+            assertThat(expression.split("ignoring\\(name\\)", -1))
+                    .describedAs(expression)
+                    .hasSize((int) SERIES.matcher(expression).results().count());
+            while (series.find()) {
+                asked++;
+                if (!isShown(series.group(1), series.group(2), shown)) missing.add(series.group());
             }
+        }
         assertThat(missing).isEmpty();
-        assertThat(asked).isGreaterThan(20);
+        assertThat(asked).isGreaterThan(26);
         // The engine's own among Cassandra's names, with figures.
         assertThat(value(shown, Map.of("keyspace", "ks", "scope", "t", "name", "LiveSSTableCount")))
                 .isEqualTo(1);
         assertThat(value(shown, Map.of("scope", "rocks", "name", "WrittenBytes"))).isPositive();
+    }
+
+    /** Of the dashboard's panels, and of the alerts. */
+    private static List<String> expressions() throws IOException {
+        List<String> all = new ArrayList<>();
+        for (JsonNode panel :
+                new ObjectMapper().readTree(DASHBOARD.resolve("petra.json").toFile()).get("panels"))
+            for (JsonNode target : panel.path("targets")) all.add(target.get("expr").asText());
+        try (InputStream alerts = Files.newInputStream(DASHBOARD.resolve("alerts.yaml"))) {
+            Map<String, List<Map<String, List<Map<String, Object>>>>> rules =
+                    new Yaml().load(alerts);
+            for (var group : rules.get("groups"))
+                for (Map<String, Object> rule : group.get("rules"))
+                    all.add((String) rule.get("expr"));
+        }
+        return all;
     }
 
     private static boolean isShown(String name, String labels, List<String> shown) {
