@@ -33,9 +33,23 @@ public final class GenerationSink implements StreamSink {
 
     @Override
     public void verify() throws IOException {
+        withoutLock(sink::verify);
+    }
+
+    /** Not of a table that is truncated meanwhile: its store ends. */
+    @Override
+    public void prepare() throws IOException {
+        withoutLock(sink::prepare);
+    }
+
+    private interface Step {
+        void run() throws IOException;
+    }
+
+    private void withoutLock(Step step) throws IOException {
         requireLive();
         try {
-            sink.verify();
+            step.run();
         } catch (IllegalStateException e) {
             // Not under the lock, so that the store may have ended meanwhile.
             requireLive();
@@ -62,11 +76,6 @@ public final class GenerationSink implements StreamSink {
                                 + " was truncated, dropped or altered while a stream came to it:"
                                 + " repeat the operation that streams");
         }
-    }
-
-    @Override
-    public void awaitRoom() {
-        sink.awaitRoom();
     }
 
     @Override

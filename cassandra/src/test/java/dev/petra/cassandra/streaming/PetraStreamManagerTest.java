@@ -276,7 +276,7 @@ class PetraStreamManagerTest {
                         writer.take(block);
                     writer.end();
                 }
-            while (in.ingest()) in.awaitRoom();
+            while (in.ingest()) in.prepare();
         }
     }
 

@@ -625,7 +625,10 @@ class TableGenerationsTest {
         }
 
         @Override
-        public void awaitRoom() {}
+        public void prepare() {
+            done.add("prepare");
+            whileVerified.run();
+        }
 
         @Override
         public void close() {}
@@ -658,6 +661,28 @@ class TableGenerationsTest {
             }
             assertThat(stream.done).hasSize(2);
         }
+    }
+
+    /** It derives the index entries of 512 MiB of rows, while others alter the table. */
+    @Test
+    void theTableIsNotHeldWhileAStreamIsPrepared() throws Exception {
+        TableGenerations stores = open();
+        Generation generation = stores.current();
+        write(generation, "a");
+        Stream stream = new Stream(() -> assertThat(Thread.holdsLock(stores)).isFalse());
+        new GenerationSink(generation, () -> true, stream).prepare();
+        Stream ended =
+                new Stream(
+                        () -> {
+                            stores.successor();
+                            throw new IllegalStateException("The store is closed.");
+                        });
+        assertThatThrownBy(() -> new GenerationSink(generation, () -> true, ended).prepare())
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("was truncated, dropped or altered");
+        assertThatThrownBy(() -> new GenerationSink(generation, () -> true, stream).prepare())
+                .isInstanceOf(IOException.class);
+        assertThat(stream.done).containsExactly("prepare");
     }
 
     @Test

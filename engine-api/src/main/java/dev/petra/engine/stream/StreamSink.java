@@ -41,19 +41,26 @@ public interface StreamSink extends AutoCloseable {
      * deleted can be seen in between, nor half of a partition unless it is very large; and nothing
      * is purged until the last is there, or this is closed. Blocks on disk.
      *
-     * @return whether there is more: to be called again, after {@link #awaitRoom}
+     * <p>Whoever calls this may hold a lock that others need. What takes long is done by {@link
+     * #prepare}; what is not prepared is not made live.
+     *
+     * @return whether there is more: to be called again, after {@link #prepare}
      * @throws IOException as {@link #verify()}, nothing being live then
      * @throws IllegalStateException if all is live, or this or the store is closed
      */
     boolean ingest() throws IOException;
 
     /**
-     * Blocks until the store has merged so much of what it has that it can take more. To be called
-     * without a lock that others need; ends when this is closed by another thread.
+     * Prepares the next {@link #ingest}: blocks until the store has merged so much of what it has
+     * that it can take more, and derives the index entries of the rows that are to be live next.
+     * Nothing of it is done twice, unless an index was defined meanwhile. The first call verifies
+     * if nobody has. To be called without a lock that others need; ends when this is closed by
+     * another thread. Blocks on disk.
      *
+     * @throws IOException as {@link #verify()}
      * @throws IllegalStateException if this or the store is closed
      */
-    void awaitRoom();
+    void prepare() throws IOException;
 
     /**
      * Deletes what was staged and is not live. Closes the writers that are still open, also while

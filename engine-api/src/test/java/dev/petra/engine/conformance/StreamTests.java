@@ -77,7 +77,7 @@ public interface StreamTests {
     }
 
     private static void goLive(StreamSink in) throws IOException {
-        while (in.ingest()) in.awaitRoom();
+        while (in.ingest()) in.prepare();
     }
 
     /** Moves slices whole, the last one first. */
@@ -369,7 +369,7 @@ public interface StreamTests {
                 assertThatThrownBy(() -> in.begin(0)).isInstanceOf(IllegalStateException.class);
                 assertThatThrownBy(in::verify).isInstanceOf(IllegalStateException.class);
                 assertThatThrownBy(in::ingest).isInstanceOf(IllegalStateException.class);
-                assertThatThrownBy(in::awaitRoom).isInstanceOf(IllegalStateException.class);
+                assertThatThrownBy(in::prepare).isInstanceOf(IllegalStateException.class);
             }
             assertNothing(to, table);
             to = kit().reopen(to);

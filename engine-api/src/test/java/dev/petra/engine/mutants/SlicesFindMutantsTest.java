@@ -471,8 +471,8 @@ final class SlicesFindMutantsTest {
         }
 
         @Override
-        public void awaitRoom() {
-            sink.awaitRoom();
+        public void prepare() throws IOException {
+            sink.prepare();
         }
 
         @Override

@@ -77,7 +77,7 @@ final class MemorySink implements StreamSink {
     }
 
     @Override
-    public void awaitRoom() {
+    public void prepare() {
         checkOpen();
     }
 

@@ -224,7 +224,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     @Override
     public StreamSink receive(StreamHead head, Collection<Range<Token>> owned) {
         return reopenable.measure(
-                database -> new StagedStream(context, ingester, head, owned, newStreamDirectory()));
+                database ->
+                        new StagedStream(
+                                context, ingester, writes, head, owned, newStreamDirectory()));
     }
 
     @Override

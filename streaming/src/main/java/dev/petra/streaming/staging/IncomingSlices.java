@@ -300,7 +300,7 @@ public final class IncomingSlices implements AutoCloseable {
             for (Arriving each : all) {
                 StreamSink sink = each.sink();
                 // Before the first as well: others fill the store, too.
-                do sink.awaitRoom();
+                do sink.prepare();
                 while (sink.ingest());
             }
         } finally {

@@ -87,7 +87,7 @@ public class IncomingSlicesStress {
         }
 
         @Override
-        public void awaitRoom() {}
+        public void prepare() {}
 
         @Override
         public void close() {

@@ -88,7 +88,7 @@ class IncomingSlicesTest {
         }
 
         @Override
-        public void awaitRoom() {
+        public void prepare() {
             calls.add("room");
         }
 

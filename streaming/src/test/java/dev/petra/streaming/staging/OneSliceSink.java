@@ -23,7 +23,7 @@ abstract class OneSliceSink implements StreamSink, SliceWriter {
     }
 
     @Override
-    public void awaitRoom() {}
+    public void prepare() {}
 
     @Override
     public void close() {}

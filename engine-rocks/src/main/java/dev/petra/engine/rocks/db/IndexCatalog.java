@@ -84,6 +84,13 @@ public final class IndexCatalog {
         return defined.isEmpty();
     }
 
+    /** The numbers of those that are defined. */
+    public Map<UUID, Integer> numbers() {
+        Map<UUID, Integer> numbers = new HashMap<>();
+        defined.forEach((index, one) -> numbers.put(index, one.number));
+        return numbers;
+    }
+
     public Map<UUID, State> states() {
         return states;
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
-import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
@@ -17,6 +16,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.io.FSWriteError;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.FlushOptions;
@@ -47,13 +47,11 @@ public final class Ingester {
     private final StoreContext store;
     private final StoreSync sync;
     private final WritePath writes;
-    private final StagedTerms terms;
 
     public Ingester(StoreContext store, StoreSync sync, WritePath writes) {
         this.store = store;
         this.sync = sync;
         this.writes = writes;
-        this.terms = new StagedTerms(store, writes);
     }
 
     /**
@@ -70,7 +68,14 @@ public final class Ingester {
         // Without compaction no file would be merged, and writes are not slowed down.
         if (!reopenable.isCompacting()) return true;
         return (reopenable.hasWindows() || hasRoom(database, database.data))
-                && hasRoom(database, database.large);
+                && hasRoom(database, database.large)
+                && hasRoomForTerms(database);
+    }
+
+    /** Entries are written, and flushed with the rest at each ingest. */
+    private boolean hasRoomForTerms(Database database) throws RocksDBException {
+        ColumnFamilyHandle family = database.index();
+        return family == null || hasRoom(database, family);
     }
 
     private boolean hasRoom(Database database, ColumnFamilyHandle family) throws RocksDBException {
@@ -100,37 +105,35 @@ public final class Ingester {
      *
      * @param data of rows; where there is an index their large cells are live already
      * @param flags of the catalog that they come from
-     * @return false if there is no room for them; nothing was taken
+     * @param isPrepared whether every defined index has the entries of the rows; asked while none
+     *     is being defined
+     * @return false if there is no room for them, or they are not prepared; nothing was taken
      */
-    public boolean ingest(List<String> data, List<String> large, int flags) {
+    public boolean ingest(
+            List<Path> data, List<Path> large, int flags, BooleanSupplier isPrepared) {
         ReopenableDatabase reopenable = store.reopenable();
         reopenable.heal();
         return reopenable.write(
                 database -> {
-                    for (String file : data) force(file);
-                    for (String file : large) force(file);
+                    for (Path file : data) force(file);
+                    for (Path file : large) force(file);
                     sync.refuseAfterFailure();
                     for (Catalog.Flag flag : Catalog.Flag.values())
                         if ((flags & flag.bit) != 0) store.catalog().set(flag);
                     WriteBarrier arriving = store.indexing().arriving();
                     int slot = arriving.begin();
                     try {
-                        if (!hasRoom(database)) return false;
-                        // An index came since; its entries need the large cells to be live.
-                        if (!large.isEmpty()
-                                && !data.isEmpty()
-                                && !store.catalog().indexes().isEmpty()) return false;
-                        try {
-                            terms.add(database, data);
-                        } catch (WriteStallException e) {
-                            if (!reopenable.isWritable()) throw e;
-                            logger.debug("Entries of a stream into {} wait", store.name(), e);
-                            return false;
-                        }
+                        // An index may have been defined since. Its build waits for this slot,
+                        // and then finds the rows, or they come later with their entries.
+                        if (!isPrepared.getAsBoolean()) return false;
                         synchronized (this) {
                             if (!hasRoom(database)) return false;
                             for (int attempt = 1;
-                                    !ingest(database, data, large, attempt == MOST_ATTEMPTS);
+                                    !ingest(
+                                            database,
+                                            names(data),
+                                            names(large),
+                                            attempt == MOST_ATTEMPTS);
                                     attempt++) {}
                         }
                     } finally {
@@ -141,8 +144,12 @@ public final class Ingester {
                 });
     }
 
-    private static void force(String file) throws IOException {
-        try (FileChannel channel = FileChannel.open(Path.of(file), StandardOpenOption.WRITE)) {
+    private static List<String> names(List<Path> files) {
+        return files.stream().map(Path::toString).toList();
+    }
+
+    private static void force(Path file) throws IOException {
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
             channel.force(true);
         }
     }

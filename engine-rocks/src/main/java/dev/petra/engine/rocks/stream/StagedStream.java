@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.format.TokenRanges;
 import dev.petra.engine.rocks.stream.StagedSlice.Staged;
 import dev.petra.engine.rocks.stream.StagedSlice.Whole;
+import dev.petra.engine.rocks.write.WritePath;
 import dev.petra.engine.stream.PledgedRoom;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
@@ -24,6 +26,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -54,6 +57,7 @@ public final class StagedStream implements StreamSink {
 
     private final StoreContext store;
     private final Ingester ingester;
+    private final StagedTerms terms;
     private final StreamHead head;
     private final Path directory;
     private final List<TokenRanges.KeyRange> notOwned;
@@ -88,11 +92,13 @@ public final class StagedStream implements StreamSink {
     public StagedStream(
             StoreContext store,
             Ingester ingester,
+            WritePath writes,
             StreamHead head,
             Collection<Range<Token>> owned,
             Path directory) {
         this.store = store;
         this.ingester = ingester;
+        this.terms = new StagedTerms(store, writes, this::checkOpen);
         this.head = head;
         this.directory = directory;
         refuseUnless(head.engine().equals(StoreDescriptor.ENGINE), "its engine");
@@ -259,20 +265,15 @@ public final class StagedStream implements StreamSink {
     public synchronized boolean ingest() throws IOException {
         checkOpen();
         if (ingested) throw new IllegalStateException("This stream was ingested.");
-        if (!arriving) {
-            verify();
-            store.filesBegin();
-            arriving = true;
-        }
+        beginArriving();
         List<Staged> all = Objects.requireNonNull(files);
         int next = next(all);
-        List<String> data = new ArrayList<>();
-        List<String> large = new ArrayList<>();
-        for (Staged file : all.subList(live, next))
-            (file.isData() ? data : large).add(file.path().toString());
+        List<Path> data = paths(all.subList(live, next), true);
+        List<Path> large = paths(all.subList(live, next), false);
         int flags = 0;
         for (Slice slice : all()) flags |= slice.rows().flags() | slice.large().flags();
-        if (next == live || ingester.ingest(data, large, flags)) live = next;
+        BooleanSupplier isPrepared = () -> data.isEmpty() || terms.areAdded(data);
+        if (next == live || ingester.ingest(data, large, flags, isPrepared)) live = next;
         ingested = live == all.size();
         if (ingested) end();
         return !ingested;
@@ -294,6 +295,19 @@ public final class StagedStream implements StreamSink {
         return most;
     }
 
+    /** From here on entries without a row are not swept, and nothing is purged. */
+    private synchronized void beginArriving() throws IOException {
+        checkOpen();
+        if (ingested || arriving) return;
+        verify();
+        store.filesBegin();
+        arriving = true;
+    }
+
+    private static List<Path> paths(List<Staged> of, boolean isData) {
+        return of.stream().filter(file -> file.isData() == isData).map(Staged::path).toList();
+    }
+
     private void end() {
         if (!arriving) return;
         arriving = false;
@@ -301,7 +315,37 @@ public final class StagedStream implements StreamSink {
     }
 
     @Override
-    public void awaitRoom() {
+    public void prepare() throws IOException {
+        beginArriving();
+        boolean isPrepared = false;
+        while (!isPrepared) {
+            awaitRoom();
+            isPrepared = hasAddedTerms();
+        }
+    }
+
+    /**
+     * Adds the entries of the rows that are to be live next, while readers, writers and whoever
+     * alters the table go on.
+     *
+     * @return false if the store takes none now; those that were added stay
+     */
+    private synchronized boolean hasAddedTerms() {
+        checkOpen();
+        if (ingested) return true;
+        List<Staged> all = Objects.requireNonNull(files);
+        List<Path> data = paths(all.subList(live, next(all)), true);
+        try {
+            if (!data.isEmpty()) terms.add(data);
+            return true;
+        } catch (WriteStallException e) {
+            if (!store.reopenable().isWritable()) throw e;
+            logger.debug("Entries of a stream into {} wait", store.name(), e);
+            return false;
+        }
+    }
+
+    private void awaitRoom() {
         checkOpen();
         long told = System.nanoTime();
         while (!ingester.hasRoom()) {

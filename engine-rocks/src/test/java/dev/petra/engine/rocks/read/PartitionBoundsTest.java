@@ -397,7 +397,7 @@ class PartitionBoundsTest {
             }
         }
         prefixes(WITH);
-        Tables.ingester(store).ingest(List.of(file.toString()), List.of(), 0);
+        Tables.ingester(store).ingest(List.of(file), List.of(), 0, () -> true);
         assertThat(Files.exists(file)).isFalse();
         assertThat(database.db.getPropertiesOfAllTables(database.data).values())
                 .extracting(TableProperties::getPrefixExtractorName)

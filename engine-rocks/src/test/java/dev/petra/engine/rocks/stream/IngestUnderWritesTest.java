@@ -119,7 +119,7 @@ class IngestUnderWritesTest {
                 }
                 in.verify();
                 longest.set(0);
-                while (in.ingest()) in.awaitRoom();
+                while (in.ingest()) in.prepare();
             }
             Map<String, Long> metrics = to.metrics();
             done.set(true);

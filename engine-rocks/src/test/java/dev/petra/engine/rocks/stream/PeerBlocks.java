@@ -87,7 +87,7 @@ final class PeerBlocks {
         try (StreamSink in = to.receive(head(table, slices.size()), owned)) {
             for (int i = 0; i < slices.size(); i++) take(in, i, slices.get(i));
             in.verify();
-            while (in.ingest()) in.awaitRoom();
+            while (in.ingest()) in.prepare();
         }
     }
 }

@@ -48,7 +48,7 @@ public record SentStream(StreamHead head, List<ByteBuffer> blocks) {
         try (StreamSink in = to.receive(head, owned)) {
             stagedBy(in);
             in.verify();
-            while (in.ingest()) in.awaitRoom();
+            while (in.ingest()) in.prepare();
         }
     }
 

@@ -116,7 +116,7 @@ class StreamIngestTest {
             in.verify();
             // The table is held while parts become live: nothing is written anew then.
             for (Path file : files) Files.createDirectory(renumbered(file));
-            while (in.ingest()) in.awaitRoom();
+            while (in.ingest()) in.prepare();
         }
         assertThat(content(other)).isEqualTo(content(from));
     }
@@ -156,7 +156,7 @@ class StreamIngestTest {
                             .hasMessageContaining("no room");
                 }
                 in.verify();
-                while (in.ingest()) in.awaitRoom();
+                while (in.ingest()) in.prepare();
             }
             assertThat(content(other)).isEqualTo(content(from));
             other.close();
@@ -272,7 +272,7 @@ class StreamIngestTest {
                 assertThat(staged.filter(file -> file.toString().matches(".*/streams/.*sst")))
                         .hasSizeBetween(2, 6);
             }
-            while (in.ingest()) in.awaitRoom();
+            while (in.ingest()) in.prepare();
             assertThat(content(half))
                     .isNotEmpty()
                     .isEqualTo(
@@ -358,7 +358,7 @@ class StreamIngestTest {
             int steps = 1;
             while (in.ingest()) {
                 to.compact(List.of());
-                in.awaitRoom();
+                in.prepare();
                 steps++;
             }
             assertThat(steps).isGreaterThan(4);

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.conformance.RangeTests;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.index.TermCursor;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermFunction;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.stream.StreamSink;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** When the entries of a stream's rows are derived: not while the table is held. */
+class StagedTermsTest {
+    private static final UUID ONE = new UUID(1, 1);
+    private static final UUID TWO = new UUID(2, 2);
+    private static final int ROWS = 5_000;
+
+    private final TestTable table =
+            TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
+
+    private final AtomicInteger derived = new AtomicInteger();
+
+    @TempDir Path directory;
+    private StorageEngine engine;
+    private TableStore to;
+    private SentStream sent;
+
+    @BeforeEach
+    void open() throws IOException {
+        // All files of rows go live in one step.
+        engine = Tables.engine(Map.of("memory", "32MiB", "stream_part", "256KiB"));
+        TableStore from = engine.openStore(table.spec(directory.resolve("from")));
+        for (int i = 0; i < ROWS; i++)
+            from.write(table.update("k" + i % 3).at(1).row(i).set("v", "v").end().build());
+        to = engine.openStore(table.spec(directory.resolve("to")));
+        sent = SentStream.of(from);
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private StreamSink receive(TermFunction terms, UUID... indexes) throws IOException {
+        for (UUID index : indexes) to.indexes().define(index);
+        to.indexes().deriveBy(terms);
+        StreamSink in = to.receive(sent.head(), RangeTests.everything());
+        sent.stagedBy(in);
+        in.verify();
+        return in;
+    }
+
+    /** Of both indexes, whether they are defined or not; counts the rows. */
+    private TermFunction counting(Runnable each) {
+        return (key, row) -> {
+            derived.incrementAndGet();
+            each.run();
+            ByteBuffer term = ByteBuffer.wrap(new byte[] {1});
+            return List.of(
+                    new TermEntry(ONE, term, row.clustering()),
+                    new TermEntry(TWO, term, row.clustering()));
+        };
+    }
+
+    private int entries(UUID index) {
+        Set<Object> found = new HashSet<>();
+        try (TermCursor cursor = to.indexes().scan(index, null, true, null, true)) {
+            while (cursor.next()) found.add(cursor.clustering());
+        }
+        return found.size();
+    }
+
+    private int rows() {
+        int count = 0;
+        for (int k = 0; k < 3; k++)
+            try (UnfilteredRowIterator rows =
+                    to.read(table.key("k" + k), Slices.ALL, table.all(), false)) {
+                while (rows != null && rows.hasNext()) {
+                    rows.next();
+                    count++;
+                }
+            }
+        return count;
+    }
+
+    @Test
+    void entriesAreDerivedOnceAndBeforeTheRowsGoLive() throws IOException {
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            assertThat(in.ingest()).as("more").isTrue();
+            assertThat(derived.get()).as("by ingest").isZero();
+            assertThat(rows()).isZero();
+            in.prepare();
+            in.prepare();
+            assertThat(derived.get()).isEqualTo(ROWS);
+            assertThat(entries(ONE)).isEqualTo(ROWS);
+            assertThat(rows()).isZero();
+            assertThat(in.ingest()).as("more").isFalse();
+            assertThat(derived.get()).isEqualTo(ROWS);
+            assertThat(rows()).isEqualTo(ROWS);
+        }
+    }
+
+    /** No build that begins after that finds the rows, or they have entries. */
+    @Test
+    void rowsDoNotGoLiveWithoutEntriesOfAnIndexThatWasDefinedSince() throws IOException {
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            in.prepare();
+            to.indexes().define(TWO);
+            // The same again, as DROP INDEX and CREATE INDEX would do.
+            to.indexes().drop(ONE);
+            to.indexes().define(ONE);
+            assertThat(in.ingest()).as("more").isTrue();
+            assertThat(rows()).isZero();
+            while (in.ingest()) in.prepare();
+            assertThat(rows()).isEqualTo(ROWS);
+            assertThat(entries(ONE)).isEqualTo(ROWS);
+            assertThat(entries(TWO)).isEqualTo(ROWS);
+        }
+    }
+
+    @Test
+    void anIndexThatIsDroppedMeanwhileIsNotWaitedFor() throws IOException {
+        try (StreamSink in =
+                receive(
+                        counting(
+                                () -> {
+                                    if (derived.get() == 100) to.indexes().drop(TWO);
+                                }),
+                        ONE,
+                        TWO)) {
+            while (in.ingest()) in.prepare();
+            assertThat(rows()).isEqualTo(ROWS);
+            assertThat(entries(ONE)).isEqualTo(ROWS);
+            assertThat(to.indexes().states()).doesNotContainKey(TWO);
+        }
+    }
+
+    /** Those that were written stay. */
+    @Test
+    void afterAStallItGoesOnWhereItWas() throws IOException {
+        try (StreamSink in =
+                receive(
+                        counting(
+                                () -> {
+                                    if (derived.get() == 4_000)
+                                        throw new WriteStallException("stalled");
+                                }),
+                        ONE)) {
+            in.prepare();
+            assertThat(derived.get()).isLessThanOrEqualTo(ROWS + 1_001);
+            assertThat(in.ingest()).as("more").isFalse();
+            assertThat(entries(ONE)).isEqualTo(ROWS);
+            assertThat(rows()).isEqualTo(ROWS);
+        }
+    }
+
+    @Test
+    void itEndsWhenTheStreamIsClosedOrTheStoreIs() throws Exception {
+        for (boolean isDrop : new boolean[] {false, true}) {
+            derived.set(0);
+            to = engine.openStore(table.spec(directory.resolve("to-" + isDrop)));
+            AtomicReference<StreamSink> closed = new AtomicReference<>();
+            Thread ending =
+                    new Thread(
+                            () -> {
+                                if (isDrop) to.drop();
+                                else closed.get().close();
+                            });
+            Runnable atTheTenth =
+                    () -> {
+                        if (derived.get() != 10) return;
+                        ending.start();
+                        // Until it waits for this one, after it has said so.
+                        while (Set.of(Thread.State.NEW, Thread.State.RUNNABLE)
+                                .contains(ending.getState())) Thread.onSpinWait();
+                    };
+            try (StreamSink in = receive(counting(atTheTenth), ONE)) {
+                closed.set(in);
+                assertThatThrownBy(in::prepare).isInstanceOf(IllegalStateException.class);
+                assertThat(derived.get()).isLessThan(ROWS / 2);
+                ending.join(30_000);
+                assertThat(ending.isAlive()).isFalse();
+            }
+        }
+    }
+
+    /** Entries that have no row yet would be taken for those of former values. */
+    @Test
+    void nothingIsSweptFromTheFirstEntryOn() throws IOException {
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            in.prepare();
+            assertThat(to.indexes().sweep(ONE, (term, key, clustering) -> false)).isZero();
+            assertThat(entries(ONE)).isEqualTo(ROWS);
+        }
+        assertThat(to.indexes().sweep(ONE, (term, key, clustering) -> false)).isEqualTo(ROWS);
+    }
+}
