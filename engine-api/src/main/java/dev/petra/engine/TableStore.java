@@ -18,6 +18,7 @@ import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.jspecify.annotations.Nullable;
@@ -93,6 +94,28 @@ public interface TableStore extends AutoCloseable {
     /** The same for whoever reads much, once: what readers have in caches stays there. */
     default UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
         return scan(range, columns);
+    }
+
+    /**
+     * The same for whoever may have to end in the middle of a long read.
+     *
+     * @param checkpoint called with each partition, and where an engine reads much in a row that
+     *     the caller does not get to see, such as deleted rows; what it throws ends the read
+     * @throws WriteStallException also in the middle, if writes are refused because the disk was
+     *     full: then they may go on only when nobody reads for long
+     */
+    default UnfilteredPartitionIterator scanAside(
+            DataRange range, ColumnFilter columns, Runnable checkpoint) {
+        return Transformation.apply(
+                scanAside(range, columns),
+                new Transformation<UnfilteredRowIterator>() {
+                    @Override
+                    protected UnfilteredRowIterator applyToPartition(
+                            UnfilteredRowIterator partition) {
+                        checkpoint.run();
+                        return partition;
+                    }
+                });
     }
 
     /**

@@ -193,6 +193,19 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @Override
+    public UnfilteredPartitionIterator scanAside(
+            DataRange range, ColumnFilter columns, Runnable checkpoint) {
+        // Who only reads would wait for others to have it opened anew.
+        reopenable.heal();
+        Runnable both =
+                () -> {
+                    reopenable.checkNotFull();
+                    checkpoint.run();
+                };
+        return new RangeScan(context, range, columns, true, both);
+    }
+
+    @Override
     public boolean mayContain(DecoratedKey key) {
         return reopenable.hasData() && reader.mayContain(key);
     }

@@ -56,6 +56,7 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isA
             if (!Keys.startsWith(key, prefix)) break;
             int kind = key.get(kindAt) & 0xFF;
             if (kind >= KeyKind.ROW) break;
+            context.step();
             switch (kind) {
                 case KeyKind.PARTITION -> {
                     FragmentReader.PartitionRecord record = context.partition(key, cursor.value());

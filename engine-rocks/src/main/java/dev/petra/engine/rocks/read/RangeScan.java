@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
 public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private final StoreContext store;
     private final ReadContext context;
+    private final Runnable checkpoint;
     private final DataRange range;
     private final Cursor cursor;
     private final ByteSink current = new ByteSink();
@@ -48,8 +49,23 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
      * @param aside whether the scan leaves the block cache as it is, however little it reads
      */
     public RangeScan(StoreContext store, DataRange range, ColumnFilter filter, boolean aside) {
+        this(store, range, filter, aside, () -> {});
+    }
+
+    /**
+     * @param aside as above
+     * @param checkpoint called for each partition, and now and then within one; what it throws ends
+     *     the scan
+     */
+    public RangeScan(
+            StoreContext store,
+            DataRange range,
+            ColumnFilter filter,
+            boolean aside,
+            Runnable checkpoint) {
         this.store = store;
-        this.context = new ReadContext(store, filter);
+        this.checkpoint = checkpoint;
+        this.context = new ReadContext(store, filter, checkpoint);
         this.range = range;
         AbstractBounds<PartitionPosition> keys = range.keyRange();
         boolean includesLeft = keys instanceof Bounds || keys instanceof IncludingExcludingBounds;
@@ -103,6 +119,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     @Override
     public UnfilteredRowIterator next() {
         if (!hasNext()) throw new NoSuchElementException();
+        checkpoint.run();
         ready = false;
         inPartition = true;
         ByteBuffer raw = cursor.key();

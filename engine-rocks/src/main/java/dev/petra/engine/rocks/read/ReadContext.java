@@ -30,6 +30,9 @@ import org.jspecify.annotations.Nullable;
  * wanted. Bytes that do not decode become an error that names the table and the key.
  */
 public final class ReadContext {
+    /** Between two checkpoints. */
+    private static final int STEPS = 256;
+
     private final StoreContext store;
     private final TableMetadata table;
     private final ClusteringKeys clusterings;
@@ -48,12 +51,25 @@ public final class ReadContext {
     private @Nullable LargeReader large;
 
     private final SimpleCells cells = new SimpleCells();
+    private final Runnable checkpoint;
+
+    /** Entries that were read. */
+    private int steps;
 
     /** Whether rows without complex columns and deletions need no further filtering. */
     private final boolean plain;
 
     public ReadContext(StoreContext store, ColumnFilter filter) {
+        this(store, filter, () -> {});
+    }
+
+    /**
+     * @param checkpoint called now and then while the rows and range tombstones of a partition are
+     *     read; what it throws ends the read
+     */
+    ReadContext(StoreContext store, ColumnFilter filter, Runnable checkpoint) {
         this.store = store;
+        this.checkpoint = checkpoint;
         this.table = store.table();
         this.clusterings = store.catalog().layout(table).clusterings;
         this.filter = filter;
@@ -109,6 +125,11 @@ public final class ReadContext {
         RowLayout fixed = form;
         if (fixed == null) throw new IllegalStateException("no cursor was opened by this");
         return fixed;
+    }
+
+    /** A row or range tombstone comes next, which the caller may not get to see. */
+    void step() {
+        if (++steps % STEPS == 0) checkpoint.run();
     }
 
     TableMetadata table() {

@@ -135,6 +135,7 @@ final class SlicesIterator extends StoredRows {
                 if (!cursor.isValid()) return endOfData();
                 int order = Keys.compare(cursor.key(), bound);
                 if (isReverseOrder ? order < 0 : order > 0) return endOfData();
+                context.step();
                 Row row = context.row(cursor, rowPrefix);
                 // The merge iterator filters by itself, by the range tombstone open then.
                 if (header.deletions().hasRanges()) {

@@ -16,9 +16,11 @@ import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -86,6 +88,54 @@ class BackgroundReadsTest {
             long before = cacheUsage(store);
             assertThat(count(store.scanAside(all, table.all()))).isEqualTo(4_000);
             assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+        }
+    }
+
+    /**
+     * An index build reads deleted rows and range tombstones without getting to see them. It has to
+     * end meanwhile where it is stopped.
+     */
+    @Test
+    void whoScansAsideIsAskedAmongDeletedRowsAndRangeTombstonesToo() {
+        TestTable table =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))" + OPTIONS);
+        try (StorageEngine engine = Tables.engine(Map.of())) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int c = 0; c < 2_000; c++) {
+                store.write(table.update("rows").at(1).row(c).set("v", "v").end().build());
+                store.write(
+                        table.update("ranges")
+                                .at(1)
+                                .now(LONG_AGO)
+                                .deleteRange(table.prefix(2 * c))
+                                .build());
+            }
+            store.write(table.update("rows").at(2).now(LONG_AGO).deletePartition().build());
+            DataRange all = DataRange.allData(table.metadata().partitioner);
+            AtomicInteger asked = new AtomicInteger();
+            assertThat(count(store.scanAside(all, table.all(), asked::incrementAndGet)))
+                    .isEqualTo(4_000);
+            assertThat(asked.get()).isBetween(2 + 14, 2 + 20);
+            for (int at = 1; at < asked.get(); at++) {
+                AtomicInteger left = new AtomicInteger(at);
+                Runnable end =
+                        () -> {
+                            if (left.decrementAndGet() == 0) throw new CancellationException();
+                        };
+                assertThatThrownBy(
+                                () -> {
+                                    try (var scan = store.scanAside(all, table.all(), end)) {
+                                        while (scan.hasNext())
+                                            try (var rows = scan.next()) {
+                                                while (rows.hasNext()) rows.next();
+                                            }
+                                    }
+                                })
+                        .isInstanceOf(CancellationException.class);
+            }
+            // Nobody reads it any more.
+            store.drop();
         }
     }
 
