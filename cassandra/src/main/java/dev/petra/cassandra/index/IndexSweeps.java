@@ -35,11 +35,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Removes index entries of values that were overwritten or deleted. Writes leave them, since they
- * read nothing, and queries pass over them: answers do not depend on sweeps.
+ * Removes index entries of values that were overwritten or deleted. A write leaves them, since it
+ * reads nothing, and a query skips them because it checks each row. So sweeps save time and space,
+ * and change no answer.
  *
- * <p>In the background a store is swept when its {@link SweepDebt} is due, for a tenth of the time,
- * one store at a time. {@code nodetool garbagecollect} sweeps at once.
+ * <p>A background thread sweeps one store at a time, those whose {@link SweepDebt} is due, and
+ * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once.
  */
 public final class IndexSweeps {
     private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
@@ -48,7 +49,7 @@ public final class IndexSweeps {
 
     private static final Map<TableStore, SweepDebt> debts = new MapMaker().weakKeys().makeMap();
 
-    /** Those that somebody waits for; the one in the background gives way. */
+    /** How many sweeps somebody waits for. While there are any, the background sweep ends. */
     private static final AtomicInteger hurried = new AtomicInteger();
 
     private static volatile boolean stopped;
@@ -56,7 +57,7 @@ public final class IndexSweeps {
 
     private IndexSweeps() {}
 
-    /** When all tables are open. */
+    /** Starts the background thread. To be called when all tables are open. */
     public static synchronized void start() {
         if (stopped || thread != null) return;
         ScheduledExecutorService started =
@@ -75,14 +76,17 @@ public final class IndexSweeps {
                         TimeUnit.SECONDS);
     }
 
-    /** Before the engines are closed. Does not wait: a sweep ends at its next entries. */
+    /**
+     * Stops all sweeps. To be called before the engines are closed. Does not wait: a sweep that
+     * runs ends when it has read its current page of entries.
+     */
     public static synchronized void stop() {
         stopped = true;
         ScheduledExecutorService running = thread;
         if (running != null) running.shutdownNow();
     }
 
-    /** Entries were written to a store. */
+    /** Counts entries that were written to a store. */
     static void written(TableStore store, int entries) {
         debt(store).written(entries);
     }
@@ -95,13 +99,13 @@ public final class IndexSweeps {
                         store, made -> new SweepDebt(ThreadLocalRandom.current().nextDouble()));
     }
 
-    /** A store that holds all of its table. */
+    /** A table, all of whose rows are in its store. */
     private record Whole(ColumnFamilyStore cfs, Generation generation, TableStore store) {}
 
     private static @Nullable Whole whole(ColumnFamilyStore cfs) {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         if (memtable == null || !cfs.isValid() || StoreIndexes.of(cfs).isEmpty()) return null;
-        // While rows come out of SSTables, or go into some, entries and rows are apart.
+        // During a migration some rows are in SSTables, and their entries in the store.
         if (!cfs.getLiveSSTables().isEmpty()) return null;
         Generation generation = memtable.generation();
         if (generation.failure() != null) return null;
@@ -109,7 +113,7 @@ public final class IndexSweeps {
         return store != null && store.hasIndexes() ? new Whole(cfs, generation, store) : null;
     }
 
-    /** Throws nothing: that would be the last sweep in the background. */
+    /** Throws nothing: an exception would end the background thread. */
     private static void sweepIfDue(ColumnFamilyStore cfs) {
         try {
             Whole table = whole(cfs);
@@ -131,7 +135,7 @@ public final class IndexSweeps {
         return store.metrics().getOrDefault("index_entries", 0L);
     }
 
-    /** Sweeps all indexes of a table at once, unless it ends meanwhile. */
+    /** Sweeps all indexes of a table without pauses, unless it is truncated or dropped. */
     public static void sweep(ColumnFamilyStore cfs) {
         Whole table = whole(cfs);
         if (table == null) return;
@@ -154,13 +158,13 @@ public final class IndexSweeps {
         long looked = 0;
         long removed = 0;
         for (StorageAttachedIndex index : StoreIndexes.of(table.cfs)) {
-            // What is being built is not whole yet; what was dropped meanwhile is not there.
+            // Not one that is being built, or was dropped meanwhile.
             if (!StoreIndexes.isBuilt(index, store)) continue;
             Check check = new Check(table, index, slowly);
             try {
                 removed += store.indexes().sweep(StoreIndexes.id(index), check);
             } catch (IllegalStateException | IllegalArgumentException e) {
-                // Of a store that was closed, or an index that was dropped, while it looked.
+                // The store was closed, or the index was dropped, during the sweep.
                 check.endIfOver();
                 throw e;
             }
@@ -176,7 +180,7 @@ public final class IndexSweeps {
                 TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began));
     }
 
-    /** By the row as it is in the store: whoever writes the term again writes the entry again. */
+    /** Compares entries with the rows in the store. */
     private static final class Check implements SweepCheck {
         private final Whole table;
         private final StorageAttachedIndex index;
@@ -200,7 +204,7 @@ public final class IndexSweeps {
             if (row == null || !RowTerms.hasLiveData(row)) return false;
             AbstractAnalyzer analyzer = index.hasAnalyzer() ? index.analyzer() : null;
             found = false;
-            // Also terms that would be too large today.
+            // Whatever the limit of the size of terms: it may have been lowered.
             RowTerms.derive(
                     index.termType(),
                     analyzer,
@@ -230,7 +234,7 @@ public final class IndexSweeps {
             }
         }
 
-        /** Where there is nothing to be swept any more. */
+        /** Ends the sweep if the node stops, or the table or the index has ended. */
         void endIfOver() {
             if (stopped || !table.generation.isLive() || !index.isIndexValid().getAsBoolean())
                 throw new CancellationException();
@@ -244,7 +248,7 @@ public final class IndexSweeps {
 
         private void endIfNotWanted() {
             endIfOver();
-            // Interrupted it would not rest any more.
+            // A thread that is interrupted does not sleep.
             if (hurried.get() > 0 || Thread.currentThread().isInterrupted())
                 throw new CancellationException();
         }

@@ -8,14 +8,15 @@ import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Iterates over a {@link KeySource}, a batch at a time. It holds no cursor of the store: an
- * iterator that SAI forgets to close costs nothing. Batches grow while they are used up one by one,
- * and are small again where the iterator is only skipped about in.
+ * Iterates over a {@link KeySource} in batches. No cursor of the store is open between two batches,
+ * so an iterator that SAI does not close holds nothing. A batch is twice as large as the last one
+ * if all of that was consumed, and of the smallest size after a skip beyond its end.
  */
 final class KeyBatches extends KeyRangeIterator {
     /**
-     * Above any number of keys that is known. Two of them, and some more, can be added up: SAI
-     * takes an iterator of a negative number for an empty one.
+     * The count of an iterator whose number of keys is not known: larger than any known count. SAI
+     * adds counts up and takes a negative sum for an empty iterator, so this is far below {@link
+     * Long#MAX_VALUE}.
      */
     static final long UNKNOWN = Integer.MAX_VALUE;
 
@@ -47,9 +48,9 @@ final class KeyBatches extends KeyRangeIterator {
     /**
      * Reads the first batch.
      *
-     * @param smallest batch, and the first
-     * @param largest batch
-     * @param end no key is behind it; may be of a token alone
+     * @param smallest size of a batch, and the size of the first
+     * @param largest size of a batch
+     * @param end an upper bound of all keys; may consist of a token alone
      */
     static KeyRangeIterator open(KeySource source, int smallest, int largest, PrimaryKey end) {
         Keys first = source.next(null, null, smallest);

@@ -5,25 +5,26 @@ import java.util.List;
 import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.jspecify.annotations.Nullable;
 
-/** The keys of the rows that a search finds, in order, some at a time. One thread at a time. */
+/** Finds the keys of rows in their order, one batch per call. One thread at a time. */
 interface KeySource {
     /**
      * Finds the next keys. Nothing stays open between two calls.
      *
-     * @param after the last key before; null at the begin
-     * @param target keys before it, as {@code compareTo(target, false)} says, are not wanted; null
-     *     if all are. The first of a partition, of its static row, compares as equal to each row
-     * @param limit at least 1
-     * @return the first of them
+     * @param after the last key that an earlier call returned; null for the first call
+     * @param target keys that are less, by {@code compareTo(target, false)}, are skipped; null to
+     *     skip none. In this order the key of a static row equals the key of each row of its
+     *     partition
+     * @param limit the most keys to return, at least 1
+     * @return the next keys
      */
     Keys next(@Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit);
 
     /**
-     * Keys, each once, in the strict order of {@link PrimaryKey}.
+     * A batch: keys in the strict order of {@link PrimaryKey}, without duplicates.
      *
-     * @param keys at most as many as was asked for, and fewer where they are large; none only if
-     *     these are the last
-     * @param areLast whether no others follow
+     * @param keys at most as many as the limit, fewer if they are large; empty only if no key is
+     *     left
+     * @param areLast whether no key follows
      */
     record Keys(List<PrimaryKey> keys, boolean areLast) {}
 }

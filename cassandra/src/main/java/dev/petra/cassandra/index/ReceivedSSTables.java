@@ -11,18 +11,18 @@ import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
 
-/** Indexes of SSTables that a stream has brought and that are not live yet. */
+/** SAI's indexes of SSTables that a stream has received and that are not live yet. */
 public final class ReceivedSSTables {
     private ReceivedSSTables() {}
 
     /**
-     * Builds the indexes that SSTables lack, as {@code nodetool import} does. A stream of whole
-     * files brings those that the sender has: {@code sstableloader} has none if its files were
-     * written without, and a node whose index is being built has some. Cassandra itself fails such
-     * a stream.
+     * Builds the indexes that the SSTables lack, as {@code nodetool import} does. A stream of whole
+     * SSTables has only the indexes that the sender has. {@code sstableloader} has none if the
+     * SSTables were written without, and a node that is building an index lacks that one. Cassandra
+     * itself fails such a stream.
      *
-     * <p>Blocks until they are built. Whoever calls it has to call {@link #forget} if the SSTables
-     * do not go live.
+     * <p>Blocks until they are built. The caller has to call {@link #forget} if the SSTables do not
+     * go live.
      *
      * @throws RuntimeException if they cannot be built
      */
@@ -33,7 +33,7 @@ public final class ReceivedSSTables {
     }
 
     /**
-     * Takes those SSTables that are not live out of the indexes, which would hold their files.
+     * Removes the SSTables that are not live from the indexes, which would keep their files open.
      * Idempotent.
      */
     public static void forget(ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {

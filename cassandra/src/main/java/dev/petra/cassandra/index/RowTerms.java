@@ -19,24 +19,25 @@ import org.apache.cassandra.utils.bytecomparable.ByteSourceInverse;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The terms of a row, as SAI's memtable index makes them. The row may be a part of one, as a blind
- * write gives it: each part gives the terms of what is in it.
+ * Derives the terms of a row as SAI's memtable index does. Writes do not read, so the row may be
+ * only what one update has of it; each update gives the terms of its own cells.
  *
- * <p>Two things differ on purpose, and only towards more terms. What expires is taken for live: a
- * read by another node's clock may still see it. And SAI indexes a row that an update leaves live,
- * which here is known of the update alone; but whatever makes the row live was written once, and
- * gave its terms then.
+ * <p>Two things differ on purpose; both only add terms. Cells with a TTL count as live even when
+ * they have expired, because a read by another node's clock may still see them. And SAI decides
+ * whether the row is live by the row as a whole, here it is decided by the update alone: the update
+ * that made the row live gave its terms when it was written.
  */
 final class RowTerms {
-    /** Before any expiration: of cells and rows, only deletions are not live then. */
+    /** A time before any expiration: nothing has expired, only deletions are not live. */
     private static final long BEFORE_ALL = 0;
 
     private RowTerms() {}
 
     /**
-     * What has to be read of rows to derive their terms: the values of the indexed columns, and of
-     * all others only that they are there. Such a cell may be all that makes a row live, and a live
-     * row is found by the columns of its key; so does a static row by those of the partition key.
+     * Returns what a read needs to derive terms: the values of the indexed columns, and of all
+     * other columns only whether they have a cell. A cell in any column makes its row live, and an
+     * index on a column of the primary key finds each live row; an index on a column of the
+     * partition key finds live static rows too.
      */
     static ColumnFilter columns(TableMetadata table, Collection<ColumnMetadata> indexed) {
         RegularAndStaticColumns.Builder values = RegularAndStaticColumns.builder();
@@ -44,7 +45,7 @@ final class RowTerms {
         return ColumnFilter.selection(table, values.build(), true);
     }
 
-    /** Whether a row has anything that an index could find it by. */
+    /** Whether a row, or what one update has of it, has live data. */
     static boolean hasLiveData(Row row) {
         return row.hasLiveData(BEFORE_ALL, false);
     }
@@ -52,9 +53,10 @@ final class RowTerms {
     /**
      * Derives the terms of one index.
      *
-     * @param row with live data
-     * @param analyzer for this call alone, or null
+     * @param row one with live data
+     * @param analyzer one that no other thread uses; null if the index has none
      * @param fits whether a term is small enough to be indexed
+     * @param terms is given each term, in the form by which the store sorts
      */
     static void derive(
             IndexTermType type,
@@ -95,9 +97,9 @@ final class RowTerms {
     }
 
     /**
-     * The bytes of a term, by which the store sorts.
+     * Returns a term in the form by which the store sorts: in the order of unsigned bytes.
      *
-     * @param encoded what {@link IndexTermType#asIndexBytes} or an analyzer made
+     * @param encoded the term from {@link IndexTermType#asIndexBytes} or from an analyzer
      */
     static ByteBuffer comparable(IndexTermType type, ByteBuffer encoded) {
         return ByteBuffer.wrap(

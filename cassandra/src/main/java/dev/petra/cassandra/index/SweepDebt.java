@@ -5,14 +5,14 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
 
 /**
- * How many index entries were written to a store since it was swept, and how many may be before it
- * is swept again: in proportion to what it has, so that each written entry pays for a few looks at
- * entries. Fewer while sweeps find much to remove, more while they do not.
+ * Decides when a store is swept next: after a number of written index entries that is a share of
+ * the entries it has. The cost of sweeps is therefore in proportion to writes. The share is small
+ * while sweeps remove many entries, and doubles up to a limit while they remove few.
  *
  * <p>Thread-safe.
  */
 final class SweepDebt {
-    /** Entries that are not worth a sweep. */
+    /** Fewer written entries than this are never worth a sweep. */
     private static final long FEW = 10_000;
 
     private static final double SMALLEST_SHARE = 0.5;
@@ -29,10 +29,11 @@ final class SweepDebt {
     private long due = UNKNOWN;
 
     /**
-     * Of a store that was just opened. What was written before is not known, so it owes a part by
-     * chance: a node that is often started again would otherwise never sweep.
+     * For a store that was just opened. How much was written since its last sweep is not known, so
+     * it starts with a random part of what makes a sweep due: otherwise a node that is restarted
+     * often would never sweep.
      *
-     * @param part from 0 to 1
+     * @param part random, from 0 to 1
      */
     SweepDebt(double part) {
         this.part = part;
@@ -51,9 +52,10 @@ final class SweepDebt {
     }
 
     /**
-     * Whether it is to be swept.
+     * Returns whether a sweep is due.
      *
-     * @param entries about how many it has; asked the first time only, and not by who writes
+     * @param entries estimates how many entries the store has; called by the first call only, which
+     *     is never by a write
      */
     synchronized boolean isDue(LongSupplier entries) {
         if (due == UNKNOWN) {
@@ -64,9 +66,11 @@ final class SweepDebt {
     }
 
     /**
-     * A sweep is complete.
+     * Records a complete sweep.
      *
-     * @param before {@link #written} when it began
+     * @param before the value of {@link #written} when the sweep began
+     * @param looked how many entries it read
+     * @param removed how many of these it removed
      */
     synchronized void swept(long before, long looked, long removed) {
         share = removed >= WORTH * looked ? SMALLEST_SHARE : Math.min(LARGEST_SHARE, 2 * share);

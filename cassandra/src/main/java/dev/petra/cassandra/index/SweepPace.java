@@ -4,17 +4,17 @@ package dev.petra.cassandra.index;
 import java.util.function.LongSupplier;
 
 /**
- * How long work in the background rests, so that it takes a tenth of the time: nine times as long
- * as it has worked, waiting for the disk included. On a slow disk, where the work takes longest, it
- * rests longest. One thread at a time.
+ * Slows background work down to a tenth of the time: after each piece of work it sleeps nine times
+ * as long as that took. Waiting for the disk counts as work, so on a slow or busy disk it sleeps
+ * longer. One thread at a time.
  */
 final class SweepPace {
     private static final int REST = 9;
 
-    /** How long a rest is at most before it is asked whether to go on, in nanoseconds. */
+    /** The longest sleep between two calls of the check, in nanoseconds. */
     private static final long NAP_NANOS = 1_000_000_000;
 
-    /** Sleeps for so many nanoseconds, or less. */
+    /** Sleeps for at most so many nanoseconds. */
     @FunctionalInterface
     interface Sleeper {
         void sleep(long nanos);
@@ -25,7 +25,7 @@ final class SweepPace {
     private long workBegan;
 
     /**
-     * Begins the work.
+     * Starts to measure the first piece of work.
      *
      * @param clock in nanoseconds, as {@link System#nanoTime}
      */
@@ -36,9 +36,10 @@ final class SweepPace {
     }
 
     /**
-     * Rests for what was worked since the last rest.
+     * Sleeps for the work that was done since the last call.
      *
-     * @param check called at the begin and once a second; throws to end the rest and the work
+     * @param check called at the beginning and about once a second; throws to end the sleep and the
+     *     work
      */
     void rest(Runnable check) {
         long restBegan = clock.getAsLong();

@@ -9,9 +9,10 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a long read of a table, whose schema may change meanwhile, has to read of rows to derive
- * their terms. A filter leaves out all columns that its table has not: with that of a table before
- * an ALTER, a row that lives by a cell of an added column would not be there. One thread at a time.
+ * The columns that a long read needs to derive terms, while ALTER may change the table. A filter
+ * that was made before ALTER TABLE ADD leaves the new column out: a row that has a cell in that
+ * column and nothing else would be taken for deleted. So each change of the schema makes a new
+ * filter. One thread at a time.
  */
 final class TermColumns {
     private final List<ColumnMetadata> indexed;
@@ -22,8 +23,8 @@ final class TermColumns {
         this.indexed = List.copyOf(indexed);
     }
 
-    /** {@link RowTerms#columns} of the table as it is now. */
-    @SuppressWarnings("ReferenceEquality") // each ALTER makes another
+    /** Returns the filter for the table as it is now. */
+    @SuppressWarnings("ReferenceEquality") // each ALTER makes a new object
     ColumnFilter of(TableMetadata now) {
         ColumnFilter known = filter;
         if (known == null || table != now) {

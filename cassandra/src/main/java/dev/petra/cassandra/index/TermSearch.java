@@ -16,15 +16,16 @@ import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds keys among the entries that cursors of one kind give. Each call opens a cursor of its own,
- * so what it finds is as of that call; an entry whose row is there is not lost in between.
+ * Finds the keys that the entries of one term, or of a range of terms, lead to. Each batch opens
+ * its own cursor and reads the entries as of that moment. A sweep between two batches removes no
+ * entry whose row still has the term.
  *
- * @param cursors each over the same terms
+ * @param cursors opens a cursor, each time over the same terms
  * @param keys makes keys as the index does
- * @param wantedRange of partitions
- * @param hasStaticRows whether the index may find static rows besides others
- * @param mostBytes a call ends early where it has keys of more
- * @param checkpoint called now and then; may throw to end the search
+ * @param wantedRange the partitions to search
+ * @param hasStaticRows whether an entry may be of a static row
+ * @param mostBytes a batch ends early once its keys take more bytes
+ * @param checkpoint called every few hundred entries; may throw to end the search
  */
 record TermSearch(
         Supplier<TermCursor> cursors,
@@ -33,16 +34,16 @@ record TermSearch(
         boolean hasStaticRows,
         long mostBytes,
         Runnable checkpoint) {
-    /** So many entries are read between two checkpoints. */
+    /** How many entries are read between two checkpoints. */
     private static final int CHECKED = 256;
 
-    /** So many entries that are not wanted are stepped over before the cursor seeks. */
+    /** How many unwanted entries in a row are stepped over before the cursor seeks. */
     private static final int STEPS = 8;
 
     /**
-     * Where a search begins within a term.
+     * The place within each term where a search begins.
      *
-     * @param row null for the begin of the partition, its static row included
+     * @param row null for the beginning of the partition, its static row included
      */
     private record Place(PartitionPosition partition, @Nullable PrimaryKey row) {
         boolean seek(TermCursor cursor, ByteBuffer term) {
@@ -57,18 +58,18 @@ record TermSearch(
     }
 
     /**
-     * The keys of one term: they are in order already.
+     * Finds the keys of one term, which are in the order of keys already.
      *
-     * @param term the only one that the cursors give
+     * @param term the only term of the cursors
      */
     KeySource inOneTerm(ByteBuffer term) {
         return (after, target, limit) -> nextOfTerm(term, after, target, limit);
     }
 
     /**
-     * The keys of many terms. Each call reads all terms, in each from where the search is, and
-     * keeps the first keys of all: memory for a batch, whatever is found, and time for as many
-     * passes as there are batches.
+     * Finds the keys of a range of terms. The entries are in the order of terms, so each batch
+     * reads all terms, each from the place where the search is, and keeps the smallest keys. That
+     * takes memory for one batch, and one pass over the terms per batch.
      */
     KeySource inManyTerms() {
         return this::nextOfAll;
@@ -103,7 +104,7 @@ record TermSearch(
     private Keys nextOfAll(@Nullable PrimaryKey after, @Nullable PrimaryKey target, int limit) {
         TreeSet<PrimaryKey> found = new TreeSet<>();
         long bytes = 0;
-        // The first that had no room: neither it nor what follows it is of this call.
+        // The smallest key that had no room: it and all keys after it are left to the next batch.
         PrimaryKey end = null;
         Place begin = begin(after, target);
         try (TermCursor cursor = cursors.get()) {
@@ -139,7 +140,7 @@ record TermSearch(
         return key.partitionKey().getKey().remaining() + clustering;
     }
 
-    /** The first that can be wanted. */
+    /** Returns the first place where a wanted key can be. */
     private Place begin(@Nullable PrimaryKey after, @Nullable PrimaryKey target) {
         Place begin = new Place(wantedRange.left, null);
         PrimaryKey first = target == null || isAtOrBehind(after, target) ? after : target;
@@ -149,7 +150,7 @@ record TermSearch(
                         ? first.token().minKeyBound()
                         : first.partitionKey();
         if (partition.compareTo(begin.partition()) < 0) return begin;
-        // The static row is wanted as well, unless it was found before.
+        // The static row of the target's partition is wanted too, unless an earlier batch had it.
         boolean fromBegin =
                 first.kind() != PrimaryKey.Kind.WIDE
                         || (first == target
@@ -186,12 +187,12 @@ record TermSearch(
     private PrimaryKey key(TermCursor cursor) {
         if (!keys.hasClusteringColumns()) return keys.create(cursor.key());
         Clustering<?> clustering = cursor.clustering();
-        // SAI asks for that very object.
+        // SAI compares with this object by reference.
         boolean isStatic = clustering.kind() == ClusteringPrefix.Kind.STATIC_CLUSTERING;
         return keys.create(cursor.key(), isStatic ? Clustering.STATIC_CLUSTERING : clustering);
     }
 
-    /** The first bytes behind a term. */
+    /** The smallest term after a term. */
     private static ByteBuffer following(ByteBuffer term) {
         ByteBuffer bytes = ByteBuffer.allocate(term.remaining() + 1);
         bytes.put(term.duplicate()).put((byte) 0);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Storage-Attached Indexing on tables in an engine. SAI's own query layer, unchanged, unites what
- * it finds in memtables and in SSTables; here what is in the engine takes the memtable's place.
+ * Storage-Attached Indexing (SAI) on tables whose rows are in a storage engine. SAI's own query
+ * layer is unchanged: it unites what it finds in the indexes of memtables and of SSTables. The
+ * index in the engine's store takes the place of a memtable's.
  *
- * <p>A write gives its terms to the store in its own batch ({@link
- * dev.petra.cassandra.index.StoreIndexes}), a query reads them there ({@link
- * dev.petra.cassandra.index.StoreMemtableIndex}), and SAI reads each row that was found and filters
- * it. So an entry that its row has outlived does no harm, and one that is missing is a wrong
- * answer.
+ * <p>A write adds its index entries to the store in the same batch as its rows ({@link
+ * dev.petra.cassandra.index.StoreIndexes}). A query reads the entries there ({@link
+ * dev.petra.cassandra.index.StoreMemtableIndex}); SAI then reads each row that was found and checks
+ * it. So an entry of a former value costs time, and a missing entry would be a wrong answer. {@link
+ * dev.petra.cassandra.index.StoreIndexBuilder} adds the entries of rows that were there before the
+ * index, and {@link dev.petra.cassandra.index.IndexSweeps} removes entries of former values.
  */
 @NullMarked
 package dev.petra.cassandra.index;

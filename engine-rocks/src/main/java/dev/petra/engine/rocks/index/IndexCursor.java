@@ -23,7 +23,8 @@ import org.rocksdb.RocksIterator;
 import org.rocksdb.Slice;
 
 /**
- * The entries between two keys of the column family of indexes, decoded when they are asked for.
+ * A cursor over the entries between two keys of the indexes' column family. Entries are decoded
+ * when they are asked for.
  */
 final class IndexCursor implements TermCursor {
     private static final ThreadLocal<ByteSink> PLACE = ThreadLocal.withInitial(ByteSink::new);
@@ -41,21 +42,21 @@ final class IndexCursor implements TermCursor {
     private boolean begun;
     private boolean closed;
 
-    /** Of the entry; null where the cursor is on none. */
+    /** The key of the current entry; null if there is none. */
     private byte @Nullable [] key;
 
-    /** The entry, once it was decoded. */
+    /** Of the current entry, once it was decoded. */
     private @Nullable DecoratedKey partition;
 
     private @Nullable Clustering<?> clustering;
 
-    /** The term that was decoded last, and the bytes that it was decoded of. */
+    /** The term that was decoded last; {@link #termBytes} are its bytes in the key. */
     private @Nullable ByteBuffer term;
 
     private byte[] termBytes = {};
 
     /**
-     * Opens one as of now.
+     * Opens a cursor over the entries as they are now.
      *
      * @param from inclusive
      * @param to exclusive
@@ -72,7 +73,7 @@ final class IndexCursor implements TermCursor {
         try {
             this.clusterings = store.catalog().layout(store.table()).clusterings;
             this.clusteringColumns = store.table().comparator.size();
-            // There is one as soon as there is an index.
+            // The column family is there, because an index is defined.
             this.iterator =
                     database.db.newIterator(Objects.requireNonNull(database.index()), options);
             complete = true;
@@ -135,7 +136,7 @@ final class IndexCursor implements TermCursor {
         }
     }
 
-    /** The entry's own key. */
+    /** The current entry's key, as it is in the database. */
     byte[] rawKey() {
         checkOpen();
         byte[] present = key;
@@ -160,7 +161,8 @@ final class IndexCursor implements TermCursor {
     }
 
     /**
-     * No term is a prefix of another, but one that ends in zeros has the bytes of a shorter one.
+     * Whether a key begins with the bytes of a term. These alone do not tell: a longer term may
+     * begin with them, and then its next byte is not that of the end of a term.
      */
     private static boolean startsWith(byte[] key, byte[] termBytes) {
         int length = termBytes.length;

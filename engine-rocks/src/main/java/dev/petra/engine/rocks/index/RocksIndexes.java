@@ -32,39 +32,39 @@ import org.rocksdb.SizeApproximationFlag;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The indexes of one store, in a column family of their own. */
+/** The indexes of one store. Their entries are in a column family of their own. */
 public final class RocksIndexes implements TermIndexes {
     private static final Logger logger = LoggerFactory.getLogger(RocksIndexes.class);
 
     private static final ThreadLocal<ByteSink> BOUND = ThreadLocal.withInitial(ByteSink::new);
 
-    /** So many entries are looked at before the iterator over them is opened anew. */
+    /** How many entries a sweep reads before it closes its iterator and opens another. */
     private static final int SWEPT_AT_ONCE = 1_000;
 
-    /** And so many bytes of them, about: terms and clusterings may be large. */
+    /** About how many bytes of entries it reads before: terms and clusterings may be large. */
     private static final long SWEPT_BYTES = 1 << 20;
 
     private final StoreContext store;
     private final ReopenableDatabase reopenable;
     private final WritePath writes;
 
-    /** Of all stores, so that a build of a store that was opened anew is none of this one's. */
+    /** Shared by all stores: a store that is opened anew accepts no build from before. */
     private static final AtomicLong lastBuild = new AtomicLong();
 
     /**
      * A build that began.
      *
-     * @param definition of the index: its number in the catalog
+     * @param definition the number that the index had in the catalog
      */
     private record Build(long number, int definition) {}
 
     /**
-     * The latest of each index. Not in the catalog, which is read anew when the database is
-     * re-opened after a full disk, while a build goes on.
+     * The latest build of each index; guarded by itself. Not kept in the catalog object: after a
+     * full disk the database is opened anew with another one, and builds go on.
      */
     private final Map<UUID, Build> builds = new HashMap<>();
 
-    /** Held by the sweep. */
+    /** Locked by the sweep that runs. */
     private final Object sweeping = new Object();
 
     public RocksIndexes(StoreContext store, WritePath writes) {
@@ -97,8 +97,8 @@ public final class RocksIndexes implements TermIndexes {
                     reopenable.addIndex(database);
                     catalog().define(index);
                 });
-        // Of rows that are about to be live, the entries were derived before. No build that begins
-        // now would find these rows.
+        // Rows of a stream may be about to go live whose entries were derived before this index was
+        // defined. The build, which begins when this returns, has to find them.
         store.indexing().arriving().awaitThoseBegun();
     }
 
@@ -120,7 +120,7 @@ public final class RocksIndexes implements TermIndexes {
         return number[0];
     }
 
-    /** In the lock of the builds. */
+    /** To be called with {@link #builds} locked. */
     private long begin(UUID index) {
         long number = lastBuild.incrementAndGet();
         builds.put(index, new Build(number, catalog().number(index)));
@@ -170,8 +170,8 @@ public final class RocksIndexes implements TermIndexes {
     }
 
     /**
-     * Removes what is left of indexes that were dropped before the store was opened; nobody uses it
-     * yet. What comes in the way is tried again at the next opening.
+     * Removes the entries of indexes that were dropped before the store was opened. To be called
+     * before anybody uses the store. Logs a failure; the next opening tries again.
      */
     public void removeLeftovers() {
         if (catalog().leftovers().isEmpty()) return;
@@ -195,7 +195,9 @@ public final class RocksIndexes implements TermIndexes {
         }
     }
 
-    /** A write that knew the number may still bring entries, which nobody finds. */
+    /**
+     * Removes the entries of a number. Writes that still use it may add some, which are not found.
+     */
     private void removeEntries(Database database, int number) throws RocksDBException {
         ColumnFamilyHandle family = Objects.requireNonNull(database.index());
         byte[] from = begin(number);
@@ -250,10 +252,10 @@ public final class RocksIndexes implements TermIndexes {
 
     // Sweeping
 
-    /** An entry as it was met. */
+    /** An entry that a sweep has read. */
     @SuppressWarnings("ArrayRecordComponent") // never compared
     private record Met(byte[] raw, ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
-        /** On the heap, about. A term may be that of the entry before. */
+        /** About what it takes on the heap. */
         long bytes() {
             return (long) raw.length
                     + term.remaining()
@@ -262,7 +264,7 @@ public final class RocksIndexes implements TermIndexes {
         }
     }
 
-    /** Entries that were met in a row. */
+    /** Consecutive entries. */
     private record Page(List<Met> entries, boolean isLast) {}
 
     @Override
@@ -298,12 +300,15 @@ public final class RocksIndexes implements TermIndexes {
         }
     }
 
-    /** Whoever writes the entry again does so before the look or after the removal. */
+    /**
+     * Removes an entry unless its row confirms it. The lock keeps writes of the partition out, so
+     * that none adds the entry again between the check and the removal.
+     */
     private boolean isRemoved(Met entry, SweepCheck check) {
         Lock lock = store.indexing().sweeping(entry.key);
         lock.lock();
         try {
-            // Its row may be in files that are still to come.
+            // A stream adds entries before the files with their rows go live.
             if (store.isArriving() || check.isConfirmed(entry.term, entry.key, entry.clustering))
                 return false;
             reopenable.heal();

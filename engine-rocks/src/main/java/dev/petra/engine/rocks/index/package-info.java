@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Indexes by term: their definitions, scans, and the sweep of what no row confirms. */
+/**
+ * The indexes of a store, in a column family of their own: defining and dropping them, scans, and
+ * the sweep that removes entries which no row confirms.
+ */
 @NullMarked
 package dev.petra.engine.rocks.index;
 
