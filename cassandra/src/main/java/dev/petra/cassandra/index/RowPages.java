@@ -18,11 +18,16 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads all rows with live data of a store, a page at a time. Nothing is open between two pages: a
- * store that a full disk has stopped is opened anew only when nobody reads it. A page is as of its
- * own moment; a row that is there all the while is in one of them. One thread at a time.
+ * Reads all rows with live data of a store, a page at a time. A page is as of its own moment, or of
+ * an earlier one; a row that is there all the while is in one of them. One thread at a time.
+ *
+ * <p>Each read of a partition reads all range tombstones of that partition first. So that a large
+ * partition is not read in as many reads as it has pages, a read of it is kept open for one page,
+ * the next for two, then four, and so on. Between two partitions nothing is open. Whoever waits
+ * closes the read by {@link #rest}: a store that a full disk has stopped is opened anew only when
+ * nobody reads it.
  */
-final class RowPages {
+final class RowPages implements AutoCloseable {
     /** A row, also a static one. */
     record Found(DecoratedKey key, Row row) {}
 
@@ -33,8 +38,9 @@ final class RowPages {
     private final TableMetadata table;
     private final ColumnFilter columns;
     private final long pageBytes;
+    private final Runnable checkpoint;
 
-    /** The partition that was read last, and its last row; null before the first. */
+    /** The partition of the last page's end, and its last row there; null before the first page. */
     private @Nullable DecoratedKey lastKey;
 
     /** Null if all of the partition was read. */
@@ -42,15 +48,34 @@ final class RowPages {
 
     private boolean atEnd;
 
+    /** The read that is open; null if none is. */
+    private @Nullable UnfilteredPartitionIterator scan;
+
+    /** The partition that it is in; null if it is in none. */
+    private @Nullable UnfilteredRowIterator partition;
+
+    /** For how many pages the last read was to stay open, and for how many it still is. */
+    private int pagesOfRead;
+
+    private int pagesLeft;
+
     /**
      * @param pageBytes a page ends with the row by which it has as many, of values and of what rows
      *     take by themselves
+     * @param checkpoint called now and then, where deleted rows are read as well; what it throws
+     *     ends the page
      */
-    RowPages(TableStore store, TableMetadata table, ColumnFilter columns, long pageBytes) {
+    RowPages(
+            TableStore store,
+            TableMetadata table,
+            ColumnFilter columns,
+            long pageBytes,
+            Runnable checkpoint) {
         this.store = store;
         this.table = table;
         this.columns = columns;
         this.pageBytes = pageBytes;
+        this.checkpoint = checkpoint;
     }
 
     /** Whether there is no further page. */
@@ -63,32 +88,61 @@ final class RowPages {
      * exception the same page can be read again.
      */
     List<Found> next() {
+        boolean staysOpen = false;
+        try {
+            List<Found> page = read(opened());
+            pagesLeft--;
+            staysOpen = lastRow != null && pagesLeft > 0;
+            return page;
+        } finally {
+            if (!staysOpen) rest();
+        }
+    }
+
+    /** The read that is open, or another from where the last page ended. */
+    private UnfilteredPartitionIterator opened() {
+        UnfilteredPartitionIterator open = scan;
+        if (open != null) return open;
+        pagesOfRead = lastRow == null ? 1 : 2 * pagesOfRead;
+        pagesLeft = pagesOfRead;
+        open = store.scanAside(rest(lastKey, lastRow), columns, checkpoint);
+        scan = open;
+        return open;
+    }
+
+    private List<Found> read(UnfilteredPartitionIterator partitions) {
         List<Found> page = new ArrayList<>();
         long bytes = 0;
+        // Its static row was in an earlier page.
         DecoratedKey resumed = lastRow == null ? null : lastKey;
-        DecoratedKey key = lastKey;
-        try (UnfilteredPartitionIterator partitions = store.scanAside(rest(), columns)) {
-            while (partitions.hasNext()) {
-                try (UnfilteredRowIterator partition = partitions.next()) {
-                    key = partition.partitionKey();
-                    // It comes with each page of its partition.
-                    if (!key.equals(resumed)) bytes += add(page, key, partition.staticRow());
-                    while (partition.hasNext()) {
-                        // Deletions give no terms.
-                        if (!(partition.next() instanceof Row row)) continue;
-                        bytes += add(page, key, row);
-                        if (bytes < pageBytes) continue;
-                        lastKey = key;
-                        lastRow = row.clustering();
-                        return page;
-                    }
+        while (true) {
+            UnfilteredRowIterator rows = partition;
+            if (rows == null) {
+                if (!partitions.hasNext()) break;
+                rows = partitions.next();
+                partition = rows;
+                DecoratedKey key = rows.partitionKey();
+                if (!key.equals(resumed)) {
+                    pagesOfRead = 1;
+                    pagesLeft = 1;
+                    bytes += add(page, key, rows.staticRow());
                 }
-                bytes += ROW_BYTES;
+            }
+            while (rows.hasNext()) {
+                // Deletions give no terms.
+                if (!(rows.next() instanceof Row row)) continue;
+                bytes += add(page, rows.partitionKey(), row);
                 if (bytes < pageBytes) continue;
-                lastKey = key;
-                lastRow = null;
+                lastKey = rows.partitionKey();
+                lastRow = row.clustering();
                 return page;
             }
+            leavePartition();
+            bytes += ROW_BYTES;
+            if (bytes < pageBytes) continue;
+            lastKey = rows.partitionKey();
+            lastRow = null;
+            return page;
         }
         atEnd = true;
         return page;
@@ -100,14 +154,34 @@ final class RowPages {
         return ROW_BYTES + row.dataSize();
     }
 
-    private DataRange rest() {
+    private DataRange rest(@Nullable DecoratedKey key, @Nullable Clustering<?> row) {
         DataRange all = DataRange.allData(table.partitioner);
-        DecoratedKey key = lastKey;
         if (key == null) return all;
         PartitionPosition end = table.partitioner.getMinimumToken().minKeyBound();
-        Clustering<?> row = lastRow;
         return row == null
                 ? DataRange.forKeyRange(new Range<>(key, end))
                 : all.forPaging(new Bounds<>(key, end), table.comparator, row, false);
+    }
+
+    private void leavePartition() {
+        UnfilteredRowIterator open = partition;
+        partition = null;
+        if (open != null) open.close();
+    }
+
+    /** Closes the read that is open, if any: the next page opens another. */
+    void rest() {
+        UnfilteredPartitionIterator open = scan;
+        scan = null;
+        try {
+            leavePartition();
+        } finally {
+            if (open != null) open.close();
+        }
+    }
+
+    @Override
+    public void close() {
+        rest();
     }
 }

@@ -13,8 +13,10 @@ import dev.petra.engine.index.TermIndexes;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -34,20 +36,27 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Builds indexes of a table from what is in its store, while it is written to. Run by Cassandra, on
- * its threads for index builds; {@code nodetool compactionstats} shows it, and {@code nodetool
- * stop} ends it, which fails the build.
+ * Builds indexes of a table from the rows in its store, while writes go on. Cassandra runs it on
+ * its threads for index builds. {@code nodetool compactionstats} shows it, and {@code nodetool stop
+ * INDEX_BUILD} ends it, which fails the build.
+ *
+ * <p>A round reads all rows and adds their entries. The store then refuses to call the index
+ * complete if another round began, or somebody wrote rows without entries, since this one began:
+ * the build then begins another round, or yields to a build that began later; see {@link
+ * RunningBuilds}.
  */
 public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private static final Logger logger = LoggerFactory.getLogger(StoreIndexBuilder.class);
 
-    /** Entries that are added at once, about. */
+    /** About how many entries of one partition are added in one batch. */
     private static final int BATCH = 1_000;
 
-    /** Of rows that are read at once. */
+    /** Bounds the rows that are held on the heap. */
     private static final long PAGE_BYTES = 1 << 20;
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private static final RunningBuilds RUNNING = new RunningBuilds();
 
     private final ColumnFamilyStore cfs;
     private final List<StorageAttachedIndex> indexes;
@@ -56,9 +65,15 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
     private final AtomicLong done = new AtomicLong();
 
+    /** Those that are complete, or left to another build. */
+    private final Set<StorageAttachedIndex> ended = new HashSet<>();
+
+    /** Those whose former entries were dropped. */
+    private final Set<StorageAttachedIndex> emptied = new HashSet<>();
+
     /**
-     * @param anew whether what there is of the entries is dropped first
-     * @param first builds what is in SSTables; null if that is done
+     * @param anew whether the entries that are there are dropped first
+     * @param first builds the indexes of SSTables; null if these are complete
      */
     public StoreIndexBuilder(
             ColumnFamilyStore cfs,
@@ -91,141 +106,211 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     @Override
     public void build() {
         if (first != null) first.build();
-        while (true) {
-            // What leaves the engine is indexed when it has left.
+        while (!left().isEmpty()) {
+            // A table that migrates out of the engine is indexed when that has ended.
             EngineMemtable memtable = EngineMemtables.current(cfs);
             if (memtable == null || !cfs.isValid()) return;
             Generation generation = memtable.generation();
+            // Writes that did not know the indexes have ended: if there is no store, it is empty.
+            Keyspace.writeOrder.awaitNewBarrier();
             try {
-                if (build(generation)) return;
+                TableStore store = generation.existingOrCreated();
+                if (store != null) build(generation, store);
+                else if (generation.isLive()) return;
             } catch (IllegalStateException e) {
-                // Its store ends with it.
+                // A truncated generation's store is closed. Its successor is built instead.
                 if (generation.isLive()) throw e;
             }
-            if (left().isEmpty()) return;
         }
     }
 
-    /** Those that were not dropped meanwhile. */
+    /** Returns the indexes that are not ended, without those that were dropped meanwhile. */
     private List<StorageAttachedIndex> left() {
-        return indexes.stream().filter(index -> index.isIndexValid().getAsBoolean()).toList();
+        return indexes.stream()
+                .filter(index -> index.isIndexValid().getAsBoolean() && !ended.contains(index))
+                .toList();
     }
 
-    /** False if the table was truncated, or left, meanwhile. */
-    private boolean build(Generation generation) {
-        // From here on whoever writes knows the indexes, and who did not has written.
-        Keyspace.writeOrder.awaitNewBarrier();
-        TableStore store = generation.existingOrCreated();
-        if (store == null) return generation.isLive();
-        TermIndexes defined = store.indexes();
-        Map<StorageAttachedIndex, Long> builds = new HashMap<>();
-        for (StorageAttachedIndex index : left()) {
-            UUID known = StoreIndexes.id(index);
-            // Another of the same name may have come while it waited.
-            if (anew) whileStalled(() -> ifValid(index, () -> defined.drop(known)));
-            whileStalled(() -> ifValid(index, () -> defined.define(known)));
-            try {
-                whileStalled(() -> builds.put(index, defined.setBuilding(known)));
-            } catch (IllegalArgumentException e) {
-                if (index.isIndexValid().getAsBoolean()) throw e;
-            }
+    /** Builds all that are left in one store, with as many rounds as it takes. */
+    private void build(Generation generation, TableStore store) {
+        Map<StorageAttachedIndex, Long> began = new HashMap<>();
+        try {
+            while (generation.isLive() && !left().isEmpty()) buildOnce(generation, store, began);
+        } finally {
+            began.forEach((index, round) -> RUNNING.ends(store, StoreIndexes.id(index), round));
         }
-        // What was written until the definitions were there came without entries.
+    }
+
+    /**
+     * Builds all that are left, unless the table is truncated, or leaves the engine, meanwhile.
+     *
+     * @param began the number of the first round of each
+     */
+    private void buildOnce(
+            Generation generation, TableStore store, Map<StorageAttachedIndex, Long> began) {
+        TermIndexes defined = store.indexes();
+        Map<StorageAttachedIndex, Long> rounds = new HashMap<>();
+        for (StorageAttachedIndex index : left()) {
+            if (hasYielded(store, index, began)) continue;
+            if (anew && !emptied.contains(index)) {
+                whileStalled(() -> StoreIndexes.drop(index, store));
+                emptied.add(index);
+            }
+            whileStalled(() -> StoreIndexes.define(index, store));
+            UUID known = StoreIndexes.id(index);
+            long[] round = new long[1];
+            try {
+                whileStalled(() -> round[0] = defined.setBuilding(known));
+            } catch (IllegalArgumentException e) {
+                logger.debug("Index {} has just been dropped from {}", name(index), generation, e);
+                continue;
+            }
+            rounds.put(index, round[0]);
+            long firstRound = began.computeIfAbsent(index, none -> round[0]);
+            RUNNING.begins(store, known, firstRound, round[0]);
+        }
+        if (rounds.isEmpty()) return;
+        // Writes that began before the definition may write no entries: their rows are read below.
         Keyspace.writeOrder.awaitNewBarrier();
-        // It waits for parts of a stream that go into the store.
-        if (!generation.isLive()) return false;
-        builds.forEach(
+        // The definition may have waited long for files of a stream to go live.
+        if (!generation.isLive()) return;
+        rounds.forEach(
                 (index, number) ->
                         logger.info(
                                 "Build {} of index {} begins, from what is in {}",
                                 number,
-                                index.getIndexMetadata().name,
+                                name(index),
                                 generation));
         done.set(0);
         List<ColumnMetadata> columns =
-                builds.keySet().stream().map(index -> index.termType().columnMetadata()).toList();
-        RowPages pages =
+                rounds.keySet().stream().map(index -> index.termType().columnMetadata()).toList();
+        try (RowPages pages =
                 new RowPages(
                         store,
                         cfs.metadata(),
                         RowTerms.columns(cfs.metadata(), columns),
-                        PAGE_BYTES);
-        while (!pages.areOver()) {
-            check(generation);
-            List<StorageAttachedIndex> left = left().stream().filter(builds::containsKey).toList();
-            if (left.isEmpty() || !generation.isLive()) return false;
-            List<RowPages.Found> page = new ArrayList<>();
-            whileStalled(() -> page.addAll(pages.next()));
-            add(defined, left, page);
+                        PAGE_BYTES,
+                        () -> check(generation))) {
+            while (!pages.areOver()) {
+                check(generation);
+                rounds.keySet().removeIf(index -> hasYielded(store, index, began));
+                List<StorageAttachedIndex> left =
+                        left().stream().filter(rounds::containsKey).toList();
+                if (left.isEmpty()) return;
+                List<RowPages.Found> page = new ArrayList<>();
+                whileStalled(() -> page.addAll(pages.next()), pages);
+                add(defined, left, page, pages);
+            }
         }
-        if (!generation.isLive()) return false;
-        boolean all = true;
-        for (StorageAttachedIndex index : left()) all &= isEnded(defined, index, builds.get(index));
-        return all;
+        if (!generation.isLive()) return;
+        for (StorageAttachedIndex index : left()) {
+            Long round = rounds.get(index);
+            if (round != null && isComplete(store, index, round)) ended.add(index);
+        }
     }
 
-    private static void ifValid(StorageAttachedIndex index, Runnable write) {
-        if (index.isIndexValid().getAsBoolean()) write.run();
+    private static String name(StorageAttachedIndex index) {
+        return index.getIndexMetadata().name;
     }
 
-    /** False if the build is to be repeated. */
-    private boolean isEnded(TermIndexes defined, StorageAttachedIndex index, @Nullable Long build) {
-        String name = index.getIndexMetadata().name;
-        if (build == null) return false;
+    /** Ends the build of one index if another build of it began later and still runs. */
+    private boolean hasYielded(
+            TableStore store, StorageAttachedIndex index, Map<StorageAttachedIndex, Long> began) {
+        Long first = began.get(index);
+        if (first == null) return false;
+        long other = RUNNING.yieldsTo(store, StoreIndexes.id(index), first);
+        if (other == 0) return false;
+        logger.info(
+                "Build {} of index {} ends because build {}, which began later, goes on",
+                first,
+                name(index),
+                other);
+        ended.add(index);
+        return true;
+    }
+
+    /** Ends a round. Returns false if the index needs another one, by this build or another. */
+    private boolean isComplete(TableStore store, StorageAttachedIndex index, long round) {
         boolean[] built = new boolean[1];
-        whileStalled(() -> built[0] = defined.setBuilt(StoreIndexes.id(index), build));
+        whileStalled(() -> built[0] = StoreIndexes.setBuilt(index, store, round));
         if (built[0]) {
-            logger.info("Build {} of index {} is complete", build, name);
+            logger.info("Build {} of index {} is complete", round, name(index));
+            return true;
+        }
+        if (StoreIndexes.isBuilt(index, store)) {
+            logger.info(
+                    "Build {} of index {} ends because another build has completed the index",
+                    round,
+                    name(index));
             return true;
         }
         logger.info(
                 "Build {} of index {} ends without effect: the index was dropped, or another build"
                         + " of it began",
-                build,
-                name);
-        return !index.isIndexValid().getAsBoolean();
+                round,
+                name(index));
+        return false;
     }
 
     private void add(
-            TermIndexes defined, List<StorageAttachedIndex> left, List<RowPages.Found> page) {
+            TermIndexes defined,
+            List<StorageAttachedIndex> left,
+            List<RowPages.Found> page,
+            RowPages pages) {
         List<TermEntry> entries = new ArrayList<>();
         DecoratedKey key = null;
         for (RowPages.Found found : page) {
             if (key != null && (!found.key().equals(key) || entries.size() >= BATCH)) {
-                add(defined, key, entries);
+                add(defined, key, entries, pages);
                 entries = new ArrayList<>();
             }
             key = found.key();
             done.addAndGet(found.row().dataSize());
             StoreIndexes.derive(left, key, found.row(), entries);
         }
-        if (key != null) add(defined, key, entries);
+        if (key != null) add(defined, key, entries, pages);
     }
 
-    private void add(TermIndexes defined, DecoratedKey key, List<TermEntry> entries) {
-        if (!entries.isEmpty()) whileStalled(() -> defined.add(key, entries));
+    private void add(
+            TermIndexes defined, DecoratedKey key, List<TermEntry> entries, RowPages pages) {
+        if (!entries.isEmpty()) whileStalled(() -> defined.add(key, entries), pages);
     }
 
     /**
-     * Compaction that is behind, or a full disk, makes it slow, and does not end it. It reads
-     * nothing meanwhile: the store is opened anew only when nobody does. Until then reads may fail
-     * in the same way.
+     * Does something, and repeats it while writes are stalled by compaction or by a full disk. The
+     * read of the pages is closed while it waits, because a store whose disk was full is opened
+     * anew only when nobody reads it. Until it is, reads throw the same exception.
+     *
+     * @param write may also be a read
+     * @param pages null if none are being read
      */
-    private void whileStalled(Runnable write) {
+    private void whileStalled(Runnable write, @Nullable RowPages pages) {
         while (true) {
             try {
                 write.run();
                 return;
             } catch (WriteStallException e) {
-                check(null);
-                // On a full disk the next try fails at once.
+                if (pages != null) pages.rest();
+                endIfStopped();
+                // A write to a full disk fails at once.
                 LockSupport.parkNanos(PAUSE_NANOS);
             }
         }
     }
 
-    private void check(@Nullable Generation generation) {
+    private void whileStalled(Runnable write) {
+        whileStalled(write, null);
+    }
+
+    private void endIfStopped() {
         if (isStopRequested()) throw new CompactionInterruptedException(getCompactionInfo());
-        if (generation != null) generation.existing();
+    }
+
+    /** Throws if the build was stopped, or the store is not the table's any more. */
+    private void check(Generation generation) {
+        endIfStopped();
+        generation.existing();
+        if (!generation.isLive())
+            throw new IllegalStateException(generation + " has ended, and with it its index build");
     }
 }

@@ -34,25 +34,29 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The indexes of a table as they are in its store: their definitions, and the entries of what is
- * written. Thread-safe.
+ * The indexes of a table in its store: defines and drops them there, and writes their entries.
+ * Thread-safe.
  *
  * <h2>Why no write is missed</h2>
  *
  * <p>Cassandra registers an index before it is built, and {@link StoreIndexBuilder} defines it in
- * the store. A write that begins after that gives its entries; the builder waits for those that
- * began before, and reads what they wrote. A new store, of an empty table or after TRUNCATE, gets
- * the definitions before its first write. A write that does not know an index which the store takes
- * for complete tells the store first that it is not.
+ * the store. A write that begins after the definition writes entries. The builder waits for the
+ * writes that began before it, and reads the rows that these wrote. A new store, of an empty table
+ * or after TRUNCATE, gets the definitions before its first write. A write that finds an index in
+ * the store which Cassandra has not registered writes no entries for it, and so first sets that
+ * index to {@link State#BUILDING}.
  */
 public final class StoreIndexes {
     private static final Logger logger = LoggerFactory.getLogger(StoreIndexes.class);
 
     private static final Map<IndexMetadata, UUID> ids = new MapMaker().weakKeys().makeMap();
 
+    /** A lock of each store, for those who drop its indexes and those who complete them. */
+    private static final Map<TableStore, Object> definitions = new MapMaker().weakKeys().makeMap();
+
     private StoreIndexes() {}
 
-    /** Those that Cassandra has registered for a table, and so for its writes. */
+    /** Returns the Storage-Attached Indexes that Cassandra has registered for a table. */
     static List<StorageAttachedIndex> of(ColumnFamilyStore cfs) {
         if (!cfs.indexManager.hasIndexes()) return List.of();
         StorageAttachedIndexGroup group = StorageAttachedIndexGroup.getIndexGroup(cfs);
@@ -63,9 +67,9 @@ public final class StoreIndexes {
     }
 
     /**
-     * By what the store knows an index. Cassandra's own ID is made of the name alone: a node that
-     * missed DROP INDEX and CREATE INDEX of the same name would take the entries of the former for
-     * those of the latter.
+     * Returns the id of an index in the store: a hash of its name, kind and options. Cassandra's
+     * own id is a hash of the name alone. With that, a node that was down for DROP INDEX and CREATE
+     * INDEX of the same name would use the entries of the dropped index for the new one.
      */
     static UUID id(IndexMetadata index) {
         return ids.computeIfAbsent(index, StoreIndexes::hash);
@@ -82,9 +86,9 @@ public final class StoreIndexes {
     }
 
     /**
-     * Writes an update and the index entries of its rows, both or neither. To be called in a group
-     * of {@code Keyspace.writeOrder}: an index that is not defined yet gets no entries, and whoever
-     * defines it waits for this and reads what it wrote.
+     * Writes an update and the index entries of its rows atomically. To be called in a group of
+     * {@code Keyspace.writeOrder}: an index that is not defined yet gets no entries, and the
+     * builder that defines it waits for that group and reads the rows.
      */
     public static void write(ColumnFamilyStore cfs, TableStore store, PartitionUpdate update) {
         if (!store.hasIndexes() || store.indexes().states().isEmpty()) {
@@ -105,8 +109,8 @@ public final class StoreIndexes {
     }
 
     /**
-     * Has a store derive the entries of rows that a stream brings, as {@link #write} does. To be
-     * called before each stream: the store forgets it when it is closed.
+     * Tells a store how to derive the index entries of rows that a stream brings: as {@link #write}
+     * does. To be called before each stream, because a store that was opened anew does not know it.
      */
     public static void deriveBy(ColumnFamilyStore cfs, TableStore store) {
         if (!store.hasIndexes()) return;
@@ -121,11 +125,11 @@ public final class StoreIndexes {
     }
 
     /**
-     * Those of a table's indexes that its store has. Others that the store has are not complete
-     * from here on, because their entries are not written.
+     * Returns the indexes of a table that are defined in its store. Sets those that are defined in
+     * the store alone to {@link State#BUILDING}, because the caller writes no entries for them.
      */
     private static List<StorageAttachedIndex> defined(ColumnFamilyStore cfs, TableStore store) {
-        // First: an index is registered before it is defined.
+        // Before the registered ones are read: an index is registered before it is defined.
         Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
         List<StorageAttachedIndex> indexes = new ArrayList<>();
         for (StorageAttachedIndex index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
@@ -134,9 +138,10 @@ public final class StoreIndexes {
     }
 
     /**
-     * Of an index that was dropped, in the store or not yet. If it is created again, and the node
-     * ends before that has begun to build it, the store must not say that it is complete; nor may a
-     * build that still stands from before the drop say so.
+     * Sets an index that Cassandra has dropped to {@link State#BUILDING}, unless the store has
+     * dropped it too. Otherwise the store would call it complete if it is created again and the
+     * node ends before its build begins. A build from before the drop can then not complete it
+     * either.
      */
     private static void lacksRows(TableStore store, UUID id) {
         try {
@@ -146,7 +151,7 @@ public final class StoreIndexes {
         }
     }
 
-    /** Adds the entries of a row, or of a part of one. */
+    /** Adds the entries of a row, or of what one update has of it. */
     static void derive(
             List<StorageAttachedIndex> indexes,
             DecoratedKey key,
@@ -167,22 +172,60 @@ public final class StoreIndexes {
     }
 
     /**
-     * Defines the indexes in a store that was just made, and nothing was written to. They are
-     * complete there: whoever writes to the store looks for them when it is there already, and so
-     * gives their entries.
+     * Defines the indexes in a new store, to which nobody has written yet. They are complete there
+     * at once: each write to the store comes after this and so writes their entries.
      */
     public static void defineIn(ColumnFamilyStore cfs, TableStore store) {
         for (StorageAttachedIndex index : of(cfs)) {
             store.indexes().define(id(index));
-            // Nobody else knows the store.
+            // Succeeds: nobody else has the store yet.
             store.indexes().setBuilt(id(index), store.indexes().setBuilding(id(index)));
         }
     }
 
+    private static Object definitions(TableStore store) {
+        return definitions.computeIfAbsent(store, of -> new Object());
+    }
+
     /**
-     * Drops what is defined in a table's store of indexes that the table has no more. One that
-     * cannot be dropped now is dropped at the next start: an exception would leave a schema half
-     * applied.
+     * Defines an index in a store, unless Cassandra has dropped it. Where that happened before the
+     * definition, {@link #dropFormer} found nothing to drop then, and so is called once more.
+     */
+    static void define(StorageAttachedIndex index, TableStore store) {
+        store.indexes().define(id(index));
+        if (!isRegistered(index)) dropFormer(index.baseCfs());
+    }
+
+    /**
+     * Drops an index from a store before it is rebuilt, unless Cassandra has dropped it: an index
+     * that was created again in its place has the same id.
+     */
+    static void drop(StorageAttachedIndex index, TableStore store) {
+        synchronized (definitions(store)) {
+            if (isRegistered(index)) store.indexes().drop(id(index));
+        }
+    }
+
+    /**
+     * {@link TermIndexes#setBuilt}, but not while others find out that an index of this id was
+     * dropped by Cassandra, and drop it from the store: the index that was created again in its
+     * place would be complete and then be gone.
+     */
+    static boolean setBuilt(StorageAttachedIndex index, TableStore store, long build) {
+        synchronized (definitions(store)) {
+            return store.indexes().setBuilt(id(index), build);
+        }
+    }
+
+    @SuppressWarnings("ReferenceEquality") // one that was created again is equal
+    private static boolean isRegistered(StorageAttachedIndex index) {
+        return of(index.baseCfs()).stream().anyMatch(each -> each == index);
+    }
+
+    /**
+     * Drops the indexes from a table's store that Cassandra has dropped. Logs a failure and throws
+     * nothing, because an exception would leave a schema change half applied; the next start of the
+     * node tries again.
      */
     public static void dropFormer(ColumnFamilyStore cfs) {
         try {
@@ -202,17 +245,19 @@ public final class StoreIndexes {
         TableStore store = memtable.generation().existing();
         if (store == null || !store.hasIndexes()) return;
         TermIndexes defined = store.indexes();
-        Set<UUID> former = new HashSet<>(defined.states().keySet());
-        for (StorageAttachedIndex index : of(cfs)) former.remove(id(index));
-        for (UUID id : former) {
-            logger.info("Dropping the entries of a former index of {}: {}", cfs, id);
-            defined.drop(id);
+        synchronized (definitions(store)) {
+            Set<UUID> former = new HashSet<>(defined.states().keySet());
+            for (StorageAttachedIndex index : of(cfs)) former.remove(id(index));
+            for (UUID id : former) {
+                logger.info("Dropping the entries of a former index of {}: {}", cfs.metadata(), id);
+                defined.drop(id);
+            }
         }
     }
 
     /**
-     * Whether an index is complete in the store of a table, as far as the store knows. True where
-     * there is no store, which then has nothing to be found.
+     * Whether an index has the entries of all rows in the store of its table. True if the table has
+     * no store, and so no rows in one.
      */
     public static boolean isBuilt(StorageAttachedIndex index) {
         EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
@@ -227,12 +272,13 @@ public final class StoreIndexes {
     }
 
     /**
-     * The names of those that lack rows of the store, and that nobody builds: the table got them on
-     * its way out of the engine, and came back.
+     * Returns the names of the indexes that lack rows of the store and are not being built. An
+     * index is in this state if it was created while the table migrated out of the engine, and the
+     * migration was reversed.
      */
     public static Set<String> unbuilt(ColumnFamilyStore cfs) {
         return of(cfs).stream()
-                // Asked first: what is not being built then, and is not built, nobody builds.
+                // In this order: a build that ends in between has completed the index.
                 .filter(index -> !cfs.indexManager.isIndexBuilding(name(index)))
                 .filter(index -> !isBuilt(index))
                 .map(StoreIndexes::name)
@@ -244,8 +290,8 @@ public final class StoreIndexes {
     }
 
     /**
-     * The SSTables of a table that queries by some index pass over. Right after a flush or a
-     * compaction that is so for a moment, until Cassandra has opened their indexes.
+     * Returns the live SSTables that queries by some index do not read, because SAI has not opened
+     * their indexes. Right after a flush or a compaction an SSTable is among them for a moment.
      */
     public static Set<SSTableReader> passedOver(ColumnFamilyStore cfs) {
         List<StorageAttachedIndex> indexes = queryable(cfs);
@@ -257,7 +303,7 @@ public final class StoreIndexes {
                 .collect(Collectors.toSet());
     }
 
-    /** Those of SSTables that were written without some index: it has to be built. */
+    /** Returns the SSTables that lack the files of some index, which has to be built. */
     public static Set<SSTableReader> withoutIndex(
             ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
         List<StorageAttachedIndex> indexes = queryable(cfs);

@@ -33,19 +33,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What SAI takes for the index of a memtable, and is that of a table's store. For one query; SAI
- * closes nothing but the iterators.
+ * The index in a table's store, in the form of SAI's index of a memtable. An object is for one
+ * query; SAI closes the iterators and nothing else, so nothing else holds a resource.
  */
 public final class StoreMemtableIndex extends MemtableIndex {
     private static final int SMALLEST_BATCH = 64;
     private static final int LARGEST_BATCH = 4_096;
 
-    /** Of many terms: each batch is a pass over all of them. */
+    /** For a range of terms, where each batch reads all terms of the range. */
     private static final int SMALLEST_PASS = 8_192;
 
     private static final int LARGEST_PASS = 65_536;
 
-    /** Of the keys of a batch, which may be large. */
+    /** Bounds the bytes of the keys in a batch. */
     private static final long MOST_BYTES = 8 << 20;
 
     private static final Logger logger = LoggerFactory.getLogger(StoreMemtableIndex.class);
@@ -60,17 +60,18 @@ public final class StoreMemtableIndex extends MemtableIndex {
     }
 
     /**
-     * The indexes that a query is to search besides those of SSTables. What is on its way out of
-     * the engine is whole there until it has left, and so is its index.
+     * Returns the indexes that a query has to search besides those of SSTables. While a table
+     * migrates out of the engine, its store and the index in it stay complete until the migration
+     * ends.
      *
-     * @param stock those of memtables of Cassandra's
-     * @throws IndexNotAvailableException if the index lacks rows of the store, because the table
-     *     got it on its way out of the engine
+     * @param stock the indexes of Cassandra's own memtables
+     * @throws IndexNotAvailableException if the index lacks rows of the store: it is being built,
+     *     or was created while the table migrated out of the engine
      */
     public static Collection<MemtableIndex> all(
             StorageAttachedIndex index, Collection<MemtableIndex> stock) {
         ColumnFamilyStore cfs = index.baseCfs();
-        // One view: between two, what left might be in neither.
+        // From one view: rows that move between two views might be found in neither.
         EngineMemtable memtable =
                 cfs.getTracker() == null ? null : EngineMemtables.any(cfs.getTracker().getView());
         if (memtable == null) return stock;
@@ -142,7 +143,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
         return KeyBatches.open(undamaged, smallest, largest, end(wantedRange));
     }
 
-    /** Nobody takes an empty index for the answer: it is not queryable until it is rebuilt. */
+    /** Makes the index not queryable until it is rebuilt, so that no query finds it empty. */
     private IndexNotAvailableException damaged(RuntimeException e) {
         ColumnFamilyStore cfs = index.baseCfs();
         logger.error(
@@ -173,17 +174,19 @@ public final class StoreMemtableIndex extends MemtableIndex {
     }
 
     /**
-     * Which definition of the index the query reads.
+     * Returns the incarnation of the index that the query reads.
      *
-     * @throws IndexNotAvailableException if it is not complete
+     * @throws IndexNotAvailableException if the index is not complete
      */
     private long incarnation(TableStore store) {
         try {
             long incarnation = store.indexes().incarnation(id());
-            // Asked for behind it: what is made anew is complete before it is queryable again.
-            if (index.baseCfs().indexManager.isIndexQueryable(index)) return incarnation;
+            // Asked afterwards: an index that was dropped and defined again since then has another
+            // incarnation, and is not built before it has all rows.
+            if (index.baseCfs().indexManager.isIndexQueryable(index)
+                    && StoreIndexes.isBuilt(index, store)) return incarnation;
         } catch (IllegalArgumentException e) {
-            // The store lost it by damage, unless it has just been dropped or is made anew.
+            // The store lost it because of damage, unless it was dropped or is being rebuilt.
             if (index.isIndexValid().getAsBoolean()
                     && index.baseCfs().indexManager.isIndexQueryable(index)
                     && !store.indexes().states().containsKey(id())) throw damaged(e);
@@ -192,10 +195,10 @@ public final class StoreMemtableIndex extends MemtableIndex {
     }
 
     /**
-     * Reads on in the index that the query began with.
+     * Opens a cursor, if the index is still the incarnation with which the query began.
      *
-     * @throws IndexNotAvailableException if it was dropped, or is made anew, since the query began:
-     *     what is there now may lack rows
+     * @throws IndexNotAvailableException if the index was dropped or is rebuilt since the query
+     *     began: it may lack rows now
      */
     private TermCursor open(
             TableStore store,
@@ -232,7 +235,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
         return RowTerms.comparable(type, bound.value.encoded);
     }
 
-    /** Behind every key that is wanted, or equal to it. */
+    /** An upper bound of all keys in the range. */
     private PrimaryKey end(AbstractBounds<PartitionPosition> wantedRange) {
         IPartitioner partitioner = index.baseCfs().getPartitioner();
         Token last =
@@ -242,7 +245,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
         return index.keyFactory().create(last);
     }
 
-    // What Cassandra asks of the index of a memtable that it writes or flushes
+    // Cassandra calls these for memtables that it writes to or flushes
 
     @Override
     public boolean isEmpty() {

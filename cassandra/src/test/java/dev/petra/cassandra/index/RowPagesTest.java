@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CancellationException;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
@@ -85,10 +86,7 @@ class RowPagesTest {
                 }
             }
             for (long bytes : new long[] {1, 100, 1_000, 1 << 20}) {
-                List<String> found =
-                        all(
-                                table,
-                                new RowPages(store, table.metadata(), columns(table, "v"), bytes));
+                List<String> found = all(table, pages(store, table, columns(table, "v"), bytes));
                 assertThat(found).as(order + " " + bytes).doesNotHaveDuplicates();
                 assertThat(new TreeSet<>(found)).as(order + " " + bytes).isEqualTo(expected);
             }
@@ -96,35 +94,111 @@ class RowPagesTest {
         }
     }
 
-    /** A store that a full disk has stopped is opened anew only when nobody reads it. */
+    private static RowPages pages(
+            TableStore store, TestTable table, ColumnFilter columns, long bytes) {
+        return new RowPages(store, table.metadata(), columns, bytes, () -> {});
+    }
+
+    /** The reads of a store. */
+    private static final class Reads {
+        int all;
+        int open;
+
+        TableStore of(TableStore store) {
+            return (TableStore)
+                    Proxy.newProxyInstance(
+                            TableStore.class.getClassLoader(),
+                            new Class<?>[] {TableStore.class},
+                            (proxy, method, arguments) -> {
+                                Object result = method.invoke(store, arguments);
+                                if (!(result instanceof UnfilteredPartitionIterator all))
+                                    return result;
+                                this.all++;
+                                open++;
+                                return new ClosingPartitions(all, () -> open--);
+                            });
+        }
+    }
+
+    /** A partition with 128 pages of ten rows and then many with two pages each. */
+    private static void fill(TestTable table, TableStore store) {
+        String value = "v".repeat(1_000);
+        for (int i = 0; i < 1_280; i++)
+            store.write(table.update("a").row(i, 0).set("v", value).end().build());
+        for (int k = 0; k < 20; k++)
+            for (int i = 0; i < 15; i++)
+                store.write(table.update("k" + k).row(i, 0).set("v", value).end().build());
+    }
+
+    /** Each read reads all range tombstones of the partition. */
     @Test
-    void nothingIsOpenBetweenPagesWhichHaveABound() {
+    void aLargePartitionIsReadInFewReads() {
         TestTable table = table("(c ASC, d ASC)");
         TableStore store = store(table);
-        String value = "v".repeat(1_000);
-        for (int i = 0; i < 100; i++)
-            store.write(table.update("k").row(i, 0).set("v", value).end().build());
-        int[] open = new int[1];
-        TableStore counting =
-                (TableStore)
-                        Proxy.newProxyInstance(
-                                TableStore.class.getClassLoader(),
-                                new Class<?>[] {TableStore.class},
-                                (proxy, method, arguments) -> {
-                                    Object result = method.invoke(store, arguments);
-                                    if (!(result instanceof UnfilteredPartitionIterator all))
-                                        return result;
-                                    open[0]++;
-                                    return new ClosingPartitions(all, () -> open[0]--);
-                                });
-        RowPages pages = new RowPages(counting, table.metadata(), columns(table, "v"), 10_000);
-        int count = 0;
-        while (!pages.areOver()) {
-            assertThat(pages.next()).hasSizeLessThanOrEqualTo(10);
-            assertThat(open[0]).isZero();
-            count++;
+        fill(table, store);
+        Reads reads = new Reads();
+        try (RowPages pages = pages(reads.of(store), table, columns(table, "v"), 10_000)) {
+            int count = 0;
+            int rows = 0;
+            while (!pages.areOver()) {
+                List<RowPages.Found> page = pages.next();
+                assertThat(page).hasSizeLessThanOrEqualTo(10);
+                rows += page.size();
+                count++;
+            }
+            assertThat(rows).isEqualTo(1_280 + 20 * 15);
+            assertThat(count).isGreaterThanOrEqualTo(128 + 20);
+            assertThat(reads.all).isLessThan(8 + 40);
+            assertThat(reads.open).isZero();
         }
-        assertThat(count).isGreaterThanOrEqualTo(10);
+    }
+
+    /** A store that a full disk has stopped is opened anew only when nobody reads it. */
+    @Test
+    void nothingIsOpenWhileWhoeverReadsWaits() {
+        TestTable table = table("(c ASC, d ASC)");
+        TableStore store = store(table);
+        fill(table, store);
+        Reads reads = new Reads();
+        RowPages pages = pages(reads.of(store), table, columns(table, "v"), 10_000);
+        boolean wasOpen = false;
+        int rows = 0;
+        for (int count = 0; !pages.areOver(); count++) {
+            rows += pages.next().size();
+            wasOpen |= reads.open > 0;
+            if (count % 3 == 0) {
+                pages.rest();
+                assertThat(reads.open).isZero();
+            }
+        }
+        assertThat(wasOpen).isTrue();
+        assertThat(rows).isEqualTo(1_280 + 20 * 15);
+    }
+
+    @Test
+    void aPageThatWasEndedIsReadAgain() {
+        TestTable table = table("(c ASC, d ASC)");
+        TableStore store = store(table);
+        fill(table, store);
+        Reads reads = new Reads();
+        int[] asked = new int[1];
+        Runnable each =
+                () -> {
+                    if (++asked[0] % 5 == 0) throw new CancellationException();
+                };
+        RowPages pages =
+                new RowPages(reads.of(store), table.metadata(), columns(table, "v"), 30_000, each);
+        List<String> found = new ArrayList<>();
+        int ended = 0;
+        while (!pages.areOver())
+            try {
+                for (RowPages.Found row : pages.next()) found.add(shown(table, row));
+            } catch (CancellationException e) {
+                ended++;
+                assertThat(reads.open).isZero();
+            }
+        assertThat(ended).isPositive();
+        assertThat(found).hasSize(1_280 + 20 * 15).doesNotHaveDuplicates();
     }
 
     /** A column without an index is read without its value, and makes its row live. */
@@ -135,8 +209,7 @@ class RowPagesTest {
         store.write(table.update("k").row(1, 1).set("w", "large").end().build());
         store.write(table.update("k").row(2, 2).set("v", "a").set("w", "large").end().build());
         store.write(table.update("l").staticRow().set("u", "large").end().build());
-        RowPages pages =
-                new RowPages(store, table.metadata(), columns(table, "k", "c", "v", "s"), 1 << 20);
+        RowPages pages = pages(store, table, columns(table, "k", "c", "v", "s"), 1 << 20);
         List<RowPages.Found> page = pages.next();
         assertThat(page.stream().map(found -> shown(table, found)))
                 .containsExactlyInAnyOrder("k:c=1, d=1", "k:c=2, d=2", "l:STATIC");

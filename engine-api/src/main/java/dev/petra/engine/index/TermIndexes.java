@@ -48,7 +48,8 @@ public interface TermIndexes {
      * <p>Whoever writes rows without the entries of a defined index calls this first. Cheap where
      * the index is being built.
      *
-     * @return the number of the build, which no other build in this process has
+     * @return the number of the build, greater than that of any build that began before in this
+     *     process
      */
     long setBuilding(UUID index);
 

@@ -19,12 +19,15 @@ import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -37,6 +40,8 @@ import org.junit.jupiter.api.io.TempDir;
 class IndexPointsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
+    private static final Executor LATER = CompletableFuture.delayedExecutor(5, TimeUnit.SECONDS);
+
     /** More than a query reads at once. */
     private static final int ROWS = 300;
 
@@ -44,7 +49,10 @@ class IndexPointsIT {
             List.of(
                     OURS + "index.KeyBatches#fetch",
                     OURS + "index.RowPages#next",
-                    OURS + "index.StoreIndexes#dropFormer");
+                    OURS + "index.StoreIndexBuilder#isComplete",
+                    OURS + "index.StoreIndexes#dropFormer",
+                    "dev.petra.engine.rocks.index.RocksIndexes#define",
+                    "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     static Path directory;
@@ -194,6 +202,121 @@ class IndexPointsIT {
         awaitQueryable("former");
         assertThat(session.execute("SELECT c FROM ks.former").all()).hasSize(ROWS);
         assertThat(found("former")).isEqualTo(ROWS);
+    }
+
+    /**
+     * A rebuild of a dropped index ends as if it were one of the index that was created in its
+     * place: Cassandra then permits a rebuild beside the initial build. Each would begin again when
+     * the other had begun.
+     */
+    @Test
+    void ofTwoBuildsOfAnIndexTheOlderYields() throws Exception {
+        create("twice");
+        insert("twice", 0, ROWS);
+        try {
+            buildTwice();
+        } finally {
+            crashes.release();
+        }
+    }
+
+    private static void buildTwice() throws Exception {
+        crashes.hold("enter", "RowPages#next");
+        CompletableFuture<Void> former = rebuild("twice");
+        crashes.awaitHeld();
+        execute("DROP INDEX ks.twice_v");
+        execute("CREATE INDEX twice_v ON ks.twice (v) USING 'sai'");
+        crashes.hold("enter", "StoreIndexBuilder#isComplete");
+        crashes.awaitHeld();
+        // Cassandra may interrupt it.
+        TestNode.await("the end of the former", PATIENCE, former::isDone);
+        long before = logged("of index twice_v begins, from what is in");
+        crashes.hold("enter", "StoreIndexBuilder#isComplete");
+        CompletableFuture<Void> later = rebuild("twice");
+        crashes.awaitHeld();
+        crashes.release();
+        later.get(60, TimeUnit.SECONDS);
+        awaitQueryable("twice");
+        node.awaitLog("of index twice_v ends because", PATIENCE);
+        assertThat(found("twice")).isEqualTo(ROWS);
+        assertThat(logged("of index twice_v begins, from what is in")).isEqualTo(before + 1);
+    }
+
+    private static long logged(String text) {
+        return node.process().log().lines().filter(line -> line.contains(text)).count();
+    }
+
+    private static CompletableFuture<Void> rebuild(String table) {
+        return CompletableFuture.runAsync(
+                () -> node.nodetool("rebuild_index", "ks", table, table + "_v"));
+    }
+
+    private static void execute(String statement) {
+        session.execute(SimpleStatement.newInstance(statement).setTimeout(PATIENCE));
+    }
+
+    /** The store would keep it until the node is restarted. */
+    @Test
+    void anIndexThatIsDroppedWhileItIsDefinedIsNotKept() throws Exception {
+        session.execute("CREATE TABLE ks.brief (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
+        session.execute("INSERT INTO ks.brief (p, v) VALUES (1, 1)");
+        crashes.hold("enter", "RocksIndexes#define");
+        CompletableFuture<AsyncResultSet> drop;
+        try {
+            execute("CREATE INDEX brief_v ON ks.brief (v) USING 'sai'");
+            crashes.awaitHeld();
+            drop =
+                    session.executeAsync(
+                                    SimpleStatement.newInstance("DROP INDEX ks.brief_v")
+                                            .setTimeout(PATIENCE))
+                            .toCompletableFuture();
+            // It may wait for the definition, or not.
+            CompletableFuture.anyOf(drop, CompletableFuture.runAsync(() -> {}, LATER)).get();
+        } finally {
+            crashes.release();
+        }
+        drop.get(60, TimeUnit.SECONDS);
+        node.awaitLog("Dropping the entries of a former index of ks.brief", PATIENCE);
+    }
+
+    /** The indexes that were built for them would keep the files open until the node ends. */
+    @Test
+    void noIndexHoldsTheSSTablesOfAStreamThatFailed() throws Exception {
+        create("loaded");
+        insert("loaded", 0, 10);
+        session.execute("CREATE TABLE ks.prepared (p int, c int, v int, PRIMARY KEY (p, c))");
+        insert("prepared", 10, 100);
+        Path sstables = TableFiles.of(node, "ks", "loaded").directory();
+        crashes.fail("enter", "CassandraStreamReceiver#finishTransaction");
+        assertThatThrownBy(() -> node.load("ks", "prepared", "loaded", directory.resolve("failed")))
+                .isInstanceOf(AssertionError.class);
+        node.awaitLog("Fails on purpose: enter", PATIENCE);
+        TestNode.await("closed files", Duration.ofSeconds(30), () -> open(sstables).isEmpty());
+        assertThat(found("loaded")).isEqualTo(10);
+        node.load("ks", "prepared", "loaded", directory.resolve("loaded"));
+        assertThat(found("loaded")).isEqualTo(100);
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(found("loaded")).isEqualTo(100);
+    }
+
+    /** The files of SAI in a directory that the node has open or mapped, deleted or not. */
+    private static List<String> open(Path sstables) throws IOException {
+        Path process = Path.of("/proc", Long.toString(node.process().pid()));
+        List<String> open = new ArrayList<>(Files.readAllLines(process.resolve("maps")));
+        try (Stream<Path> files = Files.list(process.resolve("fd"))) {
+            for (Path file : files.toList()) open.add(target(file));
+        }
+        open.removeIf(file -> !file.contains(sstables + "/") || !file.contains("SAI+"));
+        return open;
+    }
+
+    /** Empty if the file was closed meanwhile. */
+    private static String target(Path descriptor) throws IOException {
+        try {
+            return Files.readSymbolicLink(descriptor).toString();
+        } catch (NoSuchFileException e) {
+            return "";
+        }
     }
 
     /** Under {@code disk_failure_policy: die}. */

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests.crash.agent;
 
+import static net.bytebuddy.matcher.ElementMatchers.isAbstract;
+import static net.bytebuddy.matcher.ElementMatchers.isNative;
 import static net.bytebuddy.matcher.ElementMatchers.named;
 import static net.bytebuddy.matcher.ElementMatchers.none;
+import static net.bytebuddy.matcher.ElementMatchers.not;
 
 import java.io.IOException;
 import java.lang.instrument.ClassFileTransformer;
@@ -17,14 +20,16 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import net.bytebuddy.agent.builder.AgentBuilder;
 import net.bytebuddy.asm.Advice;
+import net.bytebuddy.pool.TypePool;
 
 /**
  * Ends a node like kill -9 where it enters or leaves a method, or holds a thread there. Which
  * methods can be chosen is the agent's argument: {@code <class>#<method>} with spaces between.
  * Which one is chosen is in the file {@code -Dcrash.at}, which can be written at any time: {@code
  * enter <class>#<method>} or {@code leave <class>#<method>}, with {@code hold} before it for a
- * thread that is to stay there until the file says something else; several lines hold threads at
- * several places. That one is held is said by the file {@code <crash.at>.held}.
+ * thread that is to stay there until the file says something else, with {@code fail} before it for
+ * an exception there; several lines hold threads at several places. That one is held is said by the
+ * file {@code <crash.at>.held}.
  */
 public final class CrashAgent {
     private CrashAgent() {}
@@ -38,8 +43,15 @@ public final class CrashAgent {
                         // What is ignored by default is found out by reading each class.
                         .ignore(none());
         Set<String> types = new HashSet<>();
+        TypePool classes = TypePool.Default.ofSystemLoader();
         for (String point : arguments.split(" ", -1)) {
             String[] parts = point.split("#", -1);
+            if (!isThere(classes, parts[0], parts[1]))
+                throw new IllegalArgumentException(
+                        "The crash point "
+                                + point
+                                + " names no method with code: was the method or its class"
+                                + " renamed?");
             types.add(parts[0].replace('.', '/'));
             agent =
                     agent.type(named(parts[0]))
@@ -49,6 +61,16 @@ public final class CrashAgent {
                                                     Advice.to(Points.class).on(named(parts[1]))));
         }
         instrumentation.addTransformer(new Selected(types, agent.makeRaw()));
+    }
+
+    /** Otherwise nothing would happen there, and the test would wait for it in vain. */
+    private static boolean isThere(TypePool classes, String type, String method) {
+        TypePool.Resolution found = classes.describe(type);
+        return found.isResolved()
+                && !found.resolve()
+                        .getDeclaredMethods()
+                        .filter(named(method).and(not(isAbstract())).and(not(isNative())))
+                        .isEmpty();
     }
 
     /** Byte Buddy sees these classes only: of all that a node loads it takes a second. */
@@ -80,8 +102,10 @@ public final class CrashAgent {
                 while (chosen(file).lines().anyMatch(hold::equals)) TimeUnit.MILLISECONDS.sleep(5);
                 return;
             }
-            if (!chosen.equals(here)) return;
+            boolean fails = chosen.equals("fail " + here);
+            if (!fails && !chosen.equals(here)) return;
             Files.delete(file);
+            if (fails) throw new IllegalArgumentException("Fails on purpose: " + here);
         } catch (IOException | InterruptedException e) {
             throw new IllegalStateException(e);
         }
