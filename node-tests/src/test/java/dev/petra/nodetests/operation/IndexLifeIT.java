@@ -10,9 +10,7 @@ import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
-import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FileTree;
-import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -324,29 +322,6 @@ class IndexLifeIT {
         check("imported", "v", 0);
     }
 
-    /** Loads the SSTables of one table into another by {@code sstableloader}. */
-    private static void load(String from, String into) throws Exception {
-        node.nodetool("flush", "ks", from);
-        Path prepared = directory.resolve("prepared/ks/" + into);
-        Files.createDirectories(prepared);
-        for (Path file : TableFiles.children(TableFiles.of(node, "ks", from).directory()))
-            if (Files.isRegularFile(file)) Files.copy(file, prepared.resolve(file.getFileName()));
-        NodeTool.Result result =
-                new NodeTool(Distribution.fromSystemProperty(), node.process().directory())
-                        .tool(
-                                "org.apache.cassandra.tools.BulkLoader",
-                                "--conf-path",
-                                node.process().directory().yaml().toString(),
-                                "--nodes",
-                                node.process().address(),
-                                "--port",
-                                Integer.toString(node.process().nativePort()),
-                                "--storage-port",
-                                Integer.toString(node.process().storagePort()),
-                                prepared.toString());
-        assertThat(result.exitCode()).describedAs(result.output()).isZero();
-    }
-
     /** SSTables that were written without an index, which Cassandra itself does not take. */
     @Test
     void whatSstableloaderSendsIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
@@ -360,7 +335,7 @@ class IndexLifeIT {
                 "CREATE TABLE ks.prepared (p int, c int, v int, w int, PRIMARY KEY (p, c))");
         insert("prepared", 40, 150);
         session.execute("DELETE FROM ks.prepared WHERE p = 5");
-        load("prepared", "loaded");
+        node.load("ks", "prepared", "loaded", directory.resolve("prepared"));
         assertThat(count("loaded", "v = 1")).isEqualTo(14);
         check("loaded", "v", 0);
         check("loaded", "w", 100);

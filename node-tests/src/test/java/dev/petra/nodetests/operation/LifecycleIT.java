@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.Row;
-import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
@@ -517,23 +516,7 @@ class LifecycleIT {
         session.execute("CREATE TABLE ks.prepared (p int, c int, v text, PRIMARY KEY (p, c))");
         insert("prepared", 10, 11);
         session.execute("DELETE FROM ks.prepared WHERE p = 1 AND c = 1");
-        node.nodetool("flush", "ks", "prepared");
-        Path prepared = directory.resolve("prepared/ks/loaded");
-        copyFiles(TableFiles.of(node, "ks", "prepared").directory(), prepared);
-        NodeTool.Result result =
-                new NodeTool(Distribution.fromSystemProperty(), node.process().directory())
-                        .tool(
-                                "org.apache.cassandra.tools.BulkLoader",
-                                "--conf-path",
-                                node.process().directory().yaml().toString(),
-                                "--nodes",
-                                node.process().address(),
-                                "--port",
-                                Integer.toString(node.process().nativePort()),
-                                "--storage-port",
-                                Integer.toString(STORAGE_PORT),
-                                prepared.toString());
-        assertThat(result.exitCode()).describedAs(result.output()).isZero();
+        node.load("ks", "prepared", "loaded", directory.resolve("prepared"));
         TestNode.awaitMigrations(session, MOVES);
         assertThat(rows("loaded")).containsExactly(2, 10, 11);
         killAndRestart();
