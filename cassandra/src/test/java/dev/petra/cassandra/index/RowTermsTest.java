@@ -201,4 +201,18 @@ class RowTermsTest {
                         .as(column.name + " of " + now)
                         .isEqualTo(now.getColumn(column.name) != null);
     }
+
+    /** An entry whose term is that of a value which was not read would be swept. */
+    @Test
+    void theValuesOfAllIndexedColumnsAreReadAlsoAfterAnAlter() {
+        TableMetadata altered =
+                TABLE.unbuild().addRegularColumn("added", Int32Type.instance).build();
+        List<String> indexed = List.of("v", "w", "m");
+        TermColumns columns = new TermColumns(indexed.stream().map(RowTermsTest::column).toList());
+        for (TableMetadata now : List.of(TABLE, altered, TABLE))
+            for (ColumnMetadata column : now.regularAndStaticColumns())
+                assertThat(columns.of(now).fetchedColumnIsQueried(column))
+                        .as(column.name + " of " + now)
+                        .isEqualTo(indexed.contains(column.name.toString()));
+    }
 }
