@@ -85,9 +85,12 @@ final class OldRanges {
         for (Candidate file : files) {
             long from = next.getOrDefault(file.name(), file.held().covers().rangesFrom());
             if (from >= gcBefore) continue;
+            if (ended.getAsBoolean()) return -1;
+            run.left = false;
             long then = held.eachOldRange(database, file.name(), gcBefore, ended, run::remove);
             if (ended.getAsBoolean()) return -1;
-            if (then != Long.MIN_VALUE) next.put(file.name(), then);
+            // What had to stay, as under an older timestamp that was written meanwhile, goes later.
+            if (then != Long.MIN_VALUE && !run.left) next.put(file.name(), then);
         }
         if (run.removed > 0)
             logger.info(
@@ -116,6 +119,9 @@ final class OldRanges {
         private final ByteSink key = new ByteSink();
         private long removed;
         private boolean ended;
+
+        /** Whether some that are past their grace stayed. */
+        private boolean left;
 
         Run(Database database, long gcBefore, int mark, long restrictions) {
             this.database = database;
@@ -162,7 +168,11 @@ final class OldRanges {
                     }
                     RangeTombstone range =
                             context.range(cursor, bounds.position(prefix.remaining()));
-                    if (!mayGo(range)) continue;
+                    if (!CoveringDeletions.mayGo(range.deletionTime(), gcBefore)) continue;
+                    if (!mayGo(range)) {
+                        left = true;
+                        continue;
+                    }
                     old.add(new Entry(copy, range));
                     ranges.add(range);
                 }
@@ -179,7 +189,9 @@ final class OldRanges {
             ended = !permission.begin(database, old, restrictions);
             if (ended) return;
             try {
-                removed += removal.remove(database, old, this::mayGo);
+                int gone = removal.remove(database, old, this::mayGo);
+                if (gone < old.size()) left = true;
+                removed += gone;
             } finally {
                 ended = database.purgeEnded(old);
             }

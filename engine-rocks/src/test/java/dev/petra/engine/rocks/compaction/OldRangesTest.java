@@ -12,15 +12,28 @@ import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.rocks.read.ReadContext;
+import java.math.BigDecimal;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Random;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.BooleanSupplier;
+import org.apache.cassandra.db.BufferClusteringBound;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.RowIterator;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -272,5 +285,169 @@ class OldRangesTest extends PurgeFixture {
                                     throw new AssertionError("there is no such file");
                                 }))
                 .isEqualTo(Long.MIN_VALUE);
+    }
+
+    /** What a write of an old timestamp kept, of another partition even, goes the next time. */
+    @Test
+    void whatWasKeptInOnePurgeGoesInTheNext() throws RocksDBException {
+        open(LEVELED);
+        fill("k", 10);
+        delete("k", 0, 4, 5, LONG_AGO);
+        settle();
+        mayPurge.set(true);
+        permission.clock(database());
+        // As a hint that arrives before the range tombstones are looked at.
+        BooleanSupplier late =
+                () -> {
+                    if (!arrived)
+                        store.write(table.update("other").at(4).row(1).set("v", "hint").build());
+                    arrived = true;
+                    return false;
+                };
+        StoreContext context = Tables.context(store);
+        OldRanges ranges = new OldRanges(context, permission, held);
+        assertThat(remove(ranges, late)).isZero();
+        assertThat(arrived).isTrue();
+        assertThat(ranges("k")).isOne();
+        assertThat(remove(ranges, () -> false)).isOne();
+        assertThat(ranges("k")).isZero();
+        assertThat(live("k").keySet()).containsExactly(5, 6, 7, 8, 9);
+    }
+
+    private boolean arrived;
+
+    /** As {@link PurgeRound} does it. */
+    private long remove(OldRanges ranges, BooleanSupplier meanwhile) throws RocksDBException {
+        StoreContext context = Tables.context(store);
+        Reconciler reconciler = context.reconciler();
+        int mark = 1 - reconciler.activeMaxPurgeable();
+        reconciler.maxPurgeable(mark, Long.MAX_VALUE);
+        context.room().writers.awaitThoseBegun();
+        store.flush();
+        List<LiveFileMetaData> files = database().dataFiles();
+        return ranges.remove(
+                database(),
+                PurgeRound.candidates(
+                        context,
+                        database(),
+                        files,
+                        Objects.requireNonNull(held.learn(database(), files, true, () -> false))),
+                permission.gcBefore(),
+                mark,
+                permission.restrictions(),
+                meanwhile);
+    }
+
+    /** Bounds of every kind, in reversed order, of values with several forms. */
+    @ParameterizedTest
+    @ValueSource(strings = {LEVELED, UNIVERSAL})
+    void nothingIsReadThatTheyHid(String strategy) throws RocksDBException {
+        table =
+                TestTable.of(
+                        "CREATE TABLE t (k text, a decimal, b int, v text, s text static, m"
+                            + " map<int, text>, PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a"
+                            + " DESC, b ASC) AND gc_grace_seconds = 3600 AND compaction = {'class':"
+                            + " '"
+                                + strategy
+                                + "'}");
+        open();
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        long timestamp = 1;
+        int removed = 0;
+        for (int epoch = 0; epoch < 25; epoch++) {
+            mayPurge.set(false);
+            permission.clock(database());
+            for (int i = 0; i < 80; i++) {
+                timestamp += 2;
+                UpdateBuilder update = table.update("k" + random.nextInt(2)).at(timestamp);
+                int what = random.nextInt(10);
+                if (what < 6) {
+                    UpdateBuilder.RowBuilder row = update.row(decimal(random), random.nextInt(4));
+                    if (random.nextBoolean()) row.liveness();
+                    if (random.nextBoolean()) row.set("v", "v" + timestamp);
+                    if (random.nextInt(3) == 0) row.put("m", random.nextInt(3), "m" + timestamp);
+                    store.write(row.build());
+                } else if (what == 6) {
+                    store.write(update.staticRow().set("s", "s" + timestamp).build());
+                } else if (what == 7) {
+                    store.flush();
+                } else {
+                    update.now(random.nextInt(4) == 0 ? UpdateBuilder.NOW : LONG_AGO + i);
+                    store.write(update.deleteRange(anySlice(random)).build());
+                }
+            }
+            if (random.nextInt(4) == 0) settle();
+            String where = "seed " + seed + ", " + epoch;
+            List<String> before = contents();
+            int ranges = ranges("k0") + ranges("k1");
+            purge();
+            removed += ranges - ranges("k0") - ranges("k1");
+            assertThat(contents()).as(where).isEqualTo(before);
+            if (random.nextInt(4) == 0) {
+                store.compact(List.of());
+                assertThat(contents()).as(where).isEqualTo(before);
+            }
+        }
+        assertThat(removed).as("seed " + seed).isGreaterThan(50);
+    }
+
+    private static BigDecimal decimal(Random random) {
+        return new BigDecimal(
+                new String[] {"1", "1.0", "1.00", "2", "2.0", "-3", "0", "0.0"}[random.nextInt(8)]);
+    }
+
+    private Slice anySlice(Random random) {
+        BigDecimal a = decimal(random);
+        BigDecimal b = decimal(random);
+        // The highest comes first.
+        BigDecimal first = a.compareTo(b) > 0 ? a : b;
+        BigDecimal last = a.compareTo(b) > 0 ? b : a;
+        int from = random.nextInt(4);
+        int to = from + random.nextInt(3);
+        return switch (random.nextInt(8)) {
+            case 0 -> table.prefix(a);
+            case 1 -> Slice.make(table.from(a, from), table.to(a, to));
+            case 2 -> Slice.make(table.after(a, from), table.to(a));
+            case 3 -> Slice.make(table.from(a), table.before(a, to));
+            case 4 -> Slice.make(table.from(first), table.to(last));
+            case 5 -> Slice.make(BufferClusteringBound.BOTTOM, table.to(last));
+            case 6 -> Slice.make(table.after(first), BufferClusteringBound.TOP);
+            default -> Slice.make(table.from(first, from), table.to(last, to));
+        };
+    }
+
+    /** All that a query would return, with timestamps, by slices and row by row. */
+    private List<String> contents() {
+        List<String> contents = new ArrayList<>();
+        for (String key : new String[] {"k0", "k1"}) {
+            Set<Clustering<?>> clusterings = new LinkedHashSet<>();
+            read(key, Slices.ALL, contents, clusterings);
+            List<String> single = new ArrayList<>();
+            for (Clustering<?> one : clusterings)
+                read(
+                        key,
+                        Slices.with(table.metadata().comparator, Slice.make(one)),
+                        single,
+                        new HashSet<>());
+            contents.addAll(single);
+        }
+        return contents;
+    }
+
+    private void read(String key, Slices slices, List<String> contents, Set<Clustering<?>> met) {
+        try (UnfilteredRowIterator partition =
+                store.read(table.key(key), slices, table.all(), false)) {
+            if (partition == null) return;
+            try (RowIterator rows = UnfilteredRowIterators.filter(partition, 0)) {
+                if (!rows.staticRow().isEmpty())
+                    contents.add(key + " " + rows.staticRow().toString(table.metadata(), true));
+                while (rows.hasNext()) {
+                    Row row = rows.next();
+                    met.add(row.clustering());
+                    contents.add(row.toString(table.metadata(), true));
+                }
+            }
+        }
     }
 }
