@@ -174,6 +174,8 @@ public final class TableGenerations {
                                 + " appeared while the table was in use. Move it away, or restart"
                                 + " the node if it is the table's data.");
             if (generation == 1 && place.live().isEmpty()) place.makeLive(1);
+            // Without data there may have been none.
+            else place.guard();
             TableStore store = null;
             try {
                 store = openStore(place, generation);

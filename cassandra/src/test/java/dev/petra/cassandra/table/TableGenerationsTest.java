@@ -11,6 +11,7 @@ import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.CrashingDisk;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.table.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceWriter;
@@ -122,6 +123,19 @@ class TableGenerationsTest {
         assertThat(stores().resolve("1")).doesNotExist();
         write(after.current(), "b");
         assertThat(read(reopen())).containsExactly("b");
+    }
+
+    /** petra uninstall deletes the guards of tables without data; Petra may be installed again. */
+    @Test
+    void aStoreThatIsMadeAfterTruncateHasAGuard() throws IOException {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.successor();
+        old.discard();
+        Files.delete(stores().resolve(StoreGuard.NAME));
+        write(reopen().current(), "b");
+        assertThat(stores().resolve(StoreGuard.NAME)).exists();
     }
 
     @Test
