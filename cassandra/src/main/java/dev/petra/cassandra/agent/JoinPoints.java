@@ -23,6 +23,9 @@ final class JoinPoints {
             "dev.petra.cassandra.agent.advice.NodetoolAdvice$";
     private static final String INDEX_ADVICE = "dev.petra.cassandra.agent.advice.IndexAdvice$";
     private static final String SAI = CASSANDRA + "index.sai.";
+    private static final String LEGACY_INDEX_ADVICE =
+            "dev.petra.cassandra.agent.advice.LegacyIndexAdvice$";
+    private static final String LEGACY_INDEX = CASSANDRA + "index.internal.CassandraIndex";
     private static final String NODE_ADVICE = "dev.petra.cassandra.agent.advice.NodeAdvice$";
     private static final String CONSTRUCTOR = "<init>";
     private static final String STRING = "java.lang.String";
@@ -259,6 +262,41 @@ final class JoinPoints {
                             SAI + "StorageAttachedIndexBuildingSupport",
                             "getIndexBuildTask",
                             INDEX_ADVICE + "BuildTask",
+                            CFS,
+                            "java.util.Set",
+                            "java.util.Collection",
+                            "boolean"),
+
+                    // Cassandra's legacy indexes
+
+                    // var memtable = IndexHooks.searched(index);
+                    // return IndexHooks.hits(index, memtable, indexKey, command, …);
+                    at(
+                            LEGACY_INDEX + "Searcher",
+                            "queryIndex",
+                            LEGACY_INDEX_ADVICE + "QueryIndex",
+                            CASSANDRA + "db.DecoratedKey",
+                            CASSANDRA + "db.ReadCommand",
+                            CASSANDRA + "db.ReadExecutionController"),
+                    // first line: if (IndexHooks.keepsStaleEntry(this)) return;
+                    at(
+                            LEGACY_INDEX,
+                            "deleteStaleEntry",
+                            LEGACY_INDEX_ADVICE + "DeleteStaleEntry",
+                            CASSANDRA + "db.DecoratedKey",
+                            CASSANDRA + "db.Clustering",
+                            CASSANDRA + "db.DeletionTime",
+                            CASSANDRA + "db.WriteContext"),
+                    // return IndexHooks.initializationTask(this, …);
+                    at(
+                            LEGACY_INDEX,
+                            "getInitializationTask",
+                            LEGACY_INDEX_ADVICE + "InitializationTask"),
+                    // return IndexHooks.legacyBuildTask(cfs, indexes, isFullRebuild, …);
+                    at(
+                            CASSANDRA + "index.Index$CollatedViewIndexBuildingSupport",
+                            "getIndexBuildTask",
+                            LEGACY_INDEX_ADVICE + "BuildTask",
                             CFS,
                             "java.util.Set",
                             "java.util.Collection",

@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.hooks;
 
+import dev.petra.cassandra.index.LegacyHits;
 import dev.petra.cassandra.index.StoreIndexBuilder;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.index.StoreMemtableIndex;
+import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.IndexSupport;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
+import org.apache.cassandra.index.internal.CassandraIndex;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.memory.MemtableIndex;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
 
-/** Join points of Storage-Attached Indexes. */
+/** Join points of Storage-Attached Indexes, and of Cassandra's legacy indexes. */
 public final class IndexHooks {
     private IndexHooks() {}
 
@@ -78,8 +86,80 @@ public final class IndexHooks {
             boolean isFullRebuild,
             SecondaryIndexBuilder stock) {
         if (!isFullRebuild || EngineMemtables.current(cfs) == null) return stock;
-        List<StorageAttachedIndex> ours = new ArrayList<>();
+        List<Index> ours = new ArrayList<>();
         for (Index index : indexes) if (index instanceof StorageAttachedIndex sai) ours.add(sai);
         return new StoreIndexBuilder(cfs, ours, true, stock);
+    }
+
+    // Cassandra's legacy indexes
+
+    /**
+     * The memtable whose store a query by a legacy index asks besides the hidden table, or null;
+     * called before the hidden table is read.
+     */
+    public static @Nullable EngineMemtable searched(CassandraIndex index) {
+        return IndexSupport.isKept(index) ? LegacyHits.memtable(index.baseCfs) : null;
+    }
+
+    /**
+     * What a query by a legacy index finds.
+     *
+     * @param memtable of {@link #searched}
+     * @param value that is looked for
+     * @param hidden what the hidden table has; closed with the result, or if this fails
+     */
+    public static UnfilteredRowIterator hits(
+            CassandraIndex index,
+            @Nullable EngineMemtable memtable,
+            DecoratedKey value,
+            ReadCommand command,
+            UnfilteredRowIterator hidden) {
+        return memtable == null ? hidden : LegacyHits.add(index, memtable, value, command, hidden);
+    }
+
+    /**
+     * Whether an entry that a query found to be stale is to stay. In a store a sweep removes it. In
+     * the hidden table it would hide nothing that is in the store.
+     */
+    public static boolean keepsStaleEntry(CassandraIndex index) {
+        return IndexSupport.isKept(index) && EngineMemtables.any(index.baseCfs) != null;
+    }
+
+    /**
+     * What makes a legacy index complete that was created, or that the node finds when it starts.
+     *
+     * @param stock does so with SSTables; null if that is done, or the table is empty
+     */
+    public static @Nullable Callable<?> initializationTask(
+            CassandraIndex index, @Nullable Callable<?> stock) {
+        ColumnFamilyStore cfs = index.baseCfs;
+        if (!IndexSupport.isKept(index) || EngineMemtables.current(cfs) == null) return stock;
+        // Else some write may have been under way that does not know it.
+        if (StorageService.instance.isStarting() && StoreIndexes.isBuilt(index)) return stock;
+        return () -> {
+            if (stock != null) stock.call();
+            FBUtilities.waitOnFuture(
+                    CompactionManager.instance.submitIndexBuild(
+                            new StoreIndexBuilder(cfs, List.of(index), false, null)));
+            return null;
+        };
+    }
+
+    /**
+     * What builds legacy indexes of a table. Those that the store has are added to, not dropped:
+     * Cassandra leaves such an index to queries while it is rebuilt.
+     *
+     * @param isFullRebuild else some SSTables are to be indexed alone
+     * @param stock does so with SSTables
+     */
+    public static SecondaryIndexBuilder legacyBuildTask(
+            ColumnFamilyStore cfs,
+            Set<Index> indexes,
+            boolean isFullRebuild,
+            SecondaryIndexBuilder stock) {
+        if (!isFullRebuild || EngineMemtables.current(cfs) == null) return stock;
+        List<Index> ours = new ArrayList<>();
+        for (Index index : indexes) if (IndexSupport.isKept(index)) ours.add(index);
+        return ours.isEmpty() ? stock : new StoreIndexBuilder(cfs, ours, false, stock);
     }
 }

@@ -27,8 +27,7 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.index.sai.StorageAttachedIndex;
-import org.apache.cassandra.index.sai.analyzer.AbstractAnalyzer;
+import org.apache.cassandra.index.Index;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -157,7 +156,7 @@ public final class IndexSweeps {
         long began = System.nanoTime();
         long looked = 0;
         long removed = 0;
-        for (StorageAttachedIndex index : StoreIndexes.of(table.cfs)) {
+        for (Index index : StoreIndexes.of(table.cfs)) {
             // Not one that is being built, or was dropped meanwhile.
             if (!StoreIndexes.isBuilt(index, store)) continue;
             Check check = new Check(table, index, slowly);
@@ -183,18 +182,18 @@ public final class IndexSweeps {
     /** Compares entries with the rows in the store. */
     private static final class Check implements SweepCheck {
         private final Whole table;
-        private final StorageAttachedIndex index;
+        private final Index index;
         private final boolean slowly;
         private final TermColumns columns;
         private final SweepPace pace = new SweepPace(System::nanoTime, LockSupport::parkNanos);
         private long looked;
         private boolean found;
 
-        Check(Whole table, StorageAttachedIndex index, boolean slowly) {
+        Check(Whole table, Index index, boolean slowly) {
             this.table = table;
             this.index = index;
             this.slowly = slowly;
-            this.columns = new TermColumns(List.of(index.termType().columnMetadata()));
+            this.columns = new TermColumns(List.of(IndexTerms.column(index)));
         }
 
         @Override
@@ -202,16 +201,9 @@ public final class IndexSweeps {
             looked++;
             Row row = row(key, clustering);
             if (row == null || !RowTerms.hasLiveData(row)) return false;
-            AbstractAnalyzer analyzer = index.hasAnalyzer() ? index.analyzer() : null;
             found = false;
             // Whatever the limit of the size of terms: it may have been lowered.
-            RowTerms.derive(
-                    index.termType(),
-                    analyzer,
-                    any -> true,
-                    key,
-                    row,
-                    derived -> found |= derived.equals(term));
+            IndexTerms.derive(index, key, row, true, derived -> found |= derived.equals(term));
             return found;
         }
 
@@ -236,7 +228,7 @@ public final class IndexSweeps {
 
         /** Ends the sweep if the node stops, or the table or the index has ended. */
         void endIfOver() {
-            if (stopped || !table.generation.isLive() || !index.isIndexValid().getAsBoolean())
+            if (stopped || !table.generation.isLive() || !IndexTerms.isValid(index))
                 throw new CancellationException();
         }
 

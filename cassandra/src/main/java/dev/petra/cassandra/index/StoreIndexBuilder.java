@@ -27,8 +27,8 @@ import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionInterruptedException;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
-import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
@@ -59,17 +59,17 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private static final RunningBuilds RUNNING = new RunningBuilds();
 
     private final ColumnFamilyStore cfs;
-    private final List<StorageAttachedIndex> indexes;
+    private final List<Index> indexes;
     private final boolean anew;
     private final @Nullable SecondaryIndexBuilder first;
     private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
     private final AtomicLong done = new AtomicLong();
 
     /** Those that are complete, or left to another build. */
-    private final Set<StorageAttachedIndex> ended = new HashSet<>();
+    private final Set<Index> ended = new HashSet<>();
 
     /** Those whose former entries were dropped. */
-    private final Set<StorageAttachedIndex> emptied = new HashSet<>();
+    private final Set<Index> emptied = new HashSet<>();
 
     /**
      * @param anew whether the entries that are there are dropped first
@@ -77,7 +77,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
      */
     public StoreIndexBuilder(
             ColumnFamilyStore cfs,
-            Collection<StorageAttachedIndex> indexes,
+            Collection<Index> indexes,
             boolean anew,
             @Nullable SecondaryIndexBuilder first) {
         this.cfs = cfs;
@@ -125,15 +125,15 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     }
 
     /** Returns the indexes that are not ended, without those that were dropped meanwhile. */
-    private List<StorageAttachedIndex> left() {
+    private List<Index> left() {
         return indexes.stream()
-                .filter(index -> index.isIndexValid().getAsBoolean() && !ended.contains(index))
+                .filter(index -> IndexTerms.isValid(index) && !ended.contains(index))
                 .toList();
     }
 
     /** Builds all that are left in one store, with as many rounds as it takes. */
     private void build(Generation generation, TableStore store) {
-        Map<StorageAttachedIndex, Long> began = new HashMap<>();
+        Map<Index, Long> began = new HashMap<>();
         try {
             while (generation.isLive() && !left().isEmpty()) buildOnce(generation, store, began);
         } finally {
@@ -146,11 +146,10 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
      *
      * @param began the number of the first round of each
      */
-    private void buildOnce(
-            Generation generation, TableStore store, Map<StorageAttachedIndex, Long> began) {
+    private void buildOnce(Generation generation, TableStore store, Map<Index, Long> began) {
         TermIndexes defined = store.indexes();
-        Map<StorageAttachedIndex, Long> rounds = new HashMap<>();
-        for (StorageAttachedIndex index : left()) {
+        Map<Index, Long> rounds = new HashMap<>();
+        for (Index index : left()) {
             if (hasYielded(store, index, began)) continue;
             if (anew && !emptied.contains(index)) {
                 whileStalled(() -> StoreIndexes.drop(index, store));
@@ -162,7 +161,11 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             try {
                 whileStalled(() -> round[0] = defined.setBuilding(known));
             } catch (IllegalArgumentException e) {
-                logger.debug("Index {} has just been dropped from {}", name(index), generation, e);
+                logger.debug(
+                        "Index {} has just been dropped from {}",
+                        IndexTerms.name(index),
+                        generation,
+                        e);
                 continue;
             }
             rounds.put(index, round[0]);
@@ -179,11 +182,10 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                         logger.info(
                                 "Build {} of index {} begins, from what is in {}",
                                 number,
-                                name(index),
+                                IndexTerms.name(index),
                                 generation));
         done.set(0);
-        List<ColumnMetadata> columns =
-                rounds.keySet().stream().map(index -> index.termType().columnMetadata()).toList();
+        List<ColumnMetadata> columns = rounds.keySet().stream().map(IndexTerms::column).toList();
         try (RowPages pages =
                 new RowPages(
                         store,
@@ -194,8 +196,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             while (!pages.areOver()) {
                 check(generation);
                 rounds.keySet().removeIf(index -> hasYielded(store, index, began));
-                List<StorageAttachedIndex> left =
-                        left().stream().filter(rounds::containsKey).toList();
+                List<Index> left = left().stream().filter(rounds::containsKey).toList();
                 if (left.isEmpty()) return;
                 List<RowPages.Found> page = new ArrayList<>();
                 whileStalled(() -> page.addAll(pages.next()), pages);
@@ -203,19 +204,14 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             }
         }
         if (!generation.isLive()) return;
-        for (StorageAttachedIndex index : left()) {
+        for (Index index : left()) {
             Long round = rounds.get(index);
             if (round != null && isComplete(store, index, round)) ended.add(index);
         }
     }
 
-    private static String name(StorageAttachedIndex index) {
-        return index.getIndexMetadata().name;
-    }
-
     /** Ends the build of one index if another build of it began later and still runs. */
-    private boolean hasYielded(
-            TableStore store, StorageAttachedIndex index, Map<StorageAttachedIndex, Long> began) {
+    private boolean hasYielded(TableStore store, Index index, Map<Index, Long> began) {
         Long first = began.get(index);
         if (first == null) return false;
         long other = RUNNING.yieldsTo(store, StoreIndexes.id(index), first);
@@ -223,40 +219,37 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         logger.info(
                 "Build {} of index {} ends because build {}, which began later, goes on",
                 first,
-                name(index),
+                IndexTerms.name(index),
                 other);
         ended.add(index);
         return true;
     }
 
     /** Ends a round. Returns false if the index needs another one, by this build or another. */
-    private boolean isComplete(TableStore store, StorageAttachedIndex index, long round) {
+    private boolean isComplete(TableStore store, Index index, long round) {
         boolean[] built = new boolean[1];
         whileStalled(() -> built[0] = StoreIndexes.setBuilt(index, store, round));
         if (built[0]) {
-            logger.info("Build {} of index {} is complete", round, name(index));
+            logger.info("Build {} of index {} is complete", round, IndexTerms.name(index));
             return true;
         }
         if (StoreIndexes.isBuilt(index, store)) {
             logger.info(
                     "Build {} of index {} ends because another build has completed the index",
                     round,
-                    name(index));
+                    IndexTerms.name(index));
             return true;
         }
         logger.info(
                 "Build {} of index {} ends without effect: the index was dropped, or another build"
                         + " of it began",
                 round,
-                name(index));
+                IndexTerms.name(index));
         return false;
     }
 
     private void add(
-            TermIndexes defined,
-            List<StorageAttachedIndex> left,
-            List<RowPages.Found> page,
-            RowPages pages) {
+            TermIndexes defined, List<Index> left, List<RowPages.Found> page, RowPages pages) {
         List<TermEntry> entries = new ArrayList<>();
         DecoratedKey key = null;
         for (RowPages.Found found : page) {

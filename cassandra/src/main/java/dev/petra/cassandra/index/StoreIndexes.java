@@ -4,6 +4,7 @@ package dev.petra.cassandra.index;
 import com.google.common.collect.MapMaker;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.IndexSupport;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
@@ -25,7 +26,6 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
-import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
 import org.apache.cassandra.index.sai.disk.format.IndexDescriptor;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
@@ -56,14 +56,10 @@ public final class StoreIndexes {
 
     private StoreIndexes() {}
 
-    /** Returns the Storage-Attached Indexes that Cassandra has registered for a table. */
-    static List<StorageAttachedIndex> of(ColumnFamilyStore cfs) {
+    /** Returns the indexes that a store can keep and Cassandra has registered for a table. */
+    static List<Index> of(ColumnFamilyStore cfs) {
         if (!cfs.indexManager.hasIndexes()) return List.of();
-        StorageAttachedIndexGroup group = StorageAttachedIndexGroup.getIndexGroup(cfs);
-        if (group == null) return List.of();
-        List<StorageAttachedIndex> all = new ArrayList<>();
-        for (Index index : group.getIndexes()) all.add((StorageAttachedIndex) index);
-        return all;
+        return cfs.indexManager.listIndexes().stream().filter(IndexSupport::isKept).toList();
     }
 
     /**
@@ -81,7 +77,7 @@ public final class StoreIndexes {
                         .getBytes(StandardCharsets.UTF_8));
     }
 
-    static UUID id(StorageAttachedIndex index) {
+    static UUID id(Index index) {
         return id(index.getIndexMetadata());
     }
 
@@ -95,7 +91,7 @@ public final class StoreIndexes {
             store.write(update);
             return;
         }
-        List<StorageAttachedIndex> indexes = defined(cfs, store);
+        List<Index> indexes = defined(cfs, store);
         List<TermEntry> entries = new ArrayList<>();
         DecoratedKey key = update.partitionKey();
         if (!update.staticRow().isEmpty()) derive(indexes, key, update.staticRow(), entries);
@@ -128,11 +124,11 @@ public final class StoreIndexes {
      * Returns the indexes of a table that are defined in its store. Sets those that are defined in
      * the store alone to {@link State#BUILDING}, because the caller writes no entries for them.
      */
-    private static List<StorageAttachedIndex> defined(ColumnFamilyStore cfs, TableStore store) {
+    private static List<Index> defined(ColumnFamilyStore cfs, TableStore store) {
         // Before the registered ones are read: an index is registered before it is defined.
         Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
-        List<StorageAttachedIndex> indexes = new ArrayList<>();
-        for (StorageAttachedIndex index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
+        List<Index> indexes = new ArrayList<>();
+        for (Index index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
         for (UUID id : former) lacksRows(store, id);
         return indexes;
     }
@@ -152,21 +148,16 @@ public final class StoreIndexes {
     }
 
     /** Adds the entries of a row, or of what one update has of it. */
-    static void derive(
-            List<StorageAttachedIndex> indexes,
-            DecoratedKey key,
-            Row row,
-            List<TermEntry> entries) {
+    static void derive(List<Index> indexes, DecoratedKey key, Row row, List<TermEntry> entries) {
         if (!RowTerms.hasLiveData(row)) return;
-        for (StorageAttachedIndex index : indexes) {
+        for (Index index : indexes) {
             UUID id = id(index);
             Clustering<?> clustering = row.clustering();
-            RowTerms.derive(
-                    index.termType(),
-                    index.hasAnalyzer() ? index.analyzer() : null,
-                    term -> index.validateTermSize(key, term, false, null),
+            IndexTerms.derive(
+                    index,
                     key,
                     row,
+                    false,
                     term -> entries.add(new TermEntry(id, term, clustering)));
         }
     }
@@ -176,7 +167,7 @@ public final class StoreIndexes {
      * at once: each write to the store comes after this and so writes their entries.
      */
     public static void defineIn(ColumnFamilyStore cfs, TableStore store) {
-        for (StorageAttachedIndex index : of(cfs)) {
+        for (Index index : of(cfs)) {
             store.indexes().define(id(index));
             // Succeeds: nobody else has the store yet.
             store.indexes().setBuilt(id(index), store.indexes().setBuilding(id(index)));
@@ -191,16 +182,16 @@ public final class StoreIndexes {
      * Defines an index in a store, unless Cassandra has dropped it. Where that happened before the
      * definition, {@link #dropFormer} found nothing to drop then, and so is called once more.
      */
-    static void define(StorageAttachedIndex index, TableStore store) {
+    static void define(Index index, TableStore store) {
         store.indexes().define(id(index));
-        if (!isRegistered(index)) dropFormer(index.baseCfs());
+        if (!isRegistered(index)) dropFormer(IndexTerms.table(index));
     }
 
     /**
      * Drops an index from a store before it is rebuilt, unless Cassandra has dropped it: an index
      * that was created again in its place has the same id.
      */
-    static void drop(StorageAttachedIndex index, TableStore store) {
+    static void drop(Index index, TableStore store) {
         synchronized (definitions(store)) {
             if (isRegistered(index)) store.indexes().drop(id(index));
         }
@@ -211,15 +202,15 @@ public final class StoreIndexes {
      * dropped by Cassandra, and drop it from the store: the index that was created again in its
      * place would be complete and then be gone.
      */
-    static boolean setBuilt(StorageAttachedIndex index, TableStore store, long build) {
+    static boolean setBuilt(Index index, TableStore store, long build) {
         synchronized (definitions(store)) {
             return store.indexes().setBuilt(id(index), build);
         }
     }
 
     @SuppressWarnings("ReferenceEquality") // one that was created again is equal
-    private static boolean isRegistered(StorageAttachedIndex index) {
-        return of(index.baseCfs()).stream().anyMatch(each -> each == index);
+    private static boolean isRegistered(Index index) {
+        return of(IndexTerms.table(index)).stream().anyMatch(each -> each == index);
     }
 
     /**
@@ -247,7 +238,7 @@ public final class StoreIndexes {
         TermIndexes defined = store.indexes();
         synchronized (definitions(store)) {
             Set<UUID> former = new HashSet<>(defined.states().keySet());
-            for (StorageAttachedIndex index : of(cfs)) former.remove(id(index));
+            for (Index index : of(cfs)) former.remove(id(index));
             for (UUID id : former) {
                 logger.info("Dropping the entries of a former index of {}: {}", cfs.metadata(), id);
                 defined.drop(id);
@@ -259,15 +250,15 @@ public final class StoreIndexes {
      * Whether an index has the entries of all rows in the store of its table. True if the table has
      * no store, and so no rows in one.
      */
-    public static boolean isBuilt(StorageAttachedIndex index) {
-        EngineMemtable memtable = EngineMemtables.current(index.baseCfs());
+    public static boolean isBuilt(Index index) {
+        EngineMemtable memtable = EngineMemtables.current(IndexTerms.table(index));
         if (memtable == null) return true;
         if (memtable.generation().failure() != null) return false;
         TableStore store = memtable.generation().existing();
         return store == null || isBuilt(index, store);
     }
 
-    static boolean isBuilt(StorageAttachedIndex index, TableStore store) {
+    static boolean isBuilt(Index index, TableStore store) {
         return store.indexes().states().get(id(index)) == State.BUILT;
     }
 
@@ -279,14 +270,10 @@ public final class StoreIndexes {
     public static Set<String> unbuilt(ColumnFamilyStore cfs) {
         return of(cfs).stream()
                 // In this order: a build that ends in between has completed the index.
-                .filter(index -> !cfs.indexManager.isIndexBuilding(name(index)))
+                .filter(index -> !cfs.indexManager.isIndexBuilding(IndexTerms.name(index)))
                 .filter(index -> !isBuilt(index))
-                .map(StoreIndexes::name)
+                .map(IndexTerms::name)
                 .collect(Collectors.toSet());
-    }
-
-    private static String name(StorageAttachedIndex index) {
-        return index.getIndexMetadata().name;
     }
 
     /**
@@ -320,6 +307,10 @@ public final class StoreIndexes {
     }
 
     private static List<StorageAttachedIndex> queryable(ColumnFamilyStore cfs) {
-        return of(cfs).stream().filter(cfs.indexManager::isIndexQueryable).toList();
+        return of(cfs).stream()
+                .filter(cfs.indexManager::isIndexQueryable)
+                .filter(StorageAttachedIndex.class::isInstance)
+                .map(StorageAttachedIndex.class::cast)
+                .toList();
     }
 }

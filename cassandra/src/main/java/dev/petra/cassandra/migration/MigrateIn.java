@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.index.FormerEntries;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
@@ -211,6 +212,7 @@ final class MigrateIn extends Migration {
 
     @SuppressWarnings("LockOnNonEnclosingClassLiteral") // the lock of those very methods
     private boolean finish() {
+        FormerEntries former = FormerEntries.of(cfs);
         // A write that was to be logged, when a memtable of Cassandra's was alive, is logged by
         // then
         // and applied.
@@ -221,6 +223,7 @@ final class MigrateIn extends Migration {
         if (isOver()) return false;
         TableStore store = stores.current().existing();
         if (store != null) store.syncLog();
+        former.drop();
         // No truncation's record comes between the two; TableHooks.truncationPosition keeps the
         // later.
         synchronized (SystemKeyspace.class) {

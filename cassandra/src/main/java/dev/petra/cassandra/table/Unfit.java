@@ -5,7 +5,6 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.index.Index;
-import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -18,7 +17,7 @@ import org.slf4j.LoggerFactory;
  * refuses the statements by which it would come to that, but not those that a node without the
  * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
  *
- * <p>Views, and indexes that are not Storage-Attached, are built from SSTables and flushed
+ * <p>Views, and custom indexes that are not Storage-Attached, are built from SSTables and flushed
  * memtables, so they would lack rows without a word. The table fails instead, until they are
  * dropped, or the table leaves the engine; nothing is moved in meanwhile.
  */
@@ -97,7 +96,7 @@ public final class Unfit {
      * of an engine is in them only when {@code MigrateOut} has built them; read by itself the table
      * is whole all the while, as it must be for who builds them.
      *
-     * <p>Storage-Attached Indexes are asked of what is in the engine all the while, and say
+     * <p>The indexes that a store keeps are asked of what is in the engine all the while, and say
      * themselves what they lack.
      *
      * @param table with an index, or a view
@@ -113,12 +112,12 @@ public final class Unfit {
             ColumnFamilyStore of = base == null ? null : ColumnFamilyStore.getIfExists(base.id);
             if (of != null) checkFound(of, "the materialized view '" + table.name + "'");
         }
-        if (indexes != null && !isAttached(indexes)) checkFound(cfs, "its indexes");
+        if (indexes != null && !areKept(indexes)) checkFound(cfs, "its indexes");
         else if (isCurrent(cfs)) check(cfs);
     }
 
-    private static boolean isAttached(Index.QueryPlan indexes) {
-        return indexes.getIndexes().stream().allMatch(StorageAttachedIndex.class::isInstance);
+    private static boolean areKept(Index.QueryPlan indexes) {
+        return indexes.getIndexes().stream().allMatch(IndexSupport::isKept);
     }
 
     private static void checkFound(ColumnFamilyStore cfs, String by) {

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.index.DamagedIndexException;
+import dev.petra.engine.index.TermCursor;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.ReadCommand;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ClusteringIndexFilter;
+import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.rows.AbstractUnfilteredRowIterator;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.EncodingStats;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.RowIterator;
+import org.apache.cassandra.db.rows.Rows;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterators;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.dht.Bounds;
+import org.apache.cassandra.index.IndexNotAvailableException;
+import org.apache.cassandra.index.internal.CassandraIndex;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a query by one of Cassandra's legacy indexes finds of a value: the entries of the table's
+ * store, as rows of the hidden table, together with the live rows that the hidden table has. That
+ * has some while a part of the table is in SSTables.
+ *
+ * <p>An entry of the store only tells where to look, so no timestamps are compared: what was
+ * deleted in the hidden table may have been written to the store since. Cassandra reads each row
+ * that is found here, and passes over it if it does not have the value.
+ */
+public final class LegacyHits extends AbstractUnfilteredRowIterator {
+    private static final int SMALLEST_BATCH = 64;
+    private static final int LARGEST_BATCH = 4_096;
+
+    /** Of the keys of a batch, which may be large. */
+    private static final long MOST_BYTES = 8 << 20;
+
+    private record Hit(DecoratedKey key, Clustering<?> clustering) {}
+
+    private final IndexUse use;
+    private final AbstractBounds<PartitionPosition> range;
+    private final ByteBuffer term;
+    private final long nowInSec;
+    private final RowIterator hidden;
+    private final Deque<Hit> batch = new ArrayDeque<>();
+    private int batchSize = SMALLEST_BATCH;
+
+    /** Where the next batch begins. */
+    private PartitionPosition position;
+
+    private @Nullable Clustering<?> clustering;
+
+    /** The last entry that was read: the next batch may begin with it. */
+    private @Nullable Hit last;
+
+    private boolean atEnd;
+    private @Nullable Row nextHidden;
+    private @Nullable Row nextOurs;
+    private @Nullable Row returned;
+
+    private LegacyHits(
+            IndexUse use,
+            DecoratedKey value,
+            ReadCommand command,
+            UnfilteredRowIterator fromHiddenTable) {
+        super(
+                fromHiddenTable.metadata(),
+                value,
+                DeletionTime.LIVE,
+                fromHiddenTable.columns(),
+                Rows.EMPTY_STATIC_ROW,
+                false,
+                EncodingStats.NO_STATS);
+        this.use = use;
+        this.term = value.getKey();
+        this.nowInSec = command.nowInSec();
+        this.range = range(command);
+        this.position = range.left;
+        this.clustering = first(use.index(), command, range.left);
+        this.hidden = UnfilteredRowIterators.filter(fromHiddenTable, nowInSec);
+    }
+
+    /**
+     * The memtable whose store a query is to ask besides the hidden table, or null. To be asked for
+     * before the hidden table is read: what is migrated out of the engine meanwhile may be missing
+     * in the rows that were read of the hidden table.
+     */
+    public static @Nullable EngineMemtable memtable(ColumnFamilyStore cfs) {
+        return EngineMemtables.any(cfs.getTracker().getView());
+    }
+
+    /**
+     * Adds the entries of the store.
+     *
+     * @param memtable of {@link #memtable}
+     * @param value that is looked for
+     * @param hidden what the hidden table has; closed with the result, or if this fails
+     * @throws IndexNotAvailableException if the index lacks rows of the store
+     */
+    public static UnfilteredRowIterator add(
+            CassandraIndex index,
+            EngineMemtable memtable,
+            DecoratedKey value,
+            ReadCommand command,
+            UnfilteredRowIterator hidden) {
+        boolean complete = false;
+        try {
+            // Cassandra refuses ORDER BY in queries by such an index.
+            if (hidden.isReverseOrder())
+                throw new UnsupportedOperationException("An index is read in one direction only");
+            TableStore store = memtable.generation().existing();
+            UnfilteredRowIterator all =
+                    store == null
+                            ? hidden
+                            : new LegacyHits(IndexUse.of(index, store), value, command, hidden);
+            complete = true;
+            return all;
+        } finally {
+            if (!complete) hidden.close();
+        }
+    }
+
+    private static AbstractBounds<PartitionPosition> range(ReadCommand command) {
+        if (!(command instanceof SinglePartitionReadCommand single))
+            return command.dataRange().keyRange();
+        return new Bounds<>(single.partitionKey(), single.partitionKey());
+    }
+
+    /**
+     * The first row that is wanted of a partition: where the last page ended. Null for all of it,
+     * as where the static row stands for every row.
+     */
+    private static @Nullable Clustering<?> first(
+            CassandraIndex index, ReadCommand command, PartitionPosition position) {
+        if (!(position instanceof DecoratedKey key) || index.getIndexedColumn().isStatic())
+            return null;
+        ClusteringIndexFilter filter = command.clusteringIndexFilter(key);
+        if (!(filter instanceof ClusteringIndexSliceFilter slices)) return null;
+        Slices wanted = slices.requestedSlices();
+        if (wanted.size() == 0) return null;
+        ClusteringBound<?> start = wanted.get(0).start();
+        return start.size() < command.metadata().comparator.size() || start.size() == 0
+                ? null
+                : Clustering.make(start.getBufferArray());
+    }
+
+    @Override
+    @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
+    protected Unfiltered computeNext() {
+        while (true) {
+            if (nextHidden == null && hidden.hasNext()) nextHidden = hidden.next();
+            if (nextOurs == null) nextOurs = ours();
+            Row next = smaller(nextHidden, nextOurs);
+            if (next == null) return endOfData();
+            if (next == nextHidden) nextHidden = null;
+            else nextOurs = null;
+            if (returned != null && isSame(returned, next)) continue;
+            returned = next;
+            return next;
+        }
+    }
+
+    private @Nullable Row smaller(@Nullable Row one, @Nullable Row other) {
+        if (one == null || other == null) return one == null ? other : one;
+        return metadata.comparator.compare(one.clustering(), other.clustering()) <= 0 ? one : other;
+    }
+
+    /** Of a static column each partition is found once, whatever the path of the cell. */
+    private boolean isSame(Row one, Row other) {
+        int compared = use.index().getIndexedColumn().isStatic() ? 1 : metadata.comparator.size();
+        return metadata.comparator.compare(one.clustering(), other.clustering(), compared) == 0;
+    }
+
+    private @Nullable Row ours() {
+        if (batch.isEmpty() && !atEnd) read();
+        Hit hit = batch.poll();
+        return hit == null
+                ? null
+                : BTreeRow.noCellLiveRow(
+                        LegacyTerms.hidden(use.index(), hit.key, hit.clustering),
+                        LivenessInfo.create(Long.MIN_VALUE + 1, nowInSec));
+    }
+
+    /**
+     * Reads the next batch. Nothing is open when it returns, as rows are read then: a store that a
+     * full disk has stopped is opened anew only when nobody reads it.
+     */
+    private void read() {
+        long bytes = 0;
+        try (TermCursor cursor = use.open(term)) {
+            boolean isThere = cursor.seek(term, position, clustering);
+            while (isThere && batch.size() < batchSize && bytes <= MOST_BYTES) {
+                DecoratedKey key = cursor.key();
+                if (!range.right.isMinimum() && key.compareTo(range.right) > 0) {
+                    isThere = false;
+                    break;
+                }
+                Hit hit = new Hit(key, cursor.clustering());
+                if (!hit.equals(last)) {
+                    batch.add(hit);
+                    bytes += key.getKey().remaining() + hit.clustering.dataSize();
+                }
+                last = hit;
+                position = key;
+                clustering = hit.clustering;
+                isThere = cursor.next();
+            }
+            atEnd = !isThere;
+            batchSize = Math.min(2 * batchSize, LARGEST_BATCH);
+        } catch (DamagedIndexException e) {
+            throw use.damaged(e);
+        }
+    }
+
+    @Override
+    public void close() {
+        hidden.close();
+    }
+}
