@@ -262,6 +262,16 @@ public final class StoreIndexes {
         return store.indexes().states().get(id(index)) == State.BUILT;
     }
 
+    /** Whether Cassandra builds an index that lacks rows of the store. */
+    public static boolean isBuildUnderWay(ColumnFamilyStore cfs) {
+        return of(cfs).stream()
+                .anyMatch(
+                        index ->
+                                !isBuilt(index)
+                                        && cfs.indexManager.isIndexBuilding(
+                                                IndexTerms.name(index)));
+    }
+
     /**
      * Returns the names of the indexes that lack rows of the store and are not being built. An
      * index is in this state if it was created while the table migrated out of the engine, and the

@@ -114,6 +114,11 @@ final class MigrateIn extends Migration {
     private boolean areIndexesBuilt() {
         if (build.isRunning()) return false;
         if (begun) return true;
+        // It may have begun while the table was out of the engine, and reads SSTables alone then.
+        if (StoreIndexes.isBuildUnderWay(cfs)) {
+            state("waiting for the build of an index");
+            return false;
+        }
         begun = true;
         Set<String> unbuilt = StoreIndexes.unbuilt(cfs);
         if (unbuilt.isEmpty()) return true;
