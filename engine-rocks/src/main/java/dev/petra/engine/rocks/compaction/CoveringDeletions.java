@@ -192,8 +192,8 @@ final class CoveringDeletions {
             DeletionTime deletion,
             Pacer pace)
             throws RocksDBException {
-        ByteBuffer bound = direct(to);
-        for (cursor.seek(direct(from));
+        ByteBuffer bound = Keys.direct(to);
+        for (cursor.seek(Keys.direct(from));
                 cursor.isValid() && Keys.compare(cursor.key(), bound) < 0;
                 cursor.next()) {
             pace.step();
@@ -247,9 +247,5 @@ final class CoveringDeletions {
 
         @Override
         public void large(int column, byte @Nullable [] path, long timestamp, long hash) {}
-    }
-
-    private static ByteBuffer direct(byte[] bytes) {
-        return ByteBuffer.allocateDirect(bytes.length).put(bytes).flip();
     }
 }

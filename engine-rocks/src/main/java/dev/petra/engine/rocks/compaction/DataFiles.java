@@ -9,6 +9,7 @@ import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -200,7 +201,11 @@ public final class DataFiles {
                     }
                     boolean isOld = false;
                     record[at] = (byte) KeyKind.RANGE;
-                    for (; it.isValid() && startsWith(it.key(), record); it.next()) {
+                    for (;
+                            it.isValid()
+                                    && Keys.startsWith(
+                                            ByteBuffer.wrap(it.key()), ByteBuffer.wrap(record));
+                            it.next()) {
                         long time =
                                 FragmentReader.range(ByteBuffer.wrap(it.value()), Slice.ALL)
                                         .deletion()
@@ -230,11 +235,6 @@ public final class DataFiles {
                     e);
             return Long.MAX_VALUE;
         }
-    }
-
-    private static boolean startsWith(byte[] key, byte[] prefix) {
-        return key.length >= prefix.length
-                && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length);
     }
 
     /** The position of the partition that the first key is in the middle of. */

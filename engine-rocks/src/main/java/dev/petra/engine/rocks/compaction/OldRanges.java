@@ -13,7 +13,6 @@ import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.rocks.read.ReadContext;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -133,7 +132,8 @@ final class OldRanges {
         /** Removes those of a partition. */
         void remove(byte[] position) throws RocksDBException {
             try {
-                for (byte[] from = prefix(position); from != null && !ended; ) {
+                for (byte[] from = Keys.withKind(position, KeyKind.RANGE);
+                        from != null && !ended; ) {
                     Chunk chunk = handDown(position, from);
                     remove(chunk.old);
                     from = chunk.from;
@@ -148,14 +148,14 @@ final class OldRanges {
 
         /** Finds those of a partition that may go, from a key on, and hands them down. */
         Chunk handDown(byte[] position, byte[] from) throws RocksDBException {
-            ByteBuffer prefix = direct(prefix(position));
+            ByteBuffer prefix = Keys.direct(Keys.withKind(position, KeyKind.RANGE));
             List<Entry> old = new ArrayList<>();
             // Where they meet, the newest: each row is looked at once.
             RangeTombstoneList ranges = new RangeTombstoneList(store.table().comparator, 16);
             try (Cursor cursor = context.openAside()) {
                 byte[] behind = null;
                 int met = 0;
-                for (cursor.seek(direct(from));
+                for (cursor.seek(Keys.direct(from));
                         cursor.isValid() && Keys.startsWith(cursor.key(), prefix);
                         cursor.next()) {
                     pace.step();
@@ -206,15 +206,5 @@ final class OldRanges {
                     && range.deletionTime().markedForDeleteAt()
                             < store.reconciler().maxPurgeable(mark);
         }
-    }
-
-    static byte[] prefix(byte[] position) {
-        byte[] prefix = Arrays.copyOf(position, position.length + 1);
-        prefix[position.length] = (byte) KeyKind.RANGE;
-        return prefix;
-    }
-
-    private static ByteBuffer direct(byte[] bytes) {
-        return ByteBuffer.allocateDirect(bytes.length).put(bytes).flip();
     }
 }

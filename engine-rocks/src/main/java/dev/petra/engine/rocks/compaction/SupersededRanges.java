@@ -68,18 +68,12 @@ public final class SupersededRanges {
             if (!store.reopenable().isCompactedBySize())
                 database.compact(
                         database.data,
-                        withKind(position, KeyKind.RANGE),
-                        withKind(position, KeyKind.ROW),
+                        Keys.withKind(position, KeyKind.RANGE),
+                        Keys.withKind(position, KeyKind.ROW),
                         BottommostLevelCompaction.kForceOptimized);
         }
         long now = System.nanoTime();
         restsUntil = now + REST * (now - began);
-    }
-
-    private static byte[] withKind(byte[] position, int kind) {
-        byte[] key = Arrays.copyOf(position, position.length + 1);
-        key[position.length] = (byte) kind;
-        return key;
     }
 
     /**
@@ -87,8 +81,8 @@ public final class SupersededRanges {
      * the byte: replicas compare digests of it.
      */
     List<Entry> find(byte[] position) {
-        byte[] prefix = withKind(position, KeyKind.RANGE);
-        ByteBuffer direct = ByteBuffer.allocateDirect(prefix.length).put(prefix).flip();
+        byte[] prefix = Keys.withKind(position, KeyKind.RANGE);
+        ByteBuffer direct = Keys.direct(prefix);
         ClusteringComparator comparator = store.table().comparator;
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         List<Entry> entries = new ArrayList<>();

@@ -26,9 +26,9 @@ public final class RangeSample {
 
     public static RangeEstimate estimate(StoreContext store, TokenRanges.KeyRange range) {
         try (Cursor cursor = new Cursor(store)) {
-            ByteBuffer end = direct(range.to());
+            ByteBuffer end = Keys.direct(range.to());
             ByteSink position = cursor.partitionSink();
-            cursor.seek(direct(range.from()));
+            cursor.seek(Keys.direct(range.from()));
             long counted = 0;
             boolean isAll = true;
             while (cursor.isValid() && Keys.compare(cursor.key(), end) < 0) {
@@ -56,10 +56,6 @@ public final class RangeSample {
             long partitions = Math.max(counted, (long) ((double) counted * bytes / sample));
             return new RangeEstimate(partitions, (bytes + large) / partitions);
         }
-    }
-
-    private static ByteBuffer direct(byte[] bytes) {
-        return ByteBuffer.allocateDirect(bytes.length).put(bytes).flip();
     }
 
     private static long bytes(Database database, byte[] from, byte[] to) {

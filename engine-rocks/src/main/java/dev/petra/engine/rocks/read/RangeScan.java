@@ -74,7 +74,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
         byte[] end = keys.right.isMinimum() ? TokenRanges.last() : bound(keys.right, includesRight);
         boolean past = aside || ScanBounds.wouldFloodCache(store, start, end);
         // Allocated before the cursor is opened: if this fails, no cursor stays open.
-        ByteBuffer first = ByteBuffer.allocateDirect(start.length).put(start).flip();
+        ByteBuffer first = Keys.direct(start);
         this.cursor = context.open(new ScanBounds(end, past));
         cursor.seek(first);
     }

@@ -8,6 +8,7 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.read.Cursor;
@@ -79,7 +80,7 @@ class OldRangesTest extends PurgeFixture {
     }
 
     private int ranges(String key) {
-        byte[] prefix = OldRanges.prefix(position(key));
+        byte[] prefix = Keys.withKind(position(key), KeyKind.RANGE);
         ByteBuffer direct = ByteBuffer.allocateDirect(prefix.length).put(prefix).flip();
         int count = 0;
         try (Cursor cursor = new ReadContext(Tables.context(store), table.all()).open()) {
@@ -200,7 +201,7 @@ class OldRangesTest extends PurgeFixture {
     }
 
     private OldRanges.Chunk handDown(OldRanges.Run run, String key) throws RocksDBException {
-        return run.handDown(position(key), OldRanges.prefix(position(key)));
+        return run.handDown(position(key), Keys.withKind(position(key), KeyKind.RANGE));
     }
 
     /** Too late to be handed down to, and hidden all the same. */
