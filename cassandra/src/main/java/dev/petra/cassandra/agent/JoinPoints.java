@@ -292,11 +292,11 @@ final class JoinPoints {
                             LEGACY_INDEX,
                             "getInitializationTask",
                             LEGACY_INDEX_ADVICE + "InitializationTask"),
-                    // return IndexHooks.legacyBuildTask(cfs, indexes, isFullRebuild, …);
+                    // return IndexHooks.buildTask(cfs, indexes, isFullRebuild, …);
                     at(
                             CASSANDRA + "index.Index$CollatedViewIndexBuildingSupport",
                             "getIndexBuildTask",
-                            LEGACY_INDEX_ADVICE + "BuildTask",
+                            INDEX_ADVICE + "BuildTask",
                             CFS,
                             "java.util.Set",
                             "java.util.Collection",

@@ -53,8 +53,13 @@ public final class IndexHooks {
         if (StorageService.instance.isStarting() && StoreIndexes.isBuilt(index)) return stock;
         if (cfs.indexManager.isIndexQueryable(index))
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.FULL_REBUILD_STARTED);
+        return withStore(cfs, index, stock);
+    }
+
+    private static Callable<?> withStore(
+            ColumnFamilyStore cfs, Index index, @Nullable Callable<?> stock) {
         return () -> {
-            stock.call();
+            if (stock != null) stock.call();
             FBUtilities.waitOnFuture(
                     CompactionManager.instance.submitIndexBuild(
                             new StoreIndexBuilder(cfs, List.of(index), false, null)));
@@ -75,7 +80,9 @@ public final class IndexHooks {
     }
 
     /**
-     * What builds indexes of a table.
+     * What builds indexes of a table, of one kind. The entries of Storage-Attached Indexes are
+     * dropped first; those of legacy indexes are added to, because Cassandra leaves such an index
+     * to queries while it is rebuilt.
      *
      * @param isFullRebuild else some SSTables are to be indexed alone
      * @param stock does so with SSTables
@@ -87,8 +94,10 @@ public final class IndexHooks {
             SecondaryIndexBuilder stock) {
         if (!isFullRebuild || EngineMemtables.current(cfs) == null) return stock;
         List<Index> ours = new ArrayList<>();
-        for (Index index : indexes) if (index instanceof StorageAttachedIndex sai) ours.add(sai);
-        return new StoreIndexBuilder(cfs, ours, true, stock);
+        for (Index index : indexes) if (IndexSupport.isKept(index)) ours.add(index);
+        if (ours.isEmpty()) return stock;
+        boolean anew = ours.get(0) instanceof StorageAttachedIndex;
+        return new StoreIndexBuilder(cfs, ours, anew, stock);
     }
 
     // Cassandra's legacy indexes
@@ -136,30 +145,6 @@ public final class IndexHooks {
         if (!IndexSupport.isKept(index) || EngineMemtables.current(cfs) == null) return stock;
         // Else some write may have been under way that does not know it.
         if (StorageService.instance.isStarting() && StoreIndexes.isBuilt(index)) return stock;
-        return () -> {
-            if (stock != null) stock.call();
-            FBUtilities.waitOnFuture(
-                    CompactionManager.instance.submitIndexBuild(
-                            new StoreIndexBuilder(cfs, List.of(index), false, null)));
-            return null;
-        };
-    }
-
-    /**
-     * What builds legacy indexes of a table. Those that the store has are added to, not dropped:
-     * Cassandra leaves such an index to queries while it is rebuilt.
-     *
-     * @param isFullRebuild else some SSTables are to be indexed alone
-     * @param stock does so with SSTables
-     */
-    public static SecondaryIndexBuilder legacyBuildTask(
-            ColumnFamilyStore cfs,
-            Set<Index> indexes,
-            boolean isFullRebuild,
-            SecondaryIndexBuilder stock) {
-        if (!isFullRebuild || EngineMemtables.current(cfs) == null) return stock;
-        List<Index> ours = new ArrayList<>();
-        for (Index index : indexes) if (IndexSupport.isKept(index)) ours.add(index);
-        return ours.isEmpty() ? stock : new StoreIndexBuilder(cfs, ours, false, stock);
+        return withStore(cfs, index, stock);
     }
 }

@@ -3,15 +3,11 @@ package dev.petra.cassandra.agent.advice;
 
 import dev.petra.cassandra.hooks.IndexHooks;
 import dev.petra.cassandra.table.EngineMemtable;
-import java.util.Set;
 import java.util.concurrent.Callable;
 import net.bytebuddy.asm.Advice;
-import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.index.Index;
-import org.apache.cassandra.index.SecondaryIndexBuilder;
 import org.apache.cassandra.index.internal.CassandraIndex;
 import org.jspecify.annotations.Nullable;
 
@@ -57,19 +53,6 @@ final class LegacyIndexAdvice {
                 @Advice.This CassandraIndex index,
                 @Advice.Return(readOnly = false) @Nullable Callable<?> task) {
             task = IndexHooks.initializationTask(index, task);
-        }
-    }
-
-    static final class BuildTask {
-        private BuildTask() {}
-
-        @Advice.OnMethodExit
-        static void exit(
-                @Advice.Argument(0) ColumnFamilyStore cfs,
-                @Advice.Argument(1) Set<Index> indexes,
-                @Advice.Argument(3) boolean isFullRebuild,
-                @Advice.Return(readOnly = false) SecondaryIndexBuilder builder) {
-            builder = IndexHooks.legacyBuildTask(cfs, indexes, isFullRebuild, builder);
         }
     }
 }
