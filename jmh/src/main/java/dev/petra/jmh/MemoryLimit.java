@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 
 /**
  * A control group of Linux that bounds the memory of the processes in it, the pages of files
@@ -70,6 +71,14 @@ record MemoryLimit(Path group) implements AutoCloseable {
     /** Takes a process in, for what it uses from now on. */
     void add(long pid) throws IOException {
         Files.writeString(group.resolve(PROCESSES), Long.toString(pid));
+    }
+
+    /**
+     * A command that enters the group, and there executes its further arguments in its own process.
+     */
+    List<String> entering() {
+        return List.of(
+                "sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", group.resolve(PROCESSES).toString());
     }
 
     /** Removes the group, which has no processes any more. */

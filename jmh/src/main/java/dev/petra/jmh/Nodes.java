@@ -7,6 +7,7 @@ import dev.petra.launcher.NodeProcess;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /** Configures the nodes of a comparison: alike in everything but what is compared. */
 final class Nodes {
@@ -38,12 +39,27 @@ final class Nodes {
      *
      * @param gc G1 or ZGC
      * @param nativeMiB memory beside the heap
-     * @param more options of its JVM
      */
-    static NodeProcess node(
-            Path directory, Engine engine, String gc, int heapMiB, int nativeMiB, String... more) {
-        return new NodeProcess(
-                config(directory, engine, gc, heapMiB, nativeMiB).jvmOptions(more).build());
+    static NodeProcess node(Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+        return new NodeProcess(config(directory, engine, gc, heapMiB, nativeMiB).build());
+    }
+
+    /**
+     * The same, with a heap that is in memory from the start.
+     *
+     * @param limit of its whole memory; null for none
+     */
+    static NodeProcess pretouched(
+            Path directory,
+            Engine engine,
+            String gc,
+            int heapMiB,
+            int nativeMiB,
+            @Nullable MemoryLimit limit) {
+        NodeConfig.Builder config =
+                config(directory, engine, gc, heapMiB, nativeMiB).jvmOptions("-XX:+AlwaysPreTouch");
+        if (limit != null) config.wrapper(limit.entering());
+        return new NodeProcess(config.build());
     }
 
     /** One like another that runs, which joins that when it is started. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -129,7 +130,8 @@ public class StoreBenchmark {
         Engine which = Engine.of(engine);
         Path root = Path.of(directory);
         Access.Level at = Access.Level.valueOf(level);
-        if (!at.isRemote()) limitMemory(ProcessHandle.current().pid());
+        MemoryLimit limit = memoryLimit.isEmpty() ? null : new MemoryLimit(Path.of(memoryLimit));
+        if (limit != null && !at.isRemote()) limit.add(ProcessHandle.current().pid());
         access =
                 switch (at) {
                     case SPI ->
@@ -138,11 +140,13 @@ public class StoreBenchmark {
                                     : new SpiAccess(which, work, memory);
                     case LOCAL -> new LocalAccess(which, work);
                     case CLIENT -> {
-                        ProcessTarget started =
-                                ProcessTarget.start(
-                                        Nodes.node(root, which, gc, heap, memory, options()), root);
+                        // Where memory is compared, the heap is a constant part of it.
+                        NodeProcess node =
+                                limit != null || workload.equals("tables")
+                                        ? Nodes.pretouched(root, which, gc, heap, memory, limit)
+                                        : Nodes.node(root, which, gc, heap, memory);
+                        ProcessTarget started = ProcessTarget.start(node, root);
                         process = started;
-                        limitMemory(started.node().pid());
                         yield new ClientAccess(which, work, started);
                     }
                     case CLUSTER ->
@@ -164,17 +168,6 @@ public class StoreBenchmark {
         }
         if (work.isPreloaded()) access.settle();
         StallProfiler.watch(access.probe());
-    }
-
-    /**
-     * Of the node's JVM. Where tables are compared, the heap is to be a constant part of memory.
-     */
-    private String[] options() {
-        return workload.equals("tables") ? new String[] {"-XX:+AlwaysPreTouch"} : new String[] {};
-    }
-
-    private void limitMemory(long pid) throws IOException {
-        if (!memoryLimit.isEmpty()) new MemoryLimit(Path.of(memoryLimit)).add(pid);
     }
 
     /** Closes the store or the node. */

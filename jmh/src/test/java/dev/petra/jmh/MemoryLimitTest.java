@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -8,6 +9,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -27,13 +30,19 @@ class MemoryLimitTest {
             assumeTrue(false, e.getMessage());
             return;
         }
+        String name = limit.group().getFileName().toString();
         Process process = new ProcessBuilder("sleep", "60").start();
+        List<String> command = new ArrayList<>(limit.entering());
+        command.addAll(List.of("cat", "/proc/self/cgroup"));
+        Process inside = new ProcessBuilder(command).redirectErrorStream(true).start();
         try (limit) {
             limit.add(process.pid());
             assertThat(Path.of("/proc", Long.toString(process.pid()), "cgroup"))
                     .content()
-                    .contains(limit.group().getFileName().toString());
+                    .contains(name);
             process.destroyForcibly().waitFor();
+            assertThat(new String(inside.getInputStream().readAllBytes(), UTF_8)).contains(name);
+            inside.waitFor();
         }
         assertThat(limit.group()).doesNotExist();
     }

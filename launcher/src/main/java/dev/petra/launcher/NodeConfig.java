@@ -44,6 +44,7 @@ public final class NodeConfig {
     private final boolean overwriteConf;
     private final boolean endWithThisJvm;
     private final boolean consoleLog;
+    private final List<String> wrapper;
 
     private NodeConfig(Builder builder) {
         distribution = builder.distribution;
@@ -57,6 +58,7 @@ public final class NodeConfig {
         overwriteConf = builder.overwriteConf;
         endWithThisJvm = builder.endWithThisJvm;
         consoleLog = builder.consoleLog;
+        wrapper = List.copyOf(builder.wrapper);
     }
 
     /** Configures a node in a directory, which need not exist. */
@@ -110,6 +112,10 @@ public final class NodeConfig {
         return consoleLog;
     }
 
+    List<String> wrapper() {
+        return wrapper;
+    }
+
     /** Collects settings; if one is set twice, the last value counts. */
     public static final class Builder {
         private final NodeDirectory directory;
@@ -124,6 +130,7 @@ public final class NodeConfig {
         private boolean overwriteConf;
         private boolean endWithThisJvm = true;
         private boolean consoleLog;
+        private List<String> wrapper = List.of();
 
         private Builder(NodeDirectory directory) {
             this.directory = directory;
@@ -251,6 +258,16 @@ public final class NodeConfig {
         /** Sends the log to the standard output instead of a file. */
         public Builder consoleLog() {
             consoleLog = true;
+            return this;
+        }
+
+        /**
+         * What starts the node's JVM.
+         *
+         * @param command a command that executes its further arguments in its own process
+         */
+        public Builder wrapper(List<String> command) {
+            wrapper = command;
             return this;
         }
 

@@ -242,6 +242,7 @@ public final class NodeProcess {
     private List<String> command() {
         List<String> command = new ArrayList<>();
         ownSession().ifPresent(command::add);
+        command.addAll(config.wrapper());
         command.add(java());
         command.addAll(options());
         command.add("-cp");

@@ -263,6 +263,8 @@ public interface StreamTests {
         assertThat(store.sizes(List.of())).isEmpty();
         fillWithMuch(store, table);
         store.flush();
+        // Of a file with few rows it is only known whether a range meets it.
+        store.compact(List.of());
         List<Range<Token>> ranges = new ArrayList<>(RangeTests.range(5, 6));
         ranges.addAll(RangeTests.everything());
         ranges.addAll(RangeTests.range(0, Long.MIN_VALUE));

@@ -8,6 +8,7 @@ import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.compaction.CompactionThrottle;
+import dev.petra.engine.rocks.db.DirectReads;
 import dev.petra.engine.rocks.db.FileOptions;
 import dev.petra.engine.rocks.db.IndexVolume;
 import dev.petra.engine.rocks.db.RocksSettings;
@@ -88,7 +89,8 @@ final class RocksEngine implements StorageEngine {
                         // Counters, which are per core, and no histograms, which would ask for
                         // the time.
                         new Statistics(EnumSet.allOf(HistogramType.class)),
-                        new IndexVolume(settings.memory()));
+                        new IndexVolume(settings.memory()),
+                        new DirectReads(settings.directReads()));
         this.syncer = new LogSyncer<>(stores::values);
         this.maintenance =
                 new Maintenance(

@@ -5,7 +5,7 @@ import java.util.Map;
 
 /**
  * The same rules with every value apart from its row, tiny blocks, tiny write buffers, tiny parts
- * of streams and compaction by size.
+ * of streams, direct reads and compaction by size.
  */
 class LargeCellsConformanceTest extends RocksEngineConformanceTest {
     @Override
@@ -15,6 +15,7 @@ class LargeCellsConformanceTest extends RocksEngineConformanceTest {
                 "write_buffer", "64KiB",
                 "block_size", "1KiB",
                 "large_cell", "1B",
+                "direct_reads", "true",
                 "stream_part", "64KiB",
                 "compaction", "universal");
     }

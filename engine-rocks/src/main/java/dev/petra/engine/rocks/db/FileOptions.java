@@ -15,6 +15,7 @@ import org.apache.cassandra.io.compress.NoopCompressor;
 import org.apache.cassandra.io.compress.SnappyCompressor;
 import org.apache.cassandra.io.compress.ZstdCompressor;
 import org.apache.cassandra.schema.CompressionParams;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.BlockBasedTableConfig;
@@ -49,6 +50,9 @@ public record FileOptions(
     /** Where nothing is compressed, there are no chunks: a page. */
     private static final int PLAIN_BLOCK = 4 << 10;
 
+    /** Where each partition is one row, a read wants no other row of the block. */
+    private static final int MOST_OF_SINGLE_ROWS = 8 << 10;
+
     private static final Map<Class<? extends ICompressor>, CompressionType> TYPES =
             Map.of(
                     LZ4Compressor.class, CompressionType.LZ4_COMPRESSION,
@@ -74,10 +78,15 @@ public record FileOptions(
 
     /** Those of a table as it is now. */
     static FileOptions of(
-            TableParams table, boolean automatic, boolean partitioned, RocksSettings settings) {
+            TableMetadata metadata,
+            boolean automatic,
+            boolean partitioned,
+            RocksSettings settings) {
+        TableParams table = metadata.params;
         CompressionParams compression = table.compression;
         ICompressor compressor = compression.getSstableCompressor();
         int chunk = compressor == null ? PLAIN_BLOCK : compression.chunkLength();
+        if (metadata.comparator.size() == 0) chunk = Math.min(chunk, MOST_OF_SINGLE_ROWS);
         return new FileOptions(
                 type(compressor, compression.getOtherOptions()),
                 level(compressor, compression.getOtherOptions()),

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.StoreSpec;
 import java.util.Map;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
@@ -39,16 +40,16 @@ final class FollowedOptions {
 
     /** Looks at the table's options, and tells RocksDB of those that changed. */
     void follow() {
+        TableMetadata table = spec.metadata().get();
         Asked asked =
                 new Asked(
-                        spec.metadata().get().params,
+                        table.params,
                         spec.mayCompact().getAsBoolean(),
                         resources.indexes().isLarge());
         // Once a second, of each table; an ALTER makes new ones.
         if (asked.isSame(followed)) return;
         FileOptions wanted =
-                FileOptions.of(
-                        asked.table, asked.automatic, asked.partitioned, resources.settings());
+                FileOptions.of(table, asked.automatic, asked.partitioned, resources.settings());
         // If it cannot be now, it is tried again.
         if (database.writeFiles(wanted)) followed = asked;
     }

@@ -16,8 +16,9 @@ import org.apache.cassandra.exceptions.ConfigurationException;
  *     in
  * @param writeBuffers the part of {@code memory} that write buffers of all tables may take
  * @param writeBuffer bytes of one table's write buffer before it is flushed
- * @param blockSize bytes of a data block, before compression; 0 to have each table's {@code
- *     chunk_length_in_kb}
+ * @param directReads whether data files are read past the page cache, where the file system can
+ * @param blockSize bytes of a data block, before compression; 0 to have what each table's {@code
+ *     chunk_length_in_kb} asks for
  * @param backgroundThreads threads for flush and compaction, all tables together
  * @param writeStallTimeoutMillis how long a write waits for a store that is behind
  * @param largeCell from how many bytes on a cell's value lies apart from its row
@@ -33,6 +34,7 @@ public record RocksSettings(
         long memory,
         long writeBuffers,
         long writeBuffer,
+        boolean directReads,
         long blockSize,
         int backgroundThreads,
         long writeStallTimeoutMillis,
@@ -45,7 +47,11 @@ public record RocksSettings(
     private static final long MIB = 1L << 20;
     private static final String LEVELED = "leveled";
     private static final String UNIVERSAL = "universal";
+    private static final String AUTO = "auto";
     private static final long LEAST_MEMORY = 16 * MIB;
+
+    /** Code, classes, threads, collector, direct buffers; measured at a heap of 1 GiB. */
+    private static final long JVM_BESIDES_HEAP = 512 * MIB;
 
     /** What {@code PartitionBounds} relies on. */
     private static final String PREFIX_EXTRACTOR = "prefix_extractor";
@@ -60,6 +66,7 @@ public record RocksSettings(
                         memory,
                         writeBuffers,
                         writeBuffer,
+                        isDirect(settings.text("direct_reads", AUTO), memory),
                         settings.bytes("block_size", 0),
                         settings.count(
                                 "background_threads",
@@ -99,9 +106,13 @@ public record RocksSettings(
         all.put("memory", memory + " B");
         all.put("write_buffers", writeBuffers + " B");
         all.put("write_buffer", writeBuffer + " B");
+        all.put("direct_reads", Boolean.toString(directReads));
         all.put(
                 "block_size",
-                blockSize == 0 ? "chunk_length_in_kb of the table" : blockSize + " B");
+                blockSize == 0
+                        ? "chunk_length_in_kb of the table, without clustering columns at most 8"
+                                + " KiB"
+                        : blockSize + " B");
         all.put("background_threads", Integer.toString(backgroundThreads));
         all.put("write_stall_timeout", writeStallTimeoutMillis + " ms");
         all.put("large_cell", largeCell + " B");
@@ -162,11 +173,33 @@ public record RocksSettings(
                             + " B.");
     }
 
-    /** A quarter of what the heap leaves of the machine or the container. */
+    /** Three quarters of what there is for blocks. */
     private static long defaultMemory() {
+        return Math.max(64 * MIB, spareMemory() / 4 * 3);
+    }
+
+    /**
+     * By default where the page cache could not hold much more than the block cache: otherwise
+     * blocks would be in both.
+     */
+    private static boolean isDirect(String reads, long memory) {
+        return switch (reads) {
+            case AUTO -> memory >= spareMemory() / 2;
+            case "true" -> true;
+            case "false" -> false;
+            default ->
+                    throw new ConfigurationException(
+                            "Setting 'direct_reads' is '"
+                                    + reads
+                                    + "', but must be 'auto', 'true' or 'false'.");
+        };
+    }
+
+    /** What the JVM leaves of the machine or the container: for this engine and the page cache. */
+    public static long spareMemory() {
         long total =
                 ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class)
                         .getTotalMemorySize();
-        return Math.max(64 * MIB, (total - Runtime.getRuntime().maxMemory()) / 4);
+        return Math.max(0, total - Runtime.getRuntime().maxMemory() - JVM_BESIDES_HEAP);
     }
 }

@@ -12,6 +12,7 @@ import org.rocksdb.WriteBufferManager;
  * @param limiter of flushes and compactions
  * @param statistics RocksDB's counters
  * @param indexes of the data files of all stores
+ * @param directReads where data files are read past the page cache
  */
 public record SharedResources(
         RocksSettings settings,
@@ -19,4 +20,5 @@ public record SharedResources(
         WriteBufferManager writeBuffers,
         RateLimiter limiter,
         Statistics statistics,
-        IndexVolume indexes) {}
+        IndexVolume indexes,
+        DirectReads directReads) {}

@@ -12,7 +12,6 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.schema.TableParams;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
@@ -52,12 +51,12 @@ final class StoreOpening {
      * @param indexDamaged whether a file of indexes is damaged, so that none may be compacted
      */
     Opened open(boolean create, boolean indexDamaged) {
-        TableParams table = table().params;
+        TableMetadata table = table();
         RocksSettings settings = resources.settings();
         FileOptions files =
                 FileOptions.of(
                         table,
-                        table.compaction.isEnabled(),
+                        table.params.compaction.isEnabled(),
                         resources.indexes().isLarge(),
                         settings);
         boolean indexed = !create && new StoreDescriptor(spec).isIndexed();
@@ -88,7 +87,7 @@ final class StoreOpening {
                     database.setOptions(database.data, settings.rocksdbOptions());
                 return new Opened(
                         database,
-                        new Catalog(database, table(), room),
+                        new Catalog(database, table, room),
                         files,
                         files.compaction().universal());
             } catch (Throwable t) {
@@ -138,6 +137,7 @@ final class StoreOpening {
                 reconciler,
                 files,
                 table().comparator.size() > 0,
+                resources.directReads().in(spec.directory()),
                 indexed,
                 create);
     }

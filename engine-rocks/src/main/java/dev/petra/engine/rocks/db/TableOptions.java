@@ -78,6 +78,7 @@ public final class TableOptions {
     /**
      * @param name of the table, for its log
      * @param clustered whether a partition may have several rows: filters know partitions then
+     * @param direct whether data files are read past the page cache
      * @param indexed whether there is a column family of indexes
      * @param create whether there must be no database yet; otherwise there must be one
      */
@@ -87,6 +88,7 @@ public final class TableOptions {
             Reconciler reconciler,
             FileOptions files,
             boolean clustered,
+            boolean direct,
             boolean indexed,
             boolean create) {
         RocksSettings settings = resources.settings();
@@ -121,6 +123,8 @@ public final class TableOptions {
                         // A column family that is hardly written to must not hold on to all logs
                         // since it was: a restart reads them, and none would be written over.
                         .setMaxTotalWalSize(LOGS * settings.writeBuffer())
+                        // Files are written through the page cache all the same.
+                        .setUseDirectReads(direct)
                         .setBytesPerSync(BYTES_PER_SYNC)
                         .setStatsDumpPeriodSec(0)
                         // A history of all counters every ten minutes, of each table: the same

@@ -123,6 +123,17 @@ class FileOptionsTest {
         else assertThat(file().getDataSize()).isGreaterThan(file().getRawValueSize() / 2);
     }
 
+    /** A read wants one row of the block. */
+    @Test
+    void blocksAreSmallerWhereAPartitionIsOneRow() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)");
+        store = engine.openStore(new StoreSpec(directory.resolve("1"), "t", 1, table.ref()));
+        for (int i = 0; i < ROWS; i++)
+            store.write(table.update("k" + i).at(1).row().set("v", "text ".repeat(60) + i).build());
+        store.flush();
+        assertThat(blockBytes(file())).isBetween(0.7 * 8 * 1024, 1.2 * 8 * 1024);
+    }
+
     @Test
     void theLevelOfCompression() {
         RocksSettings settings = RocksSettings.of(new EngineSettings(Map.of()));
@@ -131,8 +142,7 @@ class FileOptionsTest {
                                         defined(
                                                         "compression = {'class': 'ZstdCompressor',"
                                                                 + " 'compression_level': -3}")
-                                                .metadata()
-                                                .params,
+                                                .metadata(),
                                         true,
                                         false,
                                         settings)

@@ -75,7 +75,15 @@ class PowerLossTest {
 
     private static StorageEngine engine() {
         return Tables.engine(
-                Map.of("memory", "32MiB", "write_buffer", "256KiB", "large_cell", "4KiB"));
+                Map.of(
+                        "memory",
+                        "32MiB",
+                        "write_buffer",
+                        "256KiB",
+                        "large_cell",
+                        "4KiB",
+                        "direct_reads",
+                        Boolean.toString(SEED % 2 == 0)));
     }
 
     private static ByteBuffer value(int row) {
