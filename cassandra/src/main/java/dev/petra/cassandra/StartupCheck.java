@@ -239,19 +239,17 @@ public final class StartupCheck {
 
     /**
      * Puts the guard beside each store that lacks it: one that an earlier version wrote, or that
-     * was restored from a snapshot.
+     * was restored from a snapshot. Deletes those of tables that have no store any more.
      */
     static void guardStores(List<Path> dataDirectories) throws StartupException {
         try {
-            for (Path table : tableDirectories(dataDirectories)) {
-                StoreDirectory store = new StoreDirectory(table, Disk.REAL);
-                if (!store.generations().isEmpty()) store.guard();
-            }
+            for (Path table : tableDirectories(dataDirectories))
+                new StoreDirectory(table, Disk.REAL).guardOrUnguard();
         } catch (IOException | FSError e) {
             throw new StartupException(
                     StartupException.ERR_WRONG_DISK_STATE,
                     "The file that keeps a Cassandra without Petra from starting cannot be written"
-                            + " into the data directories: "
+                            + " into the data directories or deleted there: "
                             + e.getMessage(),
                     e);
         }

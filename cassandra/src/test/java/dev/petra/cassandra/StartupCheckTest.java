@@ -123,11 +123,21 @@ class StartupCheckTest {
         Path store = Files.createDirectories(data.resolve("ks/t-1/rocksdb/3")).getParent();
         Files.writeString(store.resolve("LIVE"), "damaged");
         Path empty = Files.createDirectories(data.resolve("ks/t-2/rocksdb"));
+        Files.createFile(empty.resolve(StoreGuard.NAME));
+        Path kept = Files.createDirectories(data.resolve("ks/t-3/rocksdb"));
+        Files.createFile(kept.resolve("KEEP"));
+        Path moving = Files.createDirectories(data.resolve("ks/t-4/rocksdb"));
+        Files.createFile(moving.resolve("MOVING"));
+        Files.createFile(moving.resolve(StoreGuard.NAME));
+        Files.createDirectories(data.resolve("ks/t-5"));
         StartupCheck.guardStores(List.of(data));
         StartupCheck.guardStores(List.of(data));
         Path guard = store.resolve(StoreGuard.NAME);
         assertThat(guard).content().contains("petra install");
-        assertThat(empty.resolve(StoreGuard.NAME)).doesNotExist();
+        assertThat(empty.resolve(StoreGuard.NAME)).as("nothing to guard").doesNotExist();
+        assertThat(kept.resolve(StoreGuard.NAME)).exists();
+        assertThat(moving.resolve(StoreGuard.NAME)).as("a full disk left it").isNotEmptyFile();
+        assertThat(data.resolve("ks/t-5")).isEmptyDirectory();
 
         File file = new File(guard);
         assertThat(Descriptor.isValidFile(file)).as("stock looks at it").isTrue();

@@ -143,6 +143,26 @@ public final class StoreDirectory {
         }
     }
 
+    /**
+     * The same where there is anything to guard. Otherwise there is no guard afterwards: the table
+     * was moved out of the engine or truncated, and Cassandra without Petra shows it as it is.
+     *
+     * @throws FSWriteError if it cannot be written or deleted
+     */
+    public void guardOrUnguard() {
+        if (!generations().isEmpty()
+                || isKept()
+                || Files.exists(root.resolve(MigrationMark.NAME))) {
+            guard();
+            return;
+        }
+        try {
+            StoreGuard.remove(root);
+        } catch (IOException e) {
+            throw new FSWriteError(e, root.toString());
+        }
+    }
+
     /** What {@link MigrationMark} says, or null if the table is whole where it is. */
     public @Nullable MigrationMark migrationMark() {
         return MigrationMark.read(root);

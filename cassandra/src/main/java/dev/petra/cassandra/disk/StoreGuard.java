@@ -44,6 +44,13 @@ public final class StoreGuard {
      */
     static void put(Path stores) throws IOException {
         Path file = stores.resolve(NAME);
-        if (!Files.exists(file)) Files.write(file, CONTENT.getBytes(UTF_8));
+        // A full disk leaves one without its text.
+        if (!Files.exists(file) || Files.size(file) == 0)
+            Files.write(file, CONTENT.getBytes(UTF_8));
+    }
+
+    /** Idempotent. */
+    static void remove(Path stores) throws IOException {
+        Files.deleteIfExists(stores.resolve(NAME));
     }
 }
