@@ -34,6 +34,9 @@ final class RowPages implements AutoCloseable {
     /** What a row without any cell counts, live or not: many of these end a page as well. */
     private static final long ROW_BYTES = 64;
 
+    /** For how many pages a read stays open at most: files that it reads are kept for so long. */
+    private static final int MOST_PAGES = 1 << 10;
+
     private final TableStore store;
     private final TableMetadata table;
     private final ColumnFilter columns;
@@ -54,9 +57,10 @@ final class RowPages implements AutoCloseable {
     /** The partition that it is in; null if it is in none. */
     private @Nullable UnfilteredRowIterator partition;
 
-    /** For how many pages the last read was to stay open, and for how many it still is. */
-    private int pagesOfRead;
+    /** For how many pages a read of a partition's rest stays open. */
+    private int pagesOfRead = 1;
 
+    /** For how many more pages the read that is open stays so. */
     private int pagesLeft;
 
     /**
@@ -93,6 +97,8 @@ final class RowPages implements AutoCloseable {
             List<Found> page = read(opened());
             pagesLeft--;
             staysOpen = lastRow != null && pagesLeft > 0;
+            // Not where a read fails, which may be for hours.
+            if (pagesLeft == 0) pagesOfRead = Math.min(2 * pagesOfRead, MOST_PAGES);
             return page;
         } finally {
             if (!staysOpen) rest();
@@ -103,8 +109,7 @@ final class RowPages implements AutoCloseable {
     private UnfilteredPartitionIterator opened() {
         UnfilteredPartitionIterator open = scan;
         if (open != null) return open;
-        pagesOfRead = lastRow == null ? 1 : 2 * pagesOfRead;
-        pagesLeft = pagesOfRead;
+        pagesLeft = lastRow == null ? 1 : pagesOfRead;
         open = store.scanAside(rest(lastKey, lastRow), columns, checkpoint);
         scan = open;
         return open;

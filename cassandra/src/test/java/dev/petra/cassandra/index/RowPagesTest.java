@@ -2,10 +2,12 @@
 package dev.petra.cassandra.index;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.reference.MemoryEngineProvider;
 import java.lang.reflect.Proxy;
@@ -173,6 +175,37 @@ class RowPagesTest {
         }
         assertThat(wasOpen).isTrue();
         assertThat(rows).isEqualTo(1_280 + 20 * 15);
+    }
+
+    /** A full disk ends each attempt: ten a second, for hours. */
+    @Test
+    void whatEndsAReadDoesNotChangeHowLongTheNextOnesAre() {
+        TestTable table = table("(c ASC, d ASC)");
+        TableStore store = store(table);
+        fill(table, store);
+        Reads reads = new Reads();
+        boolean[] full = new boolean[1];
+        Runnable each =
+                () -> {
+                    if (full[0]) throw new WriteStallException("full");
+                };
+        RowPages pages =
+                new RowPages(reads.of(store), table.metadata(), columns(table, "v"), 10_000, each);
+        int rows = 0;
+        boolean isInLarge = false;
+        while (!isInLarge) {
+            List<RowPages.Found> page = pages.next();
+            rows += page.size();
+            isInLarge = !page.isEmpty() && shown(table, page.get(page.size() - 1)).startsWith("a:");
+        }
+        full[0] = true;
+        for (int i = 0; i < 40; i++)
+            assertThatThrownBy(pages::next).isInstanceOf(WriteStallException.class);
+        full[0] = false;
+        int before = reads.all;
+        while (!pages.areOver()) rows += pages.next().size();
+        assertThat(rows).isEqualTo(1_280 + 20 * 15);
+        assertThat(reads.all - before).isLessThan(10 + 40);
     }
 
     @Test
