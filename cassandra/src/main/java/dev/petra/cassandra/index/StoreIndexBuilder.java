@@ -103,6 +103,13 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 id);
     }
 
+    /** Cassandra knows this one alone, and not that of the SSTables, which it consists of. */
+    @Override
+    public void stop() {
+        super.stop();
+        if (first != null) first.stop();
+    }
+
     @Override
     public void build() {
         if (first != null) first.build();
