@@ -33,6 +33,7 @@ import org.apache.cassandra.db.marshal.UserType;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.serializers.MarshalException;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -62,6 +63,9 @@ final class EntryCheck {
     private TableMetadata table;
     private RowLayout form;
     private int @Nullable [] ids;
+
+    /** By their ids, those of which the table's schema says nothing; null for the others. */
+    private @Nullable String[] unknown = {};
 
     private final PartitionKeys partitions;
     private final IPartitioner partitioner;
@@ -121,7 +125,15 @@ final class EntryCheck {
         Map<String, Integer> idsByName = new HashMap<>();
         for (int id = 0; id < columns; id++) idsByName.put(names.get(id), id);
         form = new RowLayout(of, idsByName);
+        unknown = names.toArray(String[]::new);
+        for (ColumnMetadata column : of.columns()) isKnown(idsByName.get(column.name.toString()));
+        for (DroppedColumn dropped : of.droppedColumns.values())
+            isKnown(idsByName.get(dropped.column.name.toString()));
         ids = isData ? IntStream.range(0, columns).toArray() : null;
+    }
+
+    private void isKnown(@Nullable Integer id) {
+        if (id != null) unknown[id] = null;
     }
 
     /** The ids of columns that a value may refer to; null where values are no fragments. */
@@ -144,6 +156,7 @@ final class EntryCheck {
      *
      * @param valueAt where in the block its value begins
      * @throws MalformedFragment if it is not what this table has there
+     * @throws UnknownColumn if it has cells of a column that the schema has not, nor had
      */
     void look(byte[] key, int keyLength, int valueAt, int valueLength) {
         if (keyBuffer.array() != key) {
@@ -403,6 +416,24 @@ final class EntryCheck {
     private void known(int column) {
         if (column >= columns)
             throw new MalformedFragment("a column that the dictionary does not have: " + column);
+        // Cassandra refuses such SSTables. A row may live by that column alone: it would be live
+        // from the ALTER on, and no index would have it.
+        String name = unknown[column];
+        if (name != null) throw new UnknownColumn(name);
+    }
+
+    /** The entry is well: the schema is of another time. */
+    static final class UnknownColumn extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        UnknownColumn(String name) {
+            super(
+                    "column "
+                            + name
+                            + " is not in the schema of this node. Wait until the schema is the"
+                            + " same on all nodes (nodetool describecluster), and repeat the"
+                            + " operation that streams");
+        }
     }
 
     /** Paths of a column are compared when its cells are merged. */

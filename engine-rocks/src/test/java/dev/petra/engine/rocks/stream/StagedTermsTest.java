@@ -25,6 +25,7 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -204,6 +205,56 @@ class StagedTermsTest {
                 assertThat(ending.isAlive()).isFalse();
             }
         }
+    }
+
+    /**
+     * The sender knows an ALTER that has not come here yet. The row would get no entry: here it has
+     * no live data before the ALTER comes, and has some afterwards.
+     */
+    @Test
+    void aRowThatLivesByAColumnThatIsNotKnownYetIsRefusedUntilItIs() throws Exception {
+        TestTable theirs = table.twin();
+        theirs.addColumn("w", UTF8Type.instance);
+        TableStore from = engine.openStore(theirs.spec(directory.resolve("newer")));
+        // UPDATE: no liveness of the row's own.
+        from.write(theirs.update("k0").at(1).row(1).set("w", "w").end().build());
+        sent = SentStream.of(from);
+        TermFunction ofLiveRows =
+                (key, row) ->
+                        row.hasLiveData(0, false)
+                                ? List.of(
+                                        new TermEntry(
+                                                ONE,
+                                                ByteBuffer.wrap(new byte[] {1}),
+                                                row.clustering()))
+                                : List.of();
+        assertThatThrownBy(() -> receive(ofLiveRows, ONE))
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("column w")
+                .hasMessageContaining("repeat");
+        table.addColumn("w", UTF8Type.instance);
+        assertThat(rows()).isZero();
+        try (StreamSink in = receive(ofLiveRows, ONE)) {
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(rows()).isOne();
+        assertThat(entries(ONE)).isOne();
+    }
+
+    /** What the schema tells to be dropped is ignored, as in Cassandra. */
+    @Test
+    void cellsOfADroppedColumnAreTaken() throws Exception {
+        TestTable theirs = table.twin();
+        theirs.addColumn("w", UTF8Type.instance);
+        table.addColumn("w", UTF8Type.instance);
+        table.dropColumn("w", 10);
+        TableStore from = engine.openStore(theirs.spec(directory.resolve("older")));
+        from.write(theirs.update("k0").at(1).row(1).liveness().set("w", "w").end().build());
+        sent = SentStream.of(from);
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(rows()).isOne();
     }
 
     /** Entries that have no row yet would be taken for those of former values. */
