@@ -17,7 +17,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -163,10 +162,9 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 emptied.add(index);
             }
             whileStalled(() -> StoreIndexes.define(index, store));
-            UUID known = StoreIndexes.id(index);
             long[] round = new long[1];
             try {
-                whileStalled(() -> round[0] = defined.setBuilding(known));
+                whileStalled(() -> round[0] = begin(index, store, began));
             } catch (IllegalArgumentException e) {
                 logger.debug(
                         "Index {} has just been dropped from {}",
@@ -175,9 +173,8 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                         e);
                 continue;
             }
-            rounds.put(index, round[0]);
-            long firstRound = began.computeIfAbsent(index, none -> round[0]);
-            RUNNING.begins(store, known, firstRound, round[0]);
+            if (round[0] == 0) ended.add(index);
+            else rounds.put(index, round[0]);
         }
         if (rounds.isEmpty()) return;
         // Writes that began before the definition may write no entries: their rows are read below.
@@ -215,6 +212,22 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             Long round = rounds.get(index);
             if (round != null && isComplete(store, index, round)) ended.add(index);
         }
+    }
+
+    /**
+     * Begins a round of one index. The builds of an index are told of it in the order of their
+     * numbers.
+     *
+     * @return its number; 0 if Cassandra has dropped the index
+     */
+    private static long begin(Index index, TableStore store, Map<Index, Long> began) {
+        return StoreIndexes.setBuilding(
+                index,
+                store,
+                round -> {
+                    long first = began.computeIfAbsent(index, none -> round);
+                    RUNNING.begins(store, StoreIndexes.id(index), first, round);
+                });
     }
 
     /** Ends the build of one index if another build of it began later and still runs. */

@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.LongConsumer;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -51,7 +52,7 @@ public final class StoreIndexes {
 
     private static final Map<IndexMetadata, UUID> ids = new MapMaker().weakKeys().makeMap();
 
-    /** A lock of each store, for those who drop its indexes and those who complete them. */
+    /** A lock of each store, for those who drop its indexes, and those who build them. */
     private static final Map<TableStore, Object> definitions = new MapMaker().weakKeys().makeMap();
 
     private StoreIndexes() {}
@@ -129,7 +130,7 @@ public final class StoreIndexes {
         Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
         List<Index> indexes = new ArrayList<>();
         for (Index index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
-        for (UUID id : former) lacksRows(store, id);
+        for (UUID id : former) lacksRows(cfs, store, id);
         return indexes;
     }
 
@@ -137,13 +138,17 @@ public final class StoreIndexes {
      * Sets an index that Cassandra has dropped to {@link State#BUILDING}, unless the store has
      * dropped it too. Otherwise the store would call it complete if it is created again and the
      * node ends before its build begins. A build from before the drop can then not complete it
-     * either.
+     * either. If it is created again by now, its own build finds the rows; it may even be complete.
      */
-    private static void lacksRows(TableStore store, UUID id) {
-        try {
-            long unused = store.indexes().setBuilding(id);
-        } catch (IllegalArgumentException e) {
-            logger.debug("Index {} has just been dropped from {}", id, store.spec().displayName());
+    private static void lacksRows(ColumnFamilyStore cfs, TableStore store, UUID id) {
+        synchronized (definitions(store)) {
+            if (of(cfs).stream().anyMatch(index -> id(index).equals(id))) return;
+            try {
+                long unused = store.indexes().setBuilding(id);
+            } catch (IllegalArgumentException e) {
+                logger.debug(
+                        "Index {} has just been dropped from {}", id, store.spec().displayName());
+            }
         }
     }
 
@@ -194,6 +199,23 @@ public final class StoreIndexes {
     static void drop(Index index, TableStore store) {
         synchronized (definitions(store)) {
             if (isRegistered(index)) store.indexes().drop(id(index));
+        }
+    }
+
+    /**
+     * {@link TermIndexes#setBuilding}, unless Cassandra has dropped the index: one that was created
+     * again in its place has the same id, and may be complete. Until this returns, no build of that
+     * one begins a round.
+     *
+     * @param begun is told the number of the round before another round can begin
+     * @return the number; 0 if Cassandra has dropped the index
+     */
+    static long setBuilding(Index index, TableStore store, LongConsumer begun) {
+        synchronized (definitions(store)) {
+            if (!isRegistered(index)) return 0;
+            long round = store.indexes().setBuilding(id(index));
+            begun.accept(round);
+            return round;
         }
     }
 

@@ -49,7 +49,9 @@ class IndexPointsIT {
             List.of(
                     OURS + "index.KeyBatches#fetch",
                     OURS + "index.RowPages#next",
+                    OURS + "index.RowTerms#columns",
                     OURS + "index.StoreIndexBuilder#isComplete",
+                    OURS + "index.StoreIndexes#drop",
                     OURS + "index.StoreIndexes#dropFormer",
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction");
@@ -240,6 +242,59 @@ class IndexPointsIT {
         node.awaitLog("of index twice_v ends because", PATIENCE);
         assertThat(found("twice")).isEqualTo(ROWS);
         assertThat(logged("of index twice_v begins, from what is in")).isEqualTo(before + 1);
+    }
+
+    /**
+     * A rebuild of an index that was dropped and created again before its first round began took
+     * away that the new one was complete, and ended without effect.
+     */
+    @Test
+    void aRebuildOfADroppedIndexLeavesThatInItsPlaceComplete() throws Exception {
+        create("replaced");
+        insert("replaced", 0, ROWS);
+        crashes.hold("enter", "StoreIndexes#drop");
+        CompletableFuture<Void> former = rebuild("replaced");
+        try {
+            crashes.awaitHeld();
+            execute("DROP INDEX ks.replaced_v");
+            execute("CREATE INDEX replaced_v ON ks.replaced (v) USING 'sai'");
+            awaitQueryable("replaced");
+            assertThat(found("replaced")).isEqualTo(ROWS);
+        } finally {
+            crashes.release();
+        }
+        TestNode.await("the end of the former", PATIENCE, former::isDone);
+        assertThat(found("replaced")).isEqualTo(ROWS);
+    }
+
+    /**
+     * Such a rebuild got the later number, and ended as one of a dropped index. Had the build of
+     * the new index yielded to it, nobody would have built that.
+     */
+    @Test
+    void noBuildYieldsToThatOfADroppedIndex() throws Exception {
+        create("later");
+        insert("later", 0, ROWS);
+        try {
+            // A rebuild comes here, an initial build does not.
+            crashes.hold("enter", "StoreIndexes#drop");
+            CompletableFuture<Void> former = rebuild("later");
+            crashes.awaitHeld();
+            execute("DROP INDEX ks.later_v");
+            crashes.holdAlso("enter", "RowPages#next");
+            execute("CREATE INDEX later_v ON ks.later (v) USING 'sai'");
+            crashes.awaitHeld();
+            crashes.holdAlso("enter", "RowTerms#columns");
+            crashes.releaseAt("enter", "StoreIndexes#drop");
+            TestNode.await("the former", PATIENCE, () -> crashes.isHeld() || former.isDone());
+            crashes.releaseAt("enter", "RowPages#next");
+            awaitQueryable("later");
+            crashes.release();
+            TestNode.await("the end of the former", PATIENCE, former::isDone);
+        } finally {
+            crashes.release();
+        }
+        assertThat(found("later")).isEqualTo(ROWS);
     }
 
     private static long logged(String text) {
