@@ -54,7 +54,8 @@ class IndexPointsIT {
                     OURS + "index.StoreIndexes#drop",
                     OURS + "index.StoreIndexes#dropFormer",
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
-                    "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction");
+                    "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
+                    "org.apache.cassandra.index.sai.StorageAttachedIndex#startInitialBuild");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     static Path directory;
@@ -295,6 +296,39 @@ class IndexPointsIT {
             crashes.release();
         }
         assertThat(found("later")).isEqualTo(ROWS);
+    }
+
+    /** A build that began while the table was out of the engine reads SSTables alone. */
+    @Test
+    void aTableThatComesBackBuildsAnIndexWhoseBuildBeganOutside() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.outside (p int, c int, v int, x text, PRIMARY KEY (p, c)) WITH"
+                        + " memtable = 'rocks'");
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks.outside (p, c, v, x) VALUES (?, ?, 1, ?)");
+        for (int i = 0; i < ROWS; i++) session.execute(insert.bind(i, i, "x".repeat(20_000)));
+        try {
+            // So that the way out takes a while.
+            node.nodetool("setcompactionthroughput", "1");
+            execute("ALTER TABLE ks.outside WITH memtable = 'default'");
+            crashes.hold("enter", "StorageAttachedIndex#startInitialBuild");
+            execute("CREATE INDEX outside_v ON ks.outside (v) USING 'sai'");
+            crashes.awaitHeld();
+            execute("ALTER TABLE ks.outside WITH memtable = 'rocks'");
+            node.nodetool("setcompactionthroughput", "64");
+            TestNode.await(
+                    "that it waits",
+                    PATIENCE,
+                    () ->
+                            session.execute("SELECT state FROM petra.migrations").all().stream()
+                                    .anyMatch(row -> row.getString(0).contains("of an index")));
+        } finally {
+            crashes.release();
+            node.nodetool("setcompactionthroughput", "64");
+        }
+        TestNode.awaitMigrations(session, PATIENCE);
+        awaitQueryable("outside");
+        assertThat(found("outside")).isEqualTo(ROWS);
     }
 
     private static long logged(String text) {
