@@ -17,6 +17,7 @@ import dev.petra.engine.index.TermIndexes.State;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.db.WriteBarrier;
 import dev.petra.engine.rocks.stream.SentStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -32,6 +33,8 @@ import java.util.Objects;
 import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.Slices;
@@ -330,6 +333,26 @@ class IndexCrashTest {
         assertThat(defined.get()).isNotNull();
         assertThat(indexed(store)).hasSize(10);
         assertThat(indexed(store, LATER)).hasSize(10);
+    }
+
+    /**
+     * Files that are going live were found to have the entries of all indexes before this one. A
+     * build that began now would miss their rows.
+     */
+    @Test
+    void aDefinitionWaitsForFilesThatAreGoingLive() throws Exception {
+        WriteBarrier arriving = Tables.context(store).indexing().arriving();
+        int slot = arriving.begin();
+        CompletableFuture<Void> defined =
+                CompletableFuture.runAsync(() -> store.indexes().define(LATER));
+        try {
+            while (!store.indexes().states().containsKey(LATER)) Thread.sleep(1);
+            assertThatThrownBy(() -> defined.get(300, TimeUnit.MILLISECONDS))
+                    .isInstanceOf(TimeoutException.class);
+        } finally {
+            arriving.end(slot);
+        }
+        defined.get(60, TimeUnit.SECONDS);
     }
 
     /** Their rows may be in the files that are still to come. */

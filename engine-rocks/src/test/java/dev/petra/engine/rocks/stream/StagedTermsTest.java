@@ -257,6 +257,32 @@ class StagedTermsTest {
         assertThat(rows()).isOne();
     }
 
+    /** The entries of one step's rows count for no other step. */
+    @Test
+    void eachStepOfALongStreamHasItsEntries() throws IOException {
+        engine.close();
+        engine = Tables.engine(Map.of("memory", "32MiB", "stream_part", "64KiB"));
+        TestTable plain =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c)) WITH"
+                                + " compression = {'enabled': 'false'}");
+        TableStore from = engine.openStore(plain.spec(directory.resolve("long-from")));
+        String value = "v".repeat(900);
+        for (int i = 0; i < ROWS; i++)
+            from.write(plain.update("k" + i % 3).at(1).row(i).set("v", value).end().build());
+        to = engine.openStore(plain.spec(directory.resolve("long-to")));
+        sent = SentStream.of(from);
+        int steps = 0;
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            do {
+                in.prepare();
+                steps++;
+            } while (in.ingest());
+        }
+        assertThat(steps).isGreaterThan(2);
+        assertThat(entries(ONE)).isEqualTo(ROWS);
+    }
+
     /** Entries that have no row yet would be taken for those of former values. */
     @Test
     void nothingIsSweptFromTheFirstEntryOn() throws IOException {
