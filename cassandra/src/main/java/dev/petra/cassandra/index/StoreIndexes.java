@@ -108,6 +108,9 @@ public final class StoreIndexes {
     /**
      * Tells a store how to derive the index entries of rows that a stream brings: as {@link #write}
      * does. To be called before each stream, because a store that was opened anew does not know it.
+     * An index that Cassandra has dropped gets no entries, and so is dropped from the store: if it
+     * is created again, the stream has to know it for another one. The stream fails where that
+     * does.
      */
     public static void deriveBy(ColumnFamilyStore cfs, TableStore store) {
         if (!store.hasIndexes()) return;
@@ -115,7 +118,7 @@ public final class StoreIndexes {
                 .deriveBy(
                         (key, row) -> {
                             List<TermEntry> entries = new ArrayList<>();
-                            derive(defined(cfs, store), key, row, entries);
+                            derive(definedWithoutFormer(cfs, store), key, row, entries);
                             if (!entries.isEmpty()) IndexSweeps.written(store, entries.size());
                             return entries;
                         });
@@ -128,10 +131,25 @@ public final class StoreIndexes {
     private static List<Index> defined(ColumnFamilyStore cfs, TableStore store) {
         // Before the registered ones are read: an index is registered before it is defined.
         Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
-        List<Index> indexes = new ArrayList<>();
-        for (Index index : of(cfs)) if (former.remove(id(index))) indexes.add(index);
+        List<Index> indexes = takeRegistered(cfs, former);
         for (UUID id : former) lacksRows(cfs, store, id);
         return indexes;
+    }
+
+    private static List<Index> takeRegistered(ColumnFamilyStore cfs, Set<UUID> ids) {
+        List<Index> indexes = new ArrayList<>();
+        for (Index index : of(cfs)) if (ids.remove(id(index))) indexes.add(index);
+        return indexes;
+    }
+
+    /** The same, after those that are defined in the store alone were dropped from it. */
+    private static List<Index> definedWithoutFormer(ColumnFamilyStore cfs, TableStore store) {
+        while (true) {
+            Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
+            List<Index> indexes = takeRegistered(cfs, former);
+            if (former.isEmpty()) return indexes;
+            removeFormer(cfs, store);
+        }
     }
 
     /**
@@ -237,8 +255,8 @@ public final class StoreIndexes {
 
     /**
      * Drops the indexes from a table's store that Cassandra has dropped. Logs a failure and throws
-     * nothing, because an exception would leave a schema change half applied; the next start of the
-     * node tries again.
+     * nothing, because an exception would leave a schema change half applied; the next stream into
+     * the store, or the next start of the node, tries again.
      */
     public static void dropFormer(ColumnFamilyStore cfs) {
         try {
@@ -256,7 +274,10 @@ public final class StoreIndexes {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         if (memtable == null || memtable.generation().failure() != null) return;
         TableStore store = memtable.generation().existing();
-        if (store == null || !store.hasIndexes()) return;
+        if (store != null && store.hasIndexes()) removeFormer(cfs, store);
+    }
+
+    private static void removeFormer(ColumnFamilyStore cfs, TableStore store) {
         TermIndexes defined = store.indexes();
         synchronized (definitions(store)) {
             Set<UUID> former = new HashSet<>(defined.states().keySet());

@@ -114,6 +114,8 @@ final class MigrateIn extends Migration {
     private boolean areIndexesBuilt() {
         if (build.isRunning()) return false;
         if (begun) return true;
+        // Nobody told the store of those that were dropped while the table was out of the engine.
+        StoreIndexes.dropFormer(cfs);
         // It may have begun while the table was out of the engine, and reads SSTables alone then.
         if (StoreIndexes.isBuildUnderWay(cfs)) {
             state("waiting for the build of an index");

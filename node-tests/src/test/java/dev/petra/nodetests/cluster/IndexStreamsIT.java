@@ -8,6 +8,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -15,6 +16,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -26,6 +29,7 @@ class IndexStreamsIT {
 
     @TempDir Path first;
     @TempDir Path second;
+    @TempDir Path points;
 
     private final int seedPort = FreePorts.next();
 
@@ -107,6 +111,54 @@ class IndexStreamsIT {
                 awaitMigrations(newcomer);
                 check(newcomer);
                 assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
+            }
+        }
+    }
+
+    /**
+     * DROP INDEX fails to remove it there where the disk is full. The rows of a stream then got no
+     * entries for it, and counted as if they had those of the index that is created again.
+     */
+    @Test
+    void rowsThatComeWhileADroppedIndexIsInTheStoreAreFoundByTheOneInItsPlace() throws Exception {
+        CrashPoints crashes =
+                new CrashPoints(
+                        points,
+                        List.of(
+                                CrashPoints.OURS + "index.StoreIndexes#dropFormerFromStore",
+                                "dev.petra.engine.rocks.stream.StagedStream#prepare"));
+        try (TestNode seed =
+                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
+            fill(seed);
+            try (TestNode newcomer =
+                    TestNode.start(
+                            second,
+                            options ->
+                                    crashes.in(
+                                            common(options)
+                                                    .seeds(List.of("127.0.0.1:" + seedPort))))) {
+                newcomer.awaitRing(2);
+                miss(newcomer, seed, PARTITIONS);
+                try (CqlSession session = newcomer.session()) {
+                    crashes.fail("enter", "StoreIndexes#dropFormerFromStore");
+                    session.execute("DROP INDEX ks.t_v");
+                    newcomer.awaitLog("could not be removed from its store", PATIENCE);
+                    crashes.hold("leave", "StagedStream#prepare");
+                    CompletableFuture<Void> repair =
+                            CompletableFuture.runAsync(
+                                    () -> newcomer.nodetool("repair", "-full", "ks"));
+                    try {
+                        crashes.awaitHeld();
+                        session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
+                        TestNode.awaitQueryable(session, "t_v", PATIENCE);
+                    } finally {
+                        crashes.release();
+                    }
+                    repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+                }
+                assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
+                        .hasSize(2 * PARTITIONS * 5);
+                check(newcomer);
             }
         }
     }

@@ -339,6 +339,27 @@ class IndexMigrationIT {
         check("turned", "v");
     }
 
+    /**
+     * Left in the store, its number would be that of the index that is created again, and a stream
+     * whose rows had no entries by then would pass for complete.
+     */
+    @Test
+    void anIndexThatIsDroppedOnTheWayOutIsNotInTheStoreWhenTheTableComesBack() throws Exception {
+        fill("left", "rocks");
+        index("left", "v");
+        throttle(1);
+        alter("left", "default");
+        assertThat(isMoving("left")).isTrue();
+        session.execute("DROP INDEX ks.left_v");
+        alter("left", "rocks");
+        throttle(64);
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(node.process().log())
+                .contains("Dropping the entries of a former index of ks.left");
+        index("left", "v");
+        check("left", "v");
+    }
+
     @Test
     void anIndexThatATableGetsOnAWayIsCompleteAtItsEnd() throws Exception {
         fill("gets", "default");
