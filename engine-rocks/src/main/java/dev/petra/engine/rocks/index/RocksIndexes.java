@@ -20,7 +20,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
 import org.apache.cassandra.db.Clustering;
@@ -63,6 +65,9 @@ public final class RocksIndexes implements TermIndexes {
      * full disk the database is opened anew with another one, and builds go on.
      */
     private final Map<UUID, Build> builds = new HashMap<>();
+
+    /** The numbers of dropped indexes whose entries were removed since the store was opened. */
+    private final Set<Integer> emptied = ConcurrentHashMap.newKeySet();
 
     /** Locked by the sweep that runs. */
     private final Object sweeping = new Object();
@@ -165,7 +170,11 @@ public final class RocksIndexes implements TermIndexes {
         reopenable.maintain(
                 database -> {
                     catalog().drop(index);
-                    for (int number : catalog().leftovers()) removeEntries(database, number);
+                    for (int number : catalog().leftovers()) {
+                        if (emptied.contains(number)) continue;
+                        removeEntries(database, number);
+                        emptied.add(number);
+                    }
                 });
     }
 

@@ -203,6 +203,23 @@ class IndexCrashTest {
         to.write(update.build(), entries);
     }
 
+    /** An index that is rebuilt is dropped each time. */
+    @Test
+    void whatADropRemovedIsNotRemovedAgainByTheNext() throws Exception {
+        for (int i = 0; i < 10; i++) {
+            store.indexes().define(INDEX);
+            write(store, i);
+            store.indexes().drop(INDEX);
+        }
+        Database database = Tables.context(store).database();
+        // An entry and a range of each.
+        assertThat(
+                        database.db.getLongProperty(
+                                Objects.requireNonNull(database.index()),
+                                "rocksdb.num-entries-active-mem-table"))
+                .isEqualTo(20);
+    }
+
     /** The format is raised before the column family is made. */
     @Test
     void aCrashBeforeTheColumnFamilyIsMadeLeavesNoIndex() throws Exception {
