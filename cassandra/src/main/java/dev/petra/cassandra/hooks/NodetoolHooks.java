@@ -99,8 +99,7 @@ public final class NodetoolHooks {
      */
     public static @Nullable AllSSTableOpStatus garbageCollect(ColumnFamilyStore cfs) {
         if (!compact(cfs)) return null;
-        IndexSweeps.sweep(cfs);
-        return AllSSTableOpStatus.SUCCESSFUL;
+        return IndexSweeps.sweep(cfs) ? AllSSTableOpStatus.SUCCESSFUL : AllSSTableOpStatus.ABORTED;
     }
 
     /** Removes what the node does not own. Null if that is Cassandra's to do. */

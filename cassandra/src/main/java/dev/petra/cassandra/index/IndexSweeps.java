@@ -134,19 +134,33 @@ public final class IndexSweeps {
         return store.metrics().getOrDefault("index_entries", 0L);
     }
 
-    /** Sweeps all indexes of a table without pauses, unless it is truncated or dropped. */
-    public static void sweep(ColumnFamilyStore cfs) {
+    /**
+     * Sweeps all indexes of a table without pauses, unless it is truncated or dropped.
+     *
+     * @return false if it could not, because a stream brings rows to the table: logged
+     */
+    public static boolean sweep(ColumnFamilyStore cfs) {
         Whole table = whole(cfs);
-        if (table == null) return;
+        if (table == null) return true;
         hurried.incrementAndGet();
         try {
             sweep(table, false);
-        } catch (CancellationException e) {
+        } catch (Over e) {
             logger.debug(
                     "{} was truncated or dropped while its indexes were swept", cfs.metadata());
+        } catch (CancellationException e) {
+            logger.warn(
+                    "{}. Repeat nodetool garbagecollect when the stream has ended", e.getMessage());
+            return false;
         } finally {
             hurried.decrementAndGet();
         }
+        return true;
+    }
+
+    /** The table, the index or the node has ended, and the sweep with it. */
+    private static final class Over extends CancellationException {
+        private static final long serialVersionUID = 1;
     }
 
     private static void sweep(Whole table, boolean slowly) {
@@ -229,7 +243,7 @@ public final class IndexSweeps {
         /** Ends the sweep if the node stops, or the table or the index has ended. */
         void endIfOver() {
             if (stopped || !table.generation.isLive() || !IndexTerms.isValid(index))
-                throw new CancellationException();
+                throw new Over();
         }
 
         @Override

@@ -107,6 +107,9 @@ public interface TermIndexes {
      * stays. Ends early where the index is dropped; one sweep of a store at a time, others wait.
      *
      * @return how many it removed
+     * @throws java.util.concurrent.CancellationException if it meets an entry while files of a
+     *     stream are about to go live: entries may be there before their rows. Those before that
+     *     one may have been removed
      */
     long sweep(UUID index, SweepCheck check);
 

@@ -163,6 +163,43 @@ class IndexStreamsIT {
         }
     }
 
+    /** Entries may be there before their rows. */
+    @Test
+    void garbagecollectSaysThatItSweepsNothingWhileAStreamComes() throws Exception {
+        CrashPoints crashes =
+                new CrashPoints(
+                        points, List.of("dev.petra.engine.rocks.stream.StagedStream#prepare"));
+        try (TestNode seed =
+                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
+            fill(seed);
+            try (TestNode newcomer =
+                    TestNode.start(
+                            second,
+                            options ->
+                                    crashes.in(
+                                            common(options)
+                                                    .seeds(List.of("127.0.0.1:" + seedPort))))) {
+                newcomer.awaitRing(2);
+                miss(newcomer, seed, PARTITIONS);
+                crashes.hold("leave", "StagedStream#prepare");
+                CompletableFuture<Void> repair =
+                        CompletableFuture.runAsync(
+                                () -> newcomer.nodetool("repair", "-full", "ks"));
+                try {
+                    crashes.awaitHeld();
+                    assertThat(newcomer.tryNodetool("garbagecollect", "ks", "t").output())
+                            .contains("Aborted garbage collection");
+                    newcomer.awaitLog("Repeat nodetool garbagecollect", PATIENCE);
+                } finally {
+                    crashes.release();
+                }
+                repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+                newcomer.nodetool("garbagecollect", "ks", "t");
+                check(newcomer);
+            }
+        }
+    }
+
     private static void fill(TestNode seed) {
         try (CqlSession session = seed.session()) {
             TestNode.createKeyspace(session, "ks", 2);

@@ -22,6 +22,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
@@ -318,8 +319,12 @@ public final class RocksIndexes implements TermIndexes {
         lock.lock();
         try {
             // A stream adds entries before the files with their rows go live.
-            if (store.isArriving() || check.isConfirmed(entry.term, entry.key, entry.clustering))
-                return false;
+            if (store.isArriving())
+                throw new CancellationException(
+                        "Entries are not removed from the indexes of "
+                                + store.name()
+                                + " while a stream brings it rows");
+            if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
             reopenable.heal();
             reopenable.maintain(
                     database ->
