@@ -113,6 +113,10 @@ PETRA(void, allowUnpreparedValue)(JNIEnv*, jclass, jlong readOptions) {
     petra::allowUnpreparedValue(reinterpret_cast<void*>(readOptions));
 }
 
+PETRA(void, setBlobCache)(JNIEnv*, jclass, jlong options, jlong cache) {
+    petra::setBlobCache(reinterpret_cast<void*>(options), reinterpret_cast<void*>(cache));
+}
+
 PETRA(jbyteArray, takeMalformed)(JNIEnv* env, jclass, jlong handle) {
     size_t size = 0;
     uint8_t* key = store(handle)->takeMalformed(&size);

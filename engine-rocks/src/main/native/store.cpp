@@ -135,6 +135,7 @@ struct Api {
     void (*setFilterFactory)(void*, void*);
     void (*setStrictMaxSuccessiveMerges)(void*, unsigned char);
     void (*setAllowUnpreparedValue)(void*, unsigned char);
+    void (*setBlobCache)(void*, void*);
     void (*setOptions)(void*, void*, int, const char* const*, const char* const*, char**);
     unsigned char (*isValid)(const void*);
     void (*next)(void*);
@@ -396,6 +397,7 @@ const char* bind(void* env) {
     find(library, "rocksdb_options_set_strict_max_successive_merges",
          &api.setStrictMaxSuccessiveMerges);
     find(library, "rocksdb_readoptions_set_allow_unprepared_value", &api.setAllowUnpreparedValue);
+    find(library, "rocksdb_options_set_blob_cache", &api.setBlobCache);
     find(library, "rocksdb_set_options_cf", &api.setOptions);
     find(library, "rocksdb_iter_valid", &api.isValid);
     find(library, "rocksdb_iter_next", &api.next);
@@ -420,6 +422,8 @@ void install(Store* store, void* options, bool strictSuccessiveMerges) {
 }
 
 void allowUnpreparedValue(void* readOptions) { api.setAllowUnpreparedValue(readOptions, 1); }
+
+void setBlobCache(void* options, void* cache) { api.setBlobCache(options, cache); }
 
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values) {
     Db wrappedDb{db};

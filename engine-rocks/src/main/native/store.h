@@ -66,6 +66,13 @@ void install(Store* store, void* options, bool strictSuccessiveMerges);
 void allowUnpreparedValue(void* readOptions);
 
 /**
+ * Has values of blob files cached.
+ *
+ * @param cache a rocksdb_cache_t: like Java's handle, it begins with the shared pointer
+ */
+void setBlobCache(void* options, void* cache);
+
+/**
  * Adds what an iterator comes to, which is left on the first entry that was not added. One iterator
  * after the other, on each thread.
  *

@@ -23,6 +23,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.LongSupplier;
@@ -40,11 +41,18 @@ import org.rocksdb.RocksDBException;
 import org.rocksdb.Statistics;
 import org.rocksdb.TickerType;
 import org.rocksdb.WriteBufferManager;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What all stores of a process share. */
 final class RocksEngine implements StorageEngine {
     /** About how many files a receiver writes for a slice. */
     private static final int SLICE_PARTS = 8;
+
+    private static final Logger logger = LoggerFactory.getLogger(RocksEngine.class);
+
+    /** The {@code memory} of all open engines. */
+    private static final AtomicLong MEMORY_IN_USE = new AtomicLong();
 
     private static final Map<String, TickerType> COUNTED = new LinkedHashMap<>();
 
@@ -76,6 +84,7 @@ final class RocksEngine implements StorageEngine {
 
     RocksEngine(RocksSettings settings) {
         this.settings = settings;
+        checkMemory(MEMORY_IN_USE.addAndGet(settings.memory()));
         Env env = Env.getDefault();
         env.setBackgroundThreads(settings.backgroundThreads(), Priority.LOW);
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
@@ -99,6 +108,22 @@ final class RocksEngine implements StorageEngine {
                         () -> resources.statistics().getTickerCount(TickerType.BYTES_WRITTEN),
                         settings.writeBuffers(),
                         settings.backgroundThreads());
+    }
+
+    /**
+     * Warns if the engines of this process may take more than there is.
+     *
+     * @param memory of all of them
+     */
+    private static void checkMemory(long memory) {
+        long spare = RocksSettings.spareMemory();
+        if (memory <= spare) return;
+        logger.warn(
+                "'memory' of all engine configurations together is {} MiB, but the heap and 512 MiB"
+                    + " for the JVM leave {} MiB of the machine's or the container's memory: the"
+                    + " kernel may kill this node. Set a smaller memory or heap.",
+                memory >> 20,
+                spare >> 20);
     }
 
     RocksSettings settings() {
@@ -257,6 +282,7 @@ final class RocksEngine implements StorageEngine {
         synchronized (this) {
             if (closed) return;
             closed = true;
+            MEMORY_IN_USE.addAndGet(-settings.memory());
         }
         maintenance.stop();
         @Nullable Throwable failure = null;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
-import com.sun.nio.file.ExtendedOpenOption;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
-import java.nio.file.FileStore;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.concurrent.ConcurrentHashMap;
+import org.rocksdb.EnvOptions;
+import org.rocksdb.Options;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
+import org.rocksdb.SstFileWriter;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -21,22 +22,27 @@ public final class DirectReads {
 
     private final boolean wanted;
     private final Probe probe;
-    private final ConcurrentHashMap<FileStore, Boolean> known = new ConcurrentHashMap<>();
 
-    /** Opens a file as RocksDB does. */
+    /** By the number of the device, whose file system was tried. */
+    private final ConcurrentHashMap<Object, Boolean> known = new ConcurrentHashMap<>();
+
+    /** Reads a file of RocksDB directly. */
     interface Probe {
-        void open(Path file) throws IOException;
+        /**
+         * Tries one file.
+         *
+         * @throws RocksDBException if it cannot be read so
+         */
+        void read(Path file) throws RocksDBException;
     }
 
     /**
-     * @param wanted whether to read so where it is possible
+     * Tries file systems as stores are opened.
+     *
+     * @param wanted whether to read directly where it is possible
      */
     public DirectReads(boolean wanted) {
-        this(
-                wanted,
-                file ->
-                        FileChannel.open(file, StandardOpenOption.READ, ExtendedOpenOption.DIRECT)
-                                .close());
+        this(wanted, DirectReads::readDirectly);
     }
 
     DirectReads(boolean wanted, Probe probe) {
@@ -45,39 +51,65 @@ public final class DirectReads {
     }
 
     /**
-     * Whether files in a directory are read so. A file system is tried once.
+     * Whether files in a directory are read so. A file system is tried once, unless no file can be
+     * written to it.
      *
-     * @param directory exists and can be written to
+     * @param directory exists
      */
     boolean in(Path directory) {
         if (!wanted) return false;
         try {
-            return known.computeIfAbsent(
-                    Files.getFileStore(directory), store -> isPossible(directory, store));
-        } catch (IOException e) {
-            logger.warn(
-                    "{} is read through the page cache: its file system is unknown", directory, e);
+            Object device = Files.getAttribute(directory, "unix:dev");
+            Boolean already = known.get(device);
+            if (already != null) return already;
+            boolean possible = isPossible(directory);
+            known.put(device, possible);
+            return possible;
+        } catch (IOException | RocksDBException | UnsupportedOperationException e) {
+            // Full, for one; whoever opens the store will say so.
+            logger.debug("Cannot tell whether {} can be read directly", directory, e);
             return false;
         }
     }
 
-    private boolean isPossible(Path directory, FileStore store) {
+    /** As RocksDB will do it. */
+    private boolean isPossible(Path directory) throws IOException, RocksDBException {
+        Path file = Files.createTempFile(directory, "direct-reads", ".tmp");
         try {
-            Path file = Files.createTempFile(directory, "direct-reads", ".tmp");
+            write(file);
             try {
-                probe.open(file);
+                probe.read(file);
                 return true;
-            } finally {
-                Files.delete(file);
+            } catch (RocksDBException e) {
+                logger.warn(
+                        "The file system of {} refuses direct reads ({}): data files on it are read"
+                            + " through the page cache, and blocks are in memory twice. Set"
+                            + " direct_reads: false to have no such warning, and consider a smaller"
+                            + " memory.",
+                        directory,
+                        e.getMessage());
+                return false;
             }
-        } catch (IOException | UnsupportedOperationException e) {
-            logger.warn(
-                    "Data files on {} are read through the page cache, not directly, because its"
-                        + " file system refuses that: blocks are in memory twice. Set direct_reads:"
-                        + " false to read so without this warning, and a smaller memory.",
-                    store,
-                    e);
-            return false;
+        } finally {
+            Files.deleteIfExists(file);
+        }
+    }
+
+    private static void write(Path file) throws RocksDBException {
+        try (Options options = new Options();
+                EnvOptions environment = new EnvOptions();
+                SstFileWriter writer = new SstFileWriter(environment, options)) {
+            writer.open(file.toString());
+            writer.put(new byte[] {0}, new byte[] {0});
+            writer.finish();
+        }
+    }
+
+    private static void readDirectly(Path file) throws RocksDBException {
+        try (Options options = new Options().setUseDirectReads(true);
+                SstFileReader reader = new SstFileReader(options)) {
+            reader.open(file.toString());
+            reader.verifyChecksum();
         }
     }
 }

@@ -173,9 +173,9 @@ public record RocksSettings(
                             + " B.");
     }
 
-    /** Three quarters of what there is for blocks. */
+    /** Half of what there is; the other half is for the page cache and whatever else runs. */
     private static long defaultMemory() {
-        return Math.max(64 * MIB, spareMemory() / 4 * 3);
+        return Math.max(64 * MIB, spareMemory() / 2);
     }
 
     /**
@@ -184,7 +184,7 @@ public record RocksSettings(
      */
     private static boolean isDirect(String reads, long memory) {
         return switch (reads) {
-            case AUTO -> memory >= spareMemory() / 2;
+            case AUTO -> spareMemory() > 0 && memory >= spareMemory() / 2;
             case "true" -> true;
             case "false" -> false;
             default ->

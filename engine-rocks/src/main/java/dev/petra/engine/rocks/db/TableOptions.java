@@ -144,7 +144,7 @@ public final class TableOptions {
                         own(new ColumnFamilyOptions())
                                 .setWriteBufferSize(CATALOG_BUFFER)
                                 .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
-        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files)));
+        columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files, direct)));
         if (indexed) columnFamilies.add(new ColumnFamilyDescriptor(INDEX, index(resources, files)));
     }
 
@@ -174,8 +174,15 @@ public final class TableOptions {
      * Keys in ordinary files, values in blob files, which compaction does not rewrite; so these are
      * small, and leveled whatever the table has.
      */
-    private ColumnFamilyOptions large(SharedResources resources, FileOptions files) {
-        return common(own(new ColumnFamilyOptions()), resources, files, true)
+    private ColumnFamilyOptions large(
+            SharedResources resources, FileOptions files, boolean direct) {
+        ColumnFamilyOptions family;
+        try (Options options = new Options()) {
+            // Otherwise the page cache has them.
+            if (direct) Reconciler.setBlobCache(options, resources.cache());
+            family = own(new ColumnFamilyOptions(options));
+        }
+        return common(family, resources, files, true)
                 .setTtl(CompactionSettings.MOVES_DOWN_AFTER)
                 .setPeriodicCompactionSeconds(0)
                 .setEnableBlobFiles(true)

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.AbstractRocksIterator;
+import org.rocksdb.Cache;
 import org.rocksdb.Env;
 import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
@@ -69,6 +70,11 @@ public final class Reconciler implements AutoCloseable {
     /** Lets iterators pass over values in blob files without reading them; Java has no setter. */
     public static void allowUnpreparedValue(ReadOptions options) {
         allowUnpreparedValue(options.getNativeHandle());
+    }
+
+    /** Has values in blob files cached, besides blocks; Java has no setter. */
+    public static void setBlobCache(Options options, Cache cache) {
+        setBlobCache(options.getNativeHandle(), cache.getNativeHandle());
     }
 
     private long get(int field) {
@@ -286,6 +292,8 @@ public final class Reconciler implements AutoCloseable {
     private static native void install(long handle, long options, boolean strict);
 
     private static native void allowUnpreparedValue(long readOptions);
+
+    private static native void setBlobCache(long options, long cache);
 
     private static native byte @Nullable [] takeMalformed(long handle);
 

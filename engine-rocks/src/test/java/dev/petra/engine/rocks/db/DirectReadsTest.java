@@ -23,6 +23,7 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.RocksDBException;
 
 /** Data files are read past the page cache, or not. */
 class DirectReadsTest {
@@ -118,7 +119,7 @@ class DirectReadsTest {
                         file -> {
                             assertThat(file).exists();
                             tried[0]++;
-                            throw new IOException("Invalid argument");
+                            throw new RocksDBException("Invalid argument");
                         });
         assertThat(refused.in(directory)).isFalse();
         assertThat(refused.in(directory)).isFalse();
@@ -134,7 +135,7 @@ class DirectReadsTest {
     @Test
     void byDefaultWhereTheBlockCacheHasMostOfTheMemory() {
         long spare = RocksSettings.spareMemory();
-        assertThat(settings(Map.of()).memory()).isBetween(spare / 4 * 3 - 1, spare);
+        assertThat(settings(Map.of()).memory()).isEqualTo(Math.max(64L << 20, spare / 2));
         assertThat(settings(Map.of()).directReads()).isTrue();
         assertThat(settings(Map.of("memory", spare / 2 + 1 + "B")).directReads()).isTrue();
         assertThat(settings(Map.of("memory", spare / 2 - 1 + "B")).directReads()).isFalse();
@@ -145,6 +146,48 @@ class DirectReadsTest {
                 .isInstanceOf(ConfigurationException.class)
                 .hasMessageContaining("direct_reads")
                 .hasMessageContaining("'yes'");
+    }
+
+    /** A full disk, or a folder that cannot be written to, says nothing of the file system. */
+    @Test
+    void whatCannotBeTriedIsTriedAgain() throws IOException {
+        DirectReads reads = new DirectReads(true);
+        assertThat(reads.in(directory.resolve("missing"))).isFalse();
+        int[] tried = new int[1];
+        DirectReads counted = new DirectReads(true, file -> tried[0]++);
+        Path file = Files.createFile(directory.resolve("file"));
+        assertThat(counted.in(file)).isFalse();
+        assertThat(counted.in(directory)).isTrue();
+        assertThat(tried[0]).isOne();
+    }
+
+    /** Nothing else has them: a second read asks no disk. */
+    @Test
+    void largeCellsAreInTheBlockCache() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)");
+        try (StorageEngine engine =
+                        Tables.engine(
+                                Map.of(
+                                        "memory", "32MiB",
+                                        "direct_reads", "true",
+                                        "large_cell", "1KiB"));
+                TableStore store =
+                        engine.openStore(
+                                new StoreSpec(directory.resolve("1"), "t", 1, table.ref()))) {
+            String value = "large".repeat(100_000);
+            store.write(table.update("k").at(1).row().set("v", value).build());
+            store.flush();
+            long before = blockCache(engine);
+            for (int i = 0; i < 2; i++)
+                try (var read = store.read(table.key("k"), Slices.ALL, table.all(), false)) {
+                    assertThat(read).isNotNull().hasNext();
+                }
+            assertThat(blockCache(engine) - before).isBetween(500_000L, 600_000L);
+        }
+    }
+
+    private static long blockCache(StorageEngine engine) {
+        return engine.statistics().cacheBytes();
     }
 
     private static RocksSettings settings(Map<String, String> settings) {
