@@ -263,12 +263,17 @@ public interface StreamTests {
         assertThat(store.sizes(List.of())).isEmpty();
         fillWithMuch(store, table);
         store.flush();
-        // Of a file with few rows it is only known whether a range meets it.
-        store.compact(List.of());
         List<Range<Token>> ranges = new ArrayList<>(RangeTests.range(5, 6));
         ranges.addAll(RangeTests.everything());
         ranges.addAll(RangeTests.range(0, Long.MIN_VALUE));
+        // Of a file with few rows it may only be known whether a range meets it: such files are
+        // merged in the background.
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         long[] sizes = store.sizes(ranges);
+        while (sizes[2] > sizes[1] * 4 / 5 && System.nanoTime() - end < 0) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
+            sizes = store.sizes(ranges);
+        }
         assertThat(sizes).hasSize(3);
         assertThat(sizes[0]).isBetween(0L, sizes[1] / 2);
         assertThat(sizes[1]).isGreaterThan(1 << 20);
