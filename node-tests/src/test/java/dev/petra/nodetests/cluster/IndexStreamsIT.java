@@ -214,6 +214,8 @@ class IndexStreamsIT {
 
     /** A node is down while rows are written. */
     private static void miss(TestNode node, TestNode other, int from) throws Exception {
+        // Else the other may forget it as one that never joined.
+        TestNode.awaitSameRing(List.of(other, node));
         node.process().kill();
         other.awaitDead();
         try (CqlSession session = other.session()) {

@@ -18,8 +18,11 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
 
     @Override
     public StorageEngine open(EngineSettings settings) {
-        Map<String, String> memory = Map.of("memory", settings.text("memory", "128MiB"));
-        StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(memory));
+        Map<String, String> passedOn =
+                Map.of(
+                        "memory", settings.text("memory", "128MiB"),
+                        "direct_reads", settings.text("direct_reads", "auto"));
+        StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(passedOn));
         return new ForwardingEngine(rocks, NamedMutations.of(System.getProperty("fuzz.fault"))) {
             @Override
             public String name() {
