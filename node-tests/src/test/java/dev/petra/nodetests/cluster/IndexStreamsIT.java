@@ -16,8 +16,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -26,6 +28,8 @@ class IndexStreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final int PARTITIONS = 100;
     private static final int VALUES = 7;
+
+    private static final String PREPARE = "dev.petra.engine.rocks.stream.StagedStream#prepare";
 
     @TempDir Path first;
     @TempDir Path second;
@@ -59,38 +63,17 @@ class IndexStreamsIT {
         }
     }
 
-    @Test
-    void whatComesAsSlicesIsFound() throws Exception {
-        try (TestNode seed =
-                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
-            fill(seed);
-            try (TestNode newcomer =
-                    TestNode.start(
-                            second,
-                            options -> common(options).seeds(List.of("127.0.0.1:" + seedPort)))) {
-                newcomer.awaitRing(2);
-                check(newcomer);
-                assertThat(newcomer.process().log()).contains("slices into ks.t");
-                miss(newcomer, seed, PARTITIONS);
-                newcomer.nodetool("repair", "-full", "ks");
-                check(newcomer);
-                miss(newcomer, seed, 2 * PARTITIONS);
-                newcomer.nodetool("repair", "ks");
-                check(newcomer);
-                assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
-                        .hasSize(3 * PARTITIONS * 5);
-                check(seed);
-                seed.nodetool("decommission", "--force");
-                check(newcomer);
-                // Nothing came as SSTables.
-                assertThat(newcomer.process().log()).doesNotContain("The migration of ks.t");
-            }
-        }
+    /** What a test does with two nodes. */
+    private interface Body {
+        void run(TestNode seed, TestNode newcomer) throws Exception;
     }
 
-    /** A node that takes no slices. */
-    @Test
-    void whatComesAsSSTablesIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
+    /**
+     * Has a node with rows in an indexed table, which another node joins.
+     *
+     * @param more of the other's options
+     */
+    private void joined(UnaryOperator<NodeConfig.Builder> more, Body body) throws Exception {
         try (TestNode seed =
                 TestNode.start(first, options -> common(options).storagePort(seedPort))) {
             fill(seed);
@@ -98,21 +81,69 @@ class IndexStreamsIT {
                     TestNode.start(
                             second,
                             options ->
-                                    common(options)
-                                            .jvmOptions("-Dpetra.stream.slices=false")
-                                            .seeds(List.of("127.0.0.1:" + seedPort)))) {
+                                    more.apply(
+                                            common(options)
+                                                    .seeds(List.of("127.0.0.1:" + seedPort))))) {
                 newcomer.awaitRing(2);
-                check(newcomer);
-                awaitMigrations(newcomer);
-                check(newcomer);
-                miss(newcomer, seed, PARTITIONS);
-                newcomer.nodetool("repair", "-full", "ks");
-                check(newcomer);
-                awaitMigrations(newcomer);
-                check(newcomer);
-                assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
+                body.run(seed, newcomer);
             }
         }
+    }
+
+    /** Repairs a node, and does something while the entries of the first rows are ready. */
+    private static void whileRowsCome(CrashPoints crashes, TestNode node, Callable<?> something)
+            throws Exception {
+        crashes.hold("leave", "StagedStream#prepare");
+        CompletableFuture<Void> repair =
+                CompletableFuture.runAsync(() -> node.nodetool("repair", "-full", "ks"));
+        try {
+            crashes.awaitHeld();
+            something.call();
+        } finally {
+            crashes.release();
+        }
+        repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+    }
+
+    @Test
+    void whatComesAsSlicesIsFound() throws Exception {
+        joined(
+                options -> options,
+                (seed, newcomer) -> {
+                    check(newcomer);
+                    assertThat(newcomer.process().log()).contains("slices into ks.t");
+                    miss(newcomer, seed, PARTITIONS);
+                    newcomer.nodetool("repair", "-full", "ks");
+                    check(newcomer);
+                    miss(newcomer, seed, 2 * PARTITIONS);
+                    newcomer.nodetool("repair", "ks");
+                    check(newcomer);
+                    assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
+                            .hasSize(3 * PARTITIONS * 5);
+                    check(seed);
+                    seed.nodetool("decommission", "--force");
+                    check(newcomer);
+                    // Nothing came as SSTables.
+                    assertThat(newcomer.process().log()).doesNotContain("The migration of ks.t");
+                });
+    }
+
+    /** A node that takes no slices. */
+    @Test
+    void whatComesAsSSTablesIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
+        joined(
+                options -> options.jvmOptions("-Dpetra.stream.slices=false"),
+                (seed, newcomer) -> {
+                    check(newcomer);
+                    awaitMigrations(newcomer);
+                    check(newcomer);
+                    miss(newcomer, seed, PARTITIONS);
+                    newcomer.nodetool("repair", "-full", "ks");
+                    check(newcomer);
+                    awaitMigrations(newcomer);
+                    check(newcomer);
+                    assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
+                });
     }
 
     /**
@@ -126,78 +157,52 @@ class IndexStreamsIT {
                         points,
                         List.of(
                                 CrashPoints.OURS + "index.StoreIndexes#dropFormerFromStore",
-                                "dev.petra.engine.rocks.stream.StagedStream#prepare"));
-        try (TestNode seed =
-                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
-            fill(seed);
-            try (TestNode newcomer =
-                    TestNode.start(
-                            second,
-                            options ->
-                                    crashes.in(
-                                            common(options)
-                                                    .seeds(List.of("127.0.0.1:" + seedPort))))) {
-                newcomer.awaitRing(2);
-                miss(newcomer, seed, PARTITIONS);
-                try (CqlSession session = newcomer.session()) {
-                    crashes.fail("enter", "StoreIndexes#dropFormerFromStore");
-                    session.execute("DROP INDEX ks.t_v");
-                    newcomer.awaitLog("could not be removed from its store", PATIENCE);
-                    crashes.hold("leave", "StagedStream#prepare");
-                    CompletableFuture<Void> repair =
-                            CompletableFuture.runAsync(
-                                    () -> newcomer.nodetool("repair", "-full", "ks"));
-                    try {
-                        crashes.awaitHeld();
-                        session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
-                        TestNode.awaitQueryable(session, "t_v", PATIENCE);
-                    } finally {
-                        crashes.release();
+                                PREPARE));
+        joined(
+                crashes::in,
+                (seed, newcomer) -> {
+                    miss(newcomer, seed, PARTITIONS);
+                    try (CqlSession session = newcomer.session()) {
+                        crashes.fail("enter", "StoreIndexes#dropFormerFromStore");
+                        session.execute("DROP INDEX ks.t_v");
+                        newcomer.awaitLog("could not be removed from its store", PATIENCE);
+                        whileRowsCome(
+                                crashes,
+                                newcomer,
+                                () -> {
+                                    session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
+                                    TestNode.awaitQueryable(session, "t_v", PATIENCE);
+                                    return null;
+                                });
                     }
-                    repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-                }
-                assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
-                        .hasSize(2 * PARTITIONS * 5);
-                check(newcomer);
-            }
-        }
+                    assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
+                            .hasSize(2 * PARTITIONS * 5);
+                    check(newcomer);
+                });
     }
 
     /** Entries may be there before their rows. */
     @Test
     void garbagecollectSaysThatItSweepsNothingWhileAStreamComes() throws Exception {
-        CrashPoints crashes =
-                new CrashPoints(
-                        points, List.of("dev.petra.engine.rocks.stream.StagedStream#prepare"));
-        try (TestNode seed =
-                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
-            fill(seed);
-            try (TestNode newcomer =
-                    TestNode.start(
-                            second,
-                            options ->
-                                    crashes.in(
-                                            common(options)
-                                                    .seeds(List.of("127.0.0.1:" + seedPort))))) {
-                newcomer.awaitRing(2);
-                miss(newcomer, seed, PARTITIONS);
-                crashes.hold("leave", "StagedStream#prepare");
-                CompletableFuture<Void> repair =
-                        CompletableFuture.runAsync(
-                                () -> newcomer.nodetool("repair", "-full", "ks"));
-                try {
-                    crashes.awaitHeld();
-                    assertThat(newcomer.tryNodetool("garbagecollect", "ks", "t").output())
-                            .contains("Aborted garbage collection");
-                    newcomer.awaitLog("Repeat nodetool garbagecollect", PATIENCE);
-                } finally {
-                    crashes.release();
-                }
-                repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-                newcomer.nodetool("garbagecollect", "ks", "t");
-                check(newcomer);
-            }
-        }
+        CrashPoints crashes = new CrashPoints(points, List.of(PREPARE));
+        joined(
+                crashes::in,
+                (seed, newcomer) -> {
+                    miss(newcomer, seed, PARTITIONS);
+                    whileRowsCome(
+                            crashes,
+                            newcomer,
+                            () -> {
+                                assertThat(
+                                                newcomer.tryNodetool("garbagecollect", "ks", "t")
+                                                        .output())
+                                        .contains("Aborted garbage collection");
+                                newcomer.awaitLog("Repeat nodetool garbagecollect", PATIENCE);
+                                return null;
+                            });
+                    newcomer.nodetool("garbagecollect", "ks", "t");
+                    check(newcomer);
+                });
     }
 
     private static void fill(TestNode seed) {
