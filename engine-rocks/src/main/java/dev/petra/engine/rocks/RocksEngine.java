@@ -88,6 +88,8 @@ final class RocksEngine implements StorageEngine {
         Env env = Env.getDefault();
         env.setBackgroundThreads(settings.backgroundThreads(), Priority.LOW);
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
+        LogSyncer<RocksStore> logs = new LogSyncer<>(stores::values);
+        this.syncer = logs;
         Cache cache = new HyperClockCache(settings.memory(), 0, -1, false);
         this.resources =
                 new SharedResources(
@@ -99,8 +101,8 @@ final class RocksEngine implements StorageEngine {
                         // the time.
                         new Statistics(EnumSet.allOf(HistogramType.class)),
                         new IndexVolume(settings.memory()),
-                        new DirectReads(settings.directReads()));
-        this.syncer = new LogSyncer<>(stores::values);
+                        new DirectReads(settings.directReads()),
+                        () -> logs.mode() == WalSync.BATCH);
         this.maintenance =
                 new Maintenance(
                         stores::values,

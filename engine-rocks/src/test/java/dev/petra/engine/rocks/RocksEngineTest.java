@@ -11,12 +11,14 @@ import dev.petra.engine.BackgroundTask;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreLog;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -208,6 +210,18 @@ class RocksEngineTest {
         try (StorageEngine engine = Tables.engine()) {
             Tables.open(engine, directory.resolve("1"), quiet);
             assertThat(options()).contains("max_file_opening_threads=3\n");
+        }
+    }
+
+    /** Over pages of an old log that are not in memory, a write waits for the disk to read them. */
+    @ParameterizedTest
+    @CsvSource({"PERIODIC, 0", "GROUP, 0", "BATCH, 1"})
+    void oldLogsAreWrittenOverOnlyWhereEachWriteIsSynced(WalSync mode, int logs)
+            throws IOException {
+        try (StorageEngine engine = Tables.engine()) {
+            engine.walSync(mode, Duration.ofSeconds(10));
+            Tables.open(engine, directory.resolve("1"), quiet);
+            assertThat(options()).contains("recycle_log_file_num=" + logs + "\n");
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import java.util.function.BooleanSupplier;
 import org.rocksdb.Cache;
 import org.rocksdb.RateLimiter;
 import org.rocksdb.Statistics;
@@ -13,6 +14,7 @@ import org.rocksdb.WriteBufferManager;
  * @param statistics RocksDB's counters
  * @param indexes of the data files of all stores
  * @param directReads where data files are read past the page cache
+ * @param eachWriteSynced whether the log is synced for each write or few
  */
 public record SharedResources(
         RocksSettings settings,
@@ -21,4 +23,5 @@ public record SharedResources(
         RateLimiter limiter,
         Statistics statistics,
         IndexVolume indexes,
-        DirectReads directReads) {}
+        DirectReads directReads,
+        BooleanSupplier eachWriteSynced) {}

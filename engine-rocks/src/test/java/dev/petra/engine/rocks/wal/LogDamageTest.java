@@ -154,6 +154,10 @@ class LogDamageTest {
 
     /** Logs that are written over, several of them needed, with what is synced and what is not. */
     private Path severalLogs() throws Exception {
+        store.close();
+        engine.walSync(WalSync.BATCH, Duration.ZERO);
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+        engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
         write(1_000, 2_000);
         store.flush();
         // Holds on to its log until there are too many.
