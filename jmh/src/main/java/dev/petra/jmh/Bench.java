@@ -8,11 +8,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.runner.RunnerException;
 import picocli.CommandLine;
@@ -39,7 +42,6 @@ public final class Bench implements Callable<Integer> {
 
     @Mixin private final BenchOptions options = new BenchOptions();
     private final Figures figures = new Figures();
-    private int done;
 
     private Bench() {}
 
@@ -55,9 +57,11 @@ public final class Bench implements Callable<Integer> {
                     if (!(e instanceof RunnerException)) throw e;
                     line.getErr().println("petra bench: " + e.getMessage());
                     line.getErr().println("What the engine said is in 'logs' beside the results.");
-                    if (((Bench) line.getCommand()).options.limit > 0)
+                    if (((Bench) line.getCommand()).options.totalMemory > 0)
                         line.getErr()
-                                .println("A JVM that ended with 137 needs more than '--limit'.");
+                                .println(
+                                        "A JVM that ended with 137 needs more than"
+                                                + " '--total-memory'.");
                     return 1;
                 });
         return command;
@@ -89,7 +93,9 @@ public final class Bench implements Callable<Integer> {
 
     private @Nullable MemoryLimit memoryLimit() {
         try {
-            return options.limit > 0 ? MemoryLimit.create((long) options.limit << 20) : null;
+            return options.totalMemory > 0 && !options.live
+                    ? MemoryLimit.create((long) options.totalMemory << 20)
+                    : null;
         } catch (IOException e) {
             throw options.wrong(String.valueOf(e.getMessage()));
         }
@@ -110,7 +116,8 @@ public final class Bench implements Callable<Integer> {
         Files.createDirectories(options.out.resolve("logs"));
         String started = Instant.now().toString();
         try {
-            run(plan, turns, measurement, console);
+            if (options.live) runLive(plan, turns, work, console);
+            else run(plan, turns, measurement, console);
         } finally {
             // Hours may have gone into it before something failed.
             if (!figures.isEmpty()) report(started, turns);
@@ -121,23 +128,56 @@ public final class Bench implements Callable<Integer> {
 
     private void run(List<Run> plan, int turns, Measurement measurement, PrintWriter console)
             throws RunnerException {
-        long start = System.nanoTime();
-        int all = plan.size() * turns;
+        Progress progress = new Progress(console, plan.size() * turns);
         for (int round = 0; round < turns; round++)
             for (Run run : BenchPlan.turned(plan, round)) {
                 measurement.measure(run, figures);
-                done++;
-                long left = (System.nanoTime() - start) / done * (all - done);
-                console.printf(
-                        Locale.ROOT,
-                        "%d of %d: %s%s, about %d min left%n",
-                        done,
-                        all,
-                        run.name(),
-                        turns > 1 ? ", round " + (round + 1) : "",
-                        Math.round(Duration.ofNanos(left).toSeconds() / 60.0));
-                console.flush();
+                progress.done(run.name() + (turns > 1 ? ", round " + (round + 1) : ""));
             }
+    }
+
+    private void runLive(List<Run> plan, int turns, Path work, PrintWriter console)
+            throws IOException {
+        int all = plan.stream().mapToInt(run -> turns + LiveNodes.warmups(options, run)).sum();
+        Progress progress = new Progress(console, all);
+        for (List<Run> setting : grouped(plan, Run::setting))
+            try (LiveNodes nodes =
+                    new LiveNodes(options, setting, work.resolve(setting.get(0).setting()))) {
+                for (List<Run> operation : grouped(setting, Run::operation))
+                    nodes.measure(operation, figures, progress::done);
+            }
+    }
+
+    /** Says how far a comparison is. */
+    private static final class Progress {
+        private final PrintWriter console;
+        private final int all;
+        private final long start = System.nanoTime();
+        private int done;
+
+        Progress(PrintWriter console, int all) {
+            this.console = console;
+            this.all = all;
+        }
+
+        void done(String what) {
+            done++;
+            long left = (System.nanoTime() - start) / done * (all - done);
+            console.printf(
+                    Locale.ROOT,
+                    "%d of %d: %s, about %d min left%n",
+                    done,
+                    all,
+                    what,
+                    Math.round(Duration.ofNanos(left).toSeconds() / 60.0));
+            console.flush();
+        }
+    }
+
+    private static Collection<List<Run>> grouped(List<Run> runs, Function<Run, String> by) {
+        return runs.stream()
+                .collect(Collectors.groupingBy(by, LinkedHashMap::new, Collectors.toList()))
+                .values();
     }
 
     private void report(String started, int turns) throws IOException {
@@ -153,10 +193,11 @@ public final class Bench implements Callable<Integer> {
         settings.put("rounds", Integer.toString(turns));
         settings.put("seconds", Integer.toString(options.seconds()));
         settings.put("scale", Double.toString(options.scale));
+        if (options.live) settings.put("rounds to warm up", Integer.toString(options.warmups));
         settings.put("heap", options.heap + " MiB");
         settings.put("memory beside the heap", options.memory + " MiB");
-        if (options.limit > 0)
-            settings.put("memory of a node", options.limit + " MiB, page cache included");
+        if (options.totalMemory > 0)
+            settings.put("memory of a node", options.totalMemory + " MiB, page cache included");
         if (options.docker) {
             settings.put("nodes of a cluster", Integer.toString(options.nodes));
             settings.put("memory of a container", options.nodeMemory() + " MiB");

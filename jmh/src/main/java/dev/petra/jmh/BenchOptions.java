@@ -27,7 +27,7 @@ final class BenchOptions {
 
         @Option(
                 names = "--full",
-                description = "All workloads, levels and collectors, three rounds: hours.")
+                description = "All workloads, levels and collectors, five rounds: many hours.")
         boolean full;
     }
 
@@ -67,12 +67,37 @@ final class BenchOptions {
     int nodes = 3;
 
     @Option(
-            names = "--limit",
+            names = "--total-memory",
             description =
-                    "Of a node's whole memory, in MiB: heap, beside the heap, 512 for the JVM and"
-                        + " Cassandra's caches, and what is left for the page cache; rows beyond"
-                        + " that come from disk. Needs root (default: no limit).")
-    int limit;
+                    "Of a node, in MiB, and the same for all engines: heap, beside the heap, 512"
+                            + " for the JVM and Cassandra's caches, and what is left for the page"
+                            + " cache; rows beyond that come from disk. Needs root (default: no"
+                            + " limit).")
+    int totalMemory;
+
+    @Option(
+            names = "--live",
+            description =
+                    "The nodes of all engines run side by side, and one client asks them in turns,"
+                            + " with "
+                            + LiveNodes.IN_FLIGHT
+                            + " requests under way at once: for the level client only, with"
+                            + " --total-memory or --unequal-memory.")
+    boolean live;
+
+    @Option(
+            names = "--unequal-memory",
+            description =
+                    "With --live, nodes without a limit: the page cache serves whoever reads"
+                            + " most, and a comparison of engines says little.")
+    boolean unequalMemory;
+
+    @Option(
+            names = "--warmups",
+            description =
+                    "With --live, rounds of each closed loop that are not counted (default:"
+                            + " ${DEFAULT-VALUE}).")
+    int warmups = 4;
 
     @Option(
             names = "--node-memory",
@@ -89,7 +114,11 @@ final class BenchOptions {
                             + " The workloads load, leveled, stream and tables have but one each.")
     List<String> operations = List.of();
 
-    @Option(names = "--rounds", description = "How often the engines take turns.")
+    @Option(
+            names = "--rounds",
+            description =
+                    "How often the engines take turns (default: 1, full and live: 5); with fewer"
+                            + " than four no difference can be told from chance.")
     int rounds;
 
     @Option(
@@ -133,7 +162,7 @@ final class BenchOptions {
 
     /** How often the engines take turns. */
     int turns() {
-        return rounds > 0 ? rounds : size.full ? 3 : 1;
+        return rounds > 0 ? rounds : size.full || live ? 5 : 1;
     }
 
     int nodeMemory() {

@@ -43,15 +43,16 @@ record BenchPlan(BenchOptions options) {
                                 List.of("local", "client"));
         if (asked.contains("cluster") != options.docker)
             throw options.wrong("the level 'cluster' and --docker belong together");
-        if (options.limit > 0 && options.limit < options.heap + options.memory + JVM)
+        if (options.totalMemory > 0 && options.totalMemory < options.heap + options.memory + JVM)
             throw options.wrong(
-                    "--limit=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
-                            .formatted(options.limit, options.heap, options.memory, JVM));
-        if (options.limit > 0
+                    "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
+                            .formatted(options.totalMemory, options.heap, options.memory, JVM));
+        if (options.totalMemory > 0
                 && (options.docker || chosen.contains("stream") || chosen.contains("tables")))
             throw options.wrong(
-                    "--limit is of one node: containers have --node-memory, 'stream' has two, and"
-                            + " 'tables' starts it anew");
+                    "--total-memory is of one node: containers have --node-memory, 'stream' has"
+                            + " two, and 'tables' starts it anew");
+        if (options.live) checkLive(chosen, asked);
         if (options.nodes < 1)
             throw options.wrong("--nodes must be 1 at least, not " + options.nodes);
         List<String> gcs = chosen(options.collectors, COLLECTORS, List.of("G1"));
@@ -72,6 +73,20 @@ record BenchPlan(BenchOptions options) {
             throw options.wrong(
                     "none of workloads %s is run at levels %s".formatted(chosen, asked));
         return plan;
+    }
+
+    private void checkLive(List<String> workloads, List<String> levels) {
+        if (!levels.equals(List.of("client")))
+            throw options.wrong("--live is of the level client: add --level=client");
+        for (String workload : workloads)
+            if (!Workload.of(workload, options.scale).isPreloaded() || workload.equals("stream"))
+                throw options.wrong(
+                        "--live has no workload '" + workload + "', which changes what is there");
+        if (options.totalMemory == 0 && !options.unequalMemory)
+            throw options.wrong(
+                    "without --total-memory the page cache of this machine serves whichever node"
+                            + " reads most, and the engines have unequal memory; --unequal-memory"
+                            + " measures all the same");
     }
 
     private List<String> engines(String level) {
@@ -105,6 +120,7 @@ record BenchPlan(BenchOptions options) {
         if (workload.startsWith("wideblob"))
             return options.size.full || level.equals("local") ? List.of("read") : List.of();
         if (workload.equals("scan")) return List.of("read", "scan");
+        if (options.live) return List.of("read", "mixed", "openLoop");
         if (options.size.full) return List.of("read", "write", "mixed", "openLoop");
         // On few processors the driver's share of a fixed rate hides the engines'.
         return level.equals("client") ? List.of("mixed") : List.of("mixed", "openLoop");

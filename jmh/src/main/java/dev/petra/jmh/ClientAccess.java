@@ -14,6 +14,7 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletionStage;
 
 /** What a client sees: the driver here, the nodes in processes of their own. */
 final class ClientAccess implements Access {
@@ -95,6 +96,29 @@ final class ClientAccess implements Access {
         for (Row row : session.execute(select.bind(workload.key(number)))) bytes += bytes(row);
         if (bytes == 0) throw new IllegalStateException("row " + number + " is not there");
         return bytes;
+    }
+
+    /**
+     * Reads as {@link #read} does, without a thread that waits; fails if there are no rows.
+     *
+     * @return when it is answered
+     */
+    CompletionStage<Long> readLater(long number) {
+        return session.executeAsync(select.bind(workload.key(number)))
+                .thenApply(
+                        rows -> {
+                            long bytes = 0;
+                            for (Row row : rows.currentPage()) bytes += bytes(row);
+                            if (bytes == 0 || rows.hasMorePages())
+                                throw new IllegalStateException(
+                                        "row " + number + " is not there, or not all of it");
+                            return bytes;
+                        });
+    }
+
+    /** Writes as {@link #write} does, without a thread that waits. */
+    CompletionStage<?> writeLater(long number, int version) {
+        return session.executeAsync(bound(insert, workload.row(number, version)));
     }
 
     private static long bytes(Row row) {

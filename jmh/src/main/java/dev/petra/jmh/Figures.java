@@ -52,27 +52,34 @@ final class Figures {
                                         .orElseThrow());
     }
 
-    /** Takes over what JMH says of a measurement. */
+    /**
+     * Takes over what JMH says of a measurement: one value of each metric, the median of the
+     * iterations, which have a JVM in common and do not stand for measurements of their own.
+     */
     void take(Run run, RunResult result) {
+        Figures iterations = new Figures();
         for (BenchmarkResult fork : result.getBenchmarkResults())
             for (IterationResult iteration : fork.getIterationResults()) {
-                if (run.isTimedByJmh()) {
-                    Result<?> primary = iteration.getPrimaryResult();
-                    Statistics statistics = primary.getStatistics();
-                    String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
-                    add(run, "mean", unit, primary.getScore());
-                    if (statistics.getN() > 1)
-                        for (double percentile : new double[] {50, 99, 99.9})
-                            add(
-                                    run,
-                                    "P" + (percentile == 99.9 ? "99.9" : (int) percentile),
-                                    unit,
-                                    statistics.getPercentile(percentile));
-                }
+                if (run.isTimedByJmh()) iterations.takePrimary(run, iteration.getPrimaryResult());
                 iteration
                         .getSecondaryResults()
-                        .forEach((name, second) -> takeSecondary(run, name, second));
+                        .forEach((name, second) -> iterations.takeSecondary(run, name, second));
             }
+        for (Figure figure : iterations.all())
+            add(run, figure.metric(), figure.unit(), figure.median());
+    }
+
+    private void takePrimary(Run run, Result<?> primary) {
+        Statistics statistics = primary.getStatistics();
+        String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
+        add(run, "mean", unit, primary.getScore());
+        if (statistics.getN() > 1)
+            for (double percentile : new double[] {50, 99, 99.9})
+                add(
+                        run,
+                        "P" + (percentile == 99.9 ? "99.9" : (int) percentile),
+                        unit,
+                        statistics.getPercentile(percentile));
     }
 
     private void takeSecondary(Run run, String name, Result<?> result) {
@@ -84,7 +91,8 @@ final class Figures {
             add(run, name, result.getScoreUnit(), result.getScore());
     }
 
-    private void add(Run run, String metric, String unit, double value) {
+    /** Adds a value to those of a metric. */
+    void add(Run run, String metric, String unit, double value) {
         Figure one =
                 new Figure(
                         run.workload(),

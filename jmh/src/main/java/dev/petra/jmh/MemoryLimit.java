@@ -26,7 +26,12 @@ record MemoryLimit(Path group) implements AutoCloseable {
      *     else can be done
      */
     static MemoryLimit create(long bytes) throws IOException {
-        return create(MOUNTED, "petra-bench-" + ProcessHandle.current().pid(), bytes);
+        return create("node", bytes);
+    }
+
+    /** The same, one of several of this process. */
+    static MemoryLimit create(String of, long bytes) throws IOException {
+        return create(MOUNTED, "petra-bench-" + of + "-" + ProcessHandle.current().pid(), bytes);
     }
 
     /** The same, with control groups mounted elsewhere. */
@@ -38,7 +43,8 @@ record MemoryLimit(Path group) implements AutoCloseable {
             throw new IOException(
                     mounted
                             + " has no control group of memory whose children can be limited. Leave"
-                            + " '--limit' out, or limit the memory of containers: '--docker'.");
+                            + " '--total-memory' out, or limit the memory of containers:"
+                            + " '--docker'.");
         MemoryLimit limit = new MemoryLimit((isFirst ? first : mounted).resolve(name));
         try {
             Files.createDirectory(limit.group);
@@ -49,7 +55,8 @@ record MemoryLimit(Path group) implements AutoCloseable {
             throw new IOException(
                     "Memory cannot be limited in "
                             + limit.group
-                            + ", which needs root. Leave '--limit' out, or run this as root.",
+                            + ", which needs root. Leave '--total-memory' out, or run this as"
+                            + " root.",
                     e);
         }
         return limit;
@@ -79,6 +86,15 @@ record MemoryLimit(Path group) implements AutoCloseable {
     List<String> entering() {
         return List.of(
                 "sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", group.resolve(PROCESSES).toString());
+    }
+
+    /** The bytes of files that the group has in memory. */
+    long pageCache() throws IOException {
+        for (String line : Files.readAllLines(group.resolve("memory.stat")))
+            // Its name in the first version, and in the second.
+            if (line.startsWith("cache ") || line.startsWith("file "))
+                return Long.parseLong(line.substring(line.indexOf(' ') + 1).strip());
+        throw new IOException(group.resolve("memory.stat") + " does not tell the page cache");
     }
 
     /** Removes the group, which has no processes any more. */

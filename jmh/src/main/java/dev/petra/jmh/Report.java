@@ -16,12 +16,14 @@ import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
  * Results as people read them. Every engine is held against {@value #BASELINE}, or against the
- * first where that was not measured; a difference is one only if all values of the one lie on one
- * side of all values of the other.
+ * first where that was not measured; a difference is one only if {@link Figure#differsFrom} says
+ * so.
  */
 final class Report {
     private static final String BASELINE = "legacy-latest";
@@ -29,6 +31,12 @@ final class Report {
 
     /** Between a metric and a number of tables. */
     static final String WITH = " with ";
+
+    /** Ends the metrics of one of several rates. */
+    private static final Pattern AT = Pattern.compile(" at \\d+ %$");
+
+    /** Of the requests that were asked for in a time, so many are answered in it. */
+    private static final double KEPT_UP = 0.95;
 
     private static final Map<String, String> MEANINGS = meanings();
 
@@ -125,12 +133,36 @@ final class Report {
                                 number(figure.max()));
     }
 
-    private static String against(Figure figure, Figure baseline) {
+    /**
+     * A ratio, or why there is none.
+     *
+     * @param rows all figures of their setting
+     */
+    private static String against(Figure figure, Figure baseline, Map<String, List<Figure>> rows) {
+        if (!keptUp(figure, rows)) return "did not keep up";
+        if (!keptUp(baseline, rows)) return baseline.engine() + " did not keep up";
         if (baseline.median() == 0) return "";
         String ratio = String.format(Locale.ROOT, "%.2f×", figure.median() / baseline.median());
-        return figure.values().size() > 1 && !figure.differsFrom(baseline)
-                ? ratio + " (noise)"
-                : ratio;
+        return ratio + verdict(figure, baseline);
+    }
+
+    private static String verdict(Figure figure, Figure other) {
+        if (!figure.canDifferFrom(other)) return " (?)";
+        return figure.differsFrom(other) ? "" : " (noise)";
+    }
+
+    /**
+     * Whether an engine did what was asked of it at a rate; what it took otherwise means little.
+     */
+    private static boolean keptUp(Figure figure, Map<String, List<Figure>> rows) {
+        Matcher at = AT.matcher(figure.metric());
+        String suffix = (at.find() ? at.group() : "") + " (ops/s)";
+        Optional<Figure> asked = of(figure.engine(), rows.getOrDefault("rate" + suffix, List.of()));
+        Optional<Figure> done =
+                of(figure.engine(), rows.getOrDefault("throughput" + suffix, List.of()));
+        return asked.isEmpty()
+                || done.isEmpty()
+                || done.get().median() >= KEPT_UP * asked.get().median();
     }
 
     // As Markdown
@@ -140,7 +172,12 @@ final class Report {
         text.append("Begun ").append(results.started()).append(".\n\n");
         results.machine().forEach((key, value) -> text.append("- " + key + ": " + value + "\n"));
         results.settings().forEach((key, value) -> text.append("- " + key + ": " + value + "\n"));
-        text.append("\nMedian (least–most), and against " + BASELINE + ".\n");
+        text.append(
+                "\nMedian (least–most) of all rounds, and against "
+                        + BASELINE
+                        + ". *(noise)*: chance explains the difference as well (rank-sum test of"
+                        + " Mann and Whitney, 5 %). *(?)*: fewer than four rounds, too few to"
+                        + " tell.\n");
         MEANINGS.forEach((key, value) -> text.append("\n- *" + key + "*: " + value));
         text.append("\n");
         grouped(results.figures())
@@ -154,12 +191,13 @@ final class Report {
                             text.append("\n");
                             rows.forEach(
                                     (metric, row) ->
-                                            text.append(markdownRow(metric, row, engines)));
+                                            text.append(markdownRow(metric, row, engines, rows)));
                         });
         return text.toString();
     }
 
-    private static String markdownRow(String metric, List<Figure> row, List<String> engines) {
+    private static String markdownRow(
+            String metric, List<Figure> row, List<String> engines, Map<String, List<Figure>> rows) {
         StringBuilder text = new StringBuilder("| " + metric + " |");
         Figure baseline = of(BASELINE, row).orElse(row.get(0));
         for (String engine : engines) {
@@ -167,7 +205,7 @@ final class Report {
             text.append(" " + figure.map(Report::spread).orElse("–") + " | ");
             text.append(
                     figure.filter(f -> !f.equals(baseline))
-                            .map(f -> against(f, baseline))
+                            .map(f -> against(f, baseline, rows))
                             .orElse(""));
             text.append(" |");
         }
@@ -245,7 +283,7 @@ final class Report {
                         text.append(
                                 "<td class=r>"
                                         + figure.filter(f -> !f.equals(baseline))
-                                                .map(f -> against(f, baseline))
+                                                .map(f -> against(f, baseline, rows))
                                                 .orElse(""));
                     }
                 });
@@ -394,7 +432,6 @@ final class Report {
         for (Figure now : after.figures()) {
             Figure then = earlier.get(key(now));
             if (then == null || then.median() == 0) continue;
-            String verdict = now.differsFrom(then) ? "" : "  (noise)";
             text.append(
                     String.format(
                             Locale.ROOT,
@@ -403,7 +440,7 @@ final class Report {
                             number(then.median()),
                             number(now.median()),
                             now.median() / then.median(),
-                            verdict));
+                            verdict(now, then)));
         }
         return text.isEmpty() ? "The two have no figure in common.\n" : text.toString();
     }

@@ -282,6 +282,7 @@ public class StoreBenchmark {
         StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         new Timeline(loop.slowest, seconds, probe.pauses(from, probe.now()), from.millis())
                 .write(Path.of(histograms + "-timeline.txt"));
+        StallProfiler.add("rate", rate, "ops/s");
         StallProfiler.latencies("read", loop.reads);
         StallProfiler.latencies("write", loop.writes);
         save(loop.reads, "read");
@@ -305,6 +306,7 @@ public class StoreBenchmark {
             Histogram all = loop.reads.copy();
             all.add(loop.writes);
             double done = all.getTotalCount() * 1e9 / nanos;
+            StallProfiler.add("rate" + at(percent), asked, "ops/s");
             StallProfiler.add("throughput" + at(percent), done, "ops/s");
             StallProfiler.add("P99" + at(percent), all.getValueAtPercentile(99) / 1000.0, "us");
             // At any more the queue only grows faster.

@@ -33,6 +33,7 @@ abstract sealed class Workload {
                     .split(" ", -1);
 
     private static final byte[] POOL = pool();
+    private static final byte[] NOISE = noise();
     private static final byte[] PROSE = prose();
     private static final int PROSE_WORDS = spaces(PROSE);
 
@@ -57,6 +58,7 @@ abstract sealed class Workload {
             case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
             case "kv" -> new Kv(name, scaled(200_000, scale));
             case "tables" -> new Tables(name, scaled(500, scale));
+            case "opaque" -> new Opaque(name, scaled(100_000, scale));
             case "tabular" -> new Tabular(name, scaled(100_000, scale));
             case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 100, 100);
             case "scan" -> new TimeSeries(name, scaled(200_000, scale), 2, 1000);
@@ -75,6 +77,7 @@ abstract sealed class Workload {
                 "stream",
                 "keyvalue",
                 "kv",
+                "opaque",
                 "tabular",
                 "timeseries",
                 "scan",
@@ -210,6 +213,13 @@ abstract sealed class Workload {
         return pool;
     }
 
+    /** Of which no part is like another. */
+    private static byte[] noise() {
+        byte[] noise = new byte[8 << 20];
+        new SplittableRandom(3).nextBytes(noise);
+        return noise;
+    }
+
     /** Of words only. */
     private static byte[] prose() {
         SplittableRandom random = new SplittableRandom(2);
@@ -337,6 +347,41 @@ abstract sealed class Workload {
         @Override
         boolean isPreloaded() {
             return false;
+        }
+    }
+
+    /** Ten fields that cannot be compressed, as of values that clients compress or encrypt. */
+    private static final class Opaque extends Workload {
+        private static final int FIELDS = 10;
+        private static final int BYTES = 240;
+
+        Opaque(String name, long rows) {
+            super(name, rows);
+        }
+
+        @Override
+        List<String[]> columns() {
+            return Stream.concat(
+                            Stream.<String[]>of(new String[] {"key", "text"}),
+                            IntStream.range(0, FIELDS)
+                                    .mapToObj(i -> new String[] {"field" + i, "blob"}))
+                    .toList();
+        }
+
+        @Override
+        String key(long number) {
+            return "user" + number;
+        }
+
+        @Override
+        Object[] row(long number, int version) {
+            SplittableRandom random = random(number, version);
+            Object[] row = new Object[1 + FIELDS];
+            row[0] = key(number);
+            for (int i = 1; i < row.length; i++)
+                row[i] =
+                        ByteBuffer.wrap(NOISE, random.nextInt(NOISE.length - BYTES), BYTES).slice();
+            return row;
         }
     }
 

@@ -180,6 +180,36 @@ class BenchIT {
     }
 
     @Test
+    void nodesThatRunSideBySideAreAskedInTurns() throws IOException, InterruptedException {
+        Results results =
+                results(
+                        "client",
+                        "read,mixed,openLoop,scan",
+                        "rocks,legacy-latest",
+                        "--live",
+                        "--unequal-memory",
+                        "--workload=opaque",
+                        "--warmups=1",
+                        "--rounds=2");
+        for (String engine : List.of("rocks", "legacy-latest")) {
+            for (String operation : List.of("read", "mixed")) {
+                assertThat(median(results, engine, operation, "throughput")).isGreaterThan(10);
+                assertThat(median(results, engine, operation, "cpu")).isPositive();
+            }
+            assertThat(median(results, engine, "mixed", "write P99.9")).isPositive();
+            assertThat(median(results, engine, "scan", "mean")).isPositive();
+            for (int percent : LiveNodes.RATES) {
+                String at = StoreBenchmark.at(percent);
+                assertThat(median(results, engine, "openLoop", "rate" + at))
+                        .isEqualTo(median(results, "legacy-latest", "openLoop", "rate" + at));
+                assertThat(median(results, engine, "openLoop", "read P99" + at)).isPositive();
+            }
+        }
+        // Warming up is not counted, and each round is a value.
+        assertThat(results.figures()).allSatisfy(figure -> assertThat(figure.values()).hasSize(2));
+    }
+
+    @Test
     void nodesInContainersAreCompared() throws IOException, InterruptedException {
         String base = System.getenv("PETRA_DOCKER_BASE");
         boolean possible = base != null && exitCode("docker", "version") == 0;

@@ -36,9 +36,14 @@ class BenchTest {
                 "--quick --full | mutually exclusive",
                 "--operation=openLoop --level=spi | needs 'mixed'",
                 "--level=cluster | belong together",
-                "--limit=1024 --heap=1024 | too little for a heap of 1024 MiB",
-                "--limit=4096 --level=client --workload=stream | --limit is of one node",
-                "--limit=4096 --level=client --workload=tables | --limit is of one node",
+                "--total-memory=1024 --heap=1024 | too little for a heap of 1024 MiB",
+                "--total-memory=4096 --level=client --workload=stream | --total-memory is of one"
+                        + " node",
+                "--total-memory=4096 --level=client --workload=tables | --total-memory is of one"
+                        + " node",
+                "--live --level=local | --live is of the level client",
+                "--live --level=client --workload=load --unequal-memory | no workload 'load'",
+                "--live --level=client --workload=kv | have unequal memory",
                 "--level=local --workload=stream | none of workloads [stream] is run at levels"
             })
     void whatIsWrongIsRefusedByName(String arguments, String told) {

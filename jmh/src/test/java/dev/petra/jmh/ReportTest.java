@@ -31,14 +31,48 @@ class ReportTest {
     void ratiosAreAgainstTheOneToBeatAndNoiseIsCalledNoise() {
         Results results =
                 results(
-                        figure("rocks", "read P99", 90.0, 110.0, 100.0),
-                        figure("legacy-latest", "read P99", 200.0, 190.0, 230.0),
-                        figure("rocks", "read P50", 10.0, 30.0, 20.0),
-                        figure("legacy-latest", "read P50", 25.0, 40.0, 35.0));
+                        figure("rocks", "read P99", 90.0, 110.0, 100.0, 95.0),
+                        figure("legacy-latest", "read P99", 200.0, 190.0, 230.0, 200.0),
+                        figure("rocks", "read P50", 10.0, 30.0, 20.0, 20.0),
+                        figure("legacy-latest", "read P50", 25.0, 40.0, 35.0, 19.0),
+                        figure("rocks", "write P50", 1.0, 2.0, 3.0),
+                        figure("legacy-latest", "write P50", 10.0, 20.0, 30.0));
         String text = new Report(results, directory).markdown();
         assertThat(text)
-                .contains("| read P99 (us) | 100 (90.0–110) | 0.50× | 200 (190–230) |  |")
-                .contains("| read P50 (us) | 20.0 (10.0–30.0) | 0.57× (noise) |");
+                .contains("| read P99 (us) | 97.5 (90.0–110) | 0.49× | 200 (190–230) |  |")
+                .contains("| read P50 (us) | 20.0 (10.0–30.0) | 0.67× (noise) |")
+                .contains("| write P50 (us) | 2.00 (1.00–3.00) | 0.10× (?) |");
+    }
+
+    @Test
+    void anEngineThatDoesNotKeepUpHasNoRatio() {
+        Results results =
+                results(
+                        rate("rocks", 25, 1000.0),
+                        asked("rocks", 1000.0),
+                        figure("rocks", "P99 at 25 %", 90.0),
+                        rate("legacy", 25, 900.0),
+                        asked("legacy", 1000.0),
+                        figure("legacy", "P99 at 25 %", 90_000.0),
+                        rate("legacy-latest", 25, 990.0),
+                        asked("legacy-latest", 1000.0),
+                        figure("legacy-latest", "P99 at 25 %", 900.0));
+        assertThat(new Report(results, directory).markdown())
+                .contains("| P99 at 25 % (us) | 90.0 | 0.10× (?) | 90,000 | did not keep up | 900");
+    }
+
+    @Test
+    void aBaselineThatDoesNotKeepUpIsNone() {
+        Results results =
+                results(
+                        rate("rocks", 25, 1000.0),
+                        asked("rocks", 1000.0),
+                        figure("rocks", "P99 at 25 %", 90.0),
+                        rate("legacy-latest", 25, 500.0),
+                        asked("legacy-latest", 1000.0),
+                        figure("legacy-latest", "P99 at 25 %", 90_000.0));
+        assertThat(new Report(results, directory).markdown())
+                .contains("| P99 at 25 % (us) | 90.0 | legacy-latest did not keep up | 90,000 |");
     }
 
     @Test
@@ -73,6 +107,11 @@ class ReportTest {
                 .contains("P99 of all requests against requests/s")
                 .containsPattern("<path d=\"M[\\d. ]+L[\\d. ]+\" fill=\"none\"")
                 .doesNotContain("NaN");
+    }
+
+    private static Figure asked(String engine, double value) {
+        return new Figure(
+                "emp", "local", "openLoop", "G1", engine, "rate at 25 %", "ops/s", List.of(value));
     }
 
     private static Figure rate(String engine, int percent, double value) {
@@ -158,11 +197,7 @@ class ReportTest {
                 Report.comparison(
                         results(figure("rocks", "a", 1.0, 2.0), figure("rocks", "b", 1.0)),
                         results(figure("rocks", "a", 4.0, 5.0), figure("rocks", "c", 1.0)));
-        assertThat(text.lines())
-                .singleElement()
-                .asString()
-                .contains("3.00x")
-                .doesNotContain("noise");
+        assertThat(text.lines()).singleElement().asString().contains("3.00x (?)");
         assertThat(Report.comparison(results(), results())).contains("no figure in common");
     }
 }

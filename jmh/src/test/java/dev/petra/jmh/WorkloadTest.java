@@ -43,6 +43,7 @@ class WorkloadTest {
         assertThat(((ByteBuffer) Workload.of("wideblob", 1).row(1, 0)[2]).remaining())
                 .isEqualTo(100_000);
         assertThat(Workload.of("wideblob", 1).columns()).hasSize(102);
+        assertThat(Workload.of("opaque", 1).valueBytes(1)).isEqualTo(2400);
     }
 
     @Test

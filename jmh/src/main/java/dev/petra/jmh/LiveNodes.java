@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.function.Consumer;
+import org.HdrHistogram.Histogram;
+import org.jspecify.annotations.Nullable;
+import org.openjdk.jmh.results.ScalarResult;
+
+/**
+ * The nodes of all engines, side by side, which one client asks in turns. Between the rounds
+ * nothing starts, loads or compiles anew, and what else the machine does concerns all nodes alike.
+ */
+final class LiveNodes implements AutoCloseable {
+    /** Requests of a closed loop that are under way at once. */
+    static final int IN_FLIGHT = 32;
+
+    /** Of open loops, in percent of the slowest engine's closed loop. */
+    static final List<Integer> RATES = List.of(30, 60, 80);
+
+    /** The order of the engines in each round: by chance, and in each comparison the same. */
+    private final Random order = new Random(17);
+
+    private final BenchOptions options;
+    private final Workload workload;
+    private final List<Node> nodes = new ArrayList<>();
+    private final List<MemoryLimit> limits = new ArrayList<>();
+    private int writes = 1;
+
+    private record Node(Engine engine, ClientAccess access, @Nullable MemoryLimit limit) {}
+
+    /**
+     * Starts the nodes of runs that differ in engine and operation only, and loads their rows.
+     *
+     * @param work where their files go
+     */
+    LiveNodes(BenchOptions options, List<Run> runs, Path work) throws IOException {
+        this.options = options;
+        this.workload = Workload.of(runs.get(0).workload(), options.scale);
+        try {
+            for (Engine engine : runs.stream().map(Run::engine).distinct().toList())
+                start(engine, runs.get(0).gc(), work.resolve(engine.label()));
+        } catch (IOException | RuntimeException e) {
+            close();
+            throw e;
+        }
+    }
+
+    private void start(Engine engine, String gc, Path directory) throws IOException {
+        MemoryLimit limit = null;
+        if (options.totalMemory > 0) {
+            limit = MemoryLimit.create(engine.label(), (long) options.totalMemory << 20);
+            limits.add(limit);
+        }
+        ProcessTarget process =
+                ProcessTarget.start(
+                        Nodes.pretouched(
+                                directory, engine, gc, options.heap, options.memory, limit),
+                        directory);
+        ClientAccess access = new ClientAccess(engine, workload, process);
+        nodes.add(new Node(engine, access, limit));
+        Access.load(access, workload, IN_FLIGHT);
+        access.settle();
+    }
+
+    /** How many rounds of a run only warm up: at fixed rates none, which follow closed loops. */
+    static int warmups(BenchOptions options, Run run) {
+        return run.operation().equals("openLoop") ? 0 : options.warmups;
+    }
+
+    /**
+     * Measures one operation on all nodes, as often as is asked for.
+     *
+     * @param runs of this operation, one for each engine
+     */
+    void measure(List<Run> runs, Figures figures, Consumer<String> progress) throws IOException {
+        int warmups = warmups(options, runs.get(0));
+        for (int round = 0; round < warmups + options.turns(); round++) {
+            List<Run> turn = new ArrayList<>(runs);
+            Collections.shuffle(turn, order);
+            for (Run run : turn) {
+                Node node = node(run.engine());
+                // Compaction that an earlier operation left would be paid for by this one.
+                Quiet.await(node.access.probe());
+                measure(node, run, round < warmups ? new Figures() : figures, figures);
+                progress.accept(
+                        run.name()
+                                + (round < warmups
+                                        ? ", to warm up"
+                                        : ", round " + (round - warmups + 1)));
+            }
+        }
+    }
+
+    private Node node(Engine engine) {
+        return nodes.stream().filter(node -> node.engine == engine).findFirst().orElseThrow();
+    }
+
+    /**
+     * @param into where the results go
+     * @param known what was measured before, for the rate of an open loop
+     */
+    private void measure(Node node, Run run, Figures into, Figures known) throws IOException {
+        switch (run.operation()) {
+            case "read" -> closedLoop(node, run, 1, into);
+            case "write" -> closedLoop(node, run, 0, into);
+            case "mixed" -> closedLoop(node, run, 0.5, into);
+            case "scan" -> {
+                Taken taken = new Taken(node, run, "", into);
+                long began = System.nanoTime();
+                long rows = node.access.scan();
+                into.add(run, "mean", "ms", (System.nanoTime() - began) / 1e6);
+                taken.end(rows);
+            }
+            case "openLoop" -> {
+                for (int percent : RATES) openLoop(node, run, percent, into, known);
+            }
+            default -> throw new IllegalArgumentException(run.operation());
+        }
+    }
+
+    private void closedLoop(Node node, Run run, double readShare, Figures into) throws IOException {
+        Taken taken = new Taken(node, run, "", into);
+        ClosedLoop loop = new ClosedLoop(node.access, workload, readShare, ++writes);
+        loop.run(IN_FLIGHT, options.seconds());
+        taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
+        latencies(run, readShare > 0 && readShare < 1 ? "read " : "", "", loop.reads, into);
+        latencies(run, readShare > 0 && readShare < 1 ? "write " : "", "", loop.writes, into);
+    }
+
+    private void openLoop(Node node, Run run, int percent, Figures into, Figures known)
+            throws IOException {
+        String at = StoreBenchmark.at(percent);
+        double rate = known.rate(run) / StoreBenchmark.OF_CLOSED_LOOP * percent / 100;
+        into.add(run, "rate" + at, "ops/s", rate);
+        Taken taken = new Taken(node, run, at, into);
+        OpenLoop loop = new OpenLoop(node.access, workload, 0.5, IN_FLIGHT);
+        loop.run(rate, options.seconds() * 2L);
+        taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
+        latencies(run, "read ", at, loop.reads, into);
+        latencies(run, "write ", at, loop.writes, into);
+    }
+
+    private static void latencies(
+            Run run, String kind, String at, Histogram histogram, Figures into) {
+        if (histogram.getTotalCount() == 0) return;
+        for (double percentile : new double[] {50, 99, 99.9, 100})
+            into.add(
+                    run,
+                    kind
+                            + (percentile == 100
+                                    ? "max"
+                                    : "P" + (percentile == 99.9 ? "99.9" : (int) percentile))
+                            + at,
+                    "us",
+                    histogram.getValueAtPercentile(percentile) / 1000.0);
+    }
+
+    /** What a node took from one moment to another. */
+    private static final class Taken {
+        private final Node node;
+        private final Run run;
+        private final String at;
+        private final Figures into;
+        private final Probe.Moment from;
+
+        Taken(Node node, Run run, String at, Figures into) {
+            this.node = node;
+            this.run = run;
+            this.at = at;
+            this.into = into;
+            this.from = node.access.probe().now();
+        }
+
+        void end(long operations) throws IOException {
+            Probe probe = node.access.probe();
+            for (ScalarResult figure :
+                    StallProfiler.figures(probe, from, probe.now(), Math.max(1, operations)))
+                into.add(run, figure.getLabel() + at, figure.getScoreUnit(), figure.getScore());
+            if (node.limit != null)
+                into.add(run, "page cache" + at, "MiB", node.limit.pageCache() / 1048576.0);
+        }
+    }
+
+    /** Ends the nodes. */
+    @Override
+    public void close() throws IOException {
+        for (Node node : nodes) node.access.close();
+        for (MemoryLimit limit : limits) limit.close();
+    }
+}
