@@ -64,7 +64,7 @@ class ContainerEnvironmentTest {
     }
 
     @Test
-    void figuresAreShownOnAPortThatIsAskedFor() {
+    void metricsAreShownOnAPortThatIsAskedFor() {
         NodeConfig config = config(Map.of("PETRA_EXPORTER_PORT", "7070"), 4 * GIB);
         assertThat(config.jvmOptions())
                 .containsExactly("-javaagent:/lib/exporter.jar=7070:/lib/jmx-exporter.yaml");

@@ -332,12 +332,12 @@ class DockerIT {
     /** As docker/compose.yaml has Prometheus ask for them. */
     @Test
     @Order(1)
-    void figuresAreShownToPrometheus() throws Exception {
-        URI figures = URI.create("http://" + cluster.address(1) + ":7070/metrics");
+    void metricsAreShownToPrometheus() throws Exception {
+        URI metrics = URI.create("http://" + cluster.address(1) + ":7070/metrics");
         assertThat(
                         HttpClient.newHttpClient()
                                 .send(
-                                        HttpRequest.newBuilder(figures).build(),
+                                        HttpRequest.newBuilder(metrics).build(),
                                         HttpResponse.BodyHandlers.ofString())
                                 .body())
                 .contains("org_apache_cassandra_metrics_Petra_Value");
@@ -398,7 +398,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
-    void nodesAreReconfiguredAndATableIsMovedNodeByNode() throws Exception {
+    void nodesAreReconfiguredAndATableIsMigratedNodeByNode() throws Exception {
         begin("mixed");
         for (boolean in : new boolean[] {true, false}) {
             for (int node = in || LENGTH > 1 ? 1 : 3; node <= 3; node++) {

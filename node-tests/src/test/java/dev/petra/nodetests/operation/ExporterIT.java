@@ -90,7 +90,7 @@ class ExporterIT {
         }
         assertThat(missing).isEmpty();
         assertThat(asked).isGreaterThan(26);
-        // The engine's own among Cassandra's names, with figures.
+        // The engine's own among Cassandra's names, with values.
         assertThat(value(shown, Map.of("keyspace", "ks", "scope", "t", "name", "LiveSSTableCount")))
                 .isEqualTo(1);
         assertThat(value(shown, Map.of("scope", "rocks", "name", "WrittenBytes"))).isPositive();

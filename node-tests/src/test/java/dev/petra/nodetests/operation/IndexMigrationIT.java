@@ -117,7 +117,7 @@ class IndexMigrationIT {
         session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
     }
 
-    private static boolean isMoving(String table) {
+    private static boolean isMigrating(String table) {
         return session.execute("SELECT table_name FROM petra.migrations").all().stream()
                 .anyMatch(row -> table.equals(row.getString(0)));
     }
@@ -207,14 +207,14 @@ class IndexMigrationIT {
             throttle(1);
             alter("ways", "rocks");
             awaitSome(load);
-            assertThat(isMoving("ways")).isTrue();
+            assertThat(isMigrating("ways")).isTrue();
             throttle(64);
             TestNode.awaitMigrations(session, MOVES);
             awaitSome(load);
             throttle(1);
             alter("ways", "default");
             awaitSome(load);
-            assertThat(isMoving("ways")).isTrue();
+            assertThat(isMigrating("ways")).isTrue();
             // Back before it has left, and out again before it is back.
             alter("ways", "rocks");
             awaitSome(load);
@@ -246,7 +246,7 @@ class IndexMigrationIT {
         for (int p = 0; p < STABLE / 2; p++) insert("twice", p, p);
         throttle(1);
         alter("twice", "default");
-        TestNode.await("the migration", MOVES, () -> isMoving("twice"));
+        TestNode.await("the migration", MOVES, () -> isMigrating("twice"));
         stopAMigration();
         alter("twice", "rocks");
         alter("twice", "default");
@@ -254,7 +254,7 @@ class IndexMigrationIT {
         TableFiles files = TableFiles.of(node, "ks", "twice");
         TestNode.await("the end of the store", MOVES, () -> !Files.exists(files.stores()));
         check("twice", "v", "w", "s");
-        assertThat(isMoving("twice")).as("the former migration rests").isTrue();
+        assertThat(isMigrating("twice")).as("the former migration rests").isTrue();
         TestNode.awaitMigrations(session, MOVES);
         check("twice", "v", "w", "s");
         // A compaction may end as the migration does: it opens the indexes of what it wrote.
@@ -317,7 +317,7 @@ class IndexMigrationIT {
         throttle(1);
         alter("turned", "default");
         index("turned", "v");
-        assertThat(isMoving("turned")).isTrue();
+        assertThat(isMigrating("turned")).isTrue();
         assertThatThrownBy(() -> found("turned", " WHERE v = 1"))
                 .isInstanceOf(DriverException.class);
         alter("turned", "rocks");
@@ -354,7 +354,7 @@ class IndexMigrationIT {
         index("left", "v");
         throttle(1);
         alter("left", "default");
-        assertThat(isMoving("left")).isTrue();
+        assertThat(isMigrating("left")).isTrue();
         session.execute("DROP INDEX ks.left_v");
         alter("left", "rocks");
         throttle(64);
@@ -372,7 +372,7 @@ class IndexMigrationIT {
         throttle(1);
         alter("gets", "rocks");
         index("gets", "v");
-        assertThat(isMoving("gets")).isTrue();
+        assertThat(isMigrating("gets")).isTrue();
         check("gets", "v");
         throttle(64);
         TestNode.awaitMigrations(session, MOVES);
@@ -380,7 +380,7 @@ class IndexMigrationIT {
         throttle(1);
         alter("gets", "default");
         session.execute("CREATE INDEX gets_w ON ks.gets (w) USING 'sai'");
-        assertThat(isMoving("gets")).isTrue();
+        assertThat(isMigrating("gets")).isTrue();
         check("gets", "v");
         throttle(64);
         TestNode.awaitMigrations(session, MOVES);

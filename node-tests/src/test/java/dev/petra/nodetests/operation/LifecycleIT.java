@@ -462,7 +462,7 @@ class LifecycleIT {
     }
 
     @Test
-    void importedSSTablesAreMovedIntoTheStore() throws Exception {
+    void importedSSTablesAreMigratedIntoTheStore() throws Exception {
         TableFiles target = create("target", "");
         insert("target", 1, 2);
         session.execute("CREATE TABLE ks.source (p int, c int, v text, PRIMARY KEY (p, c))");
@@ -510,7 +510,7 @@ class LifecycleIT {
 
     /** A peer that is no node, in Cassandra's own format. */
     @Test
-    void whatSstableloaderSendsIsMovedIntoTheStore() throws Exception {
+    void whatSstableloaderSendsIsMigratedIntoTheStore() throws Exception {
         create("loaded", "");
         insert("loaded", 1, 2);
         session.execute("CREATE TABLE ks.prepared (p int, c int, v text, PRIMARY KEY (p, c))");

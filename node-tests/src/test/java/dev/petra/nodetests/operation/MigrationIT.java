@@ -772,7 +772,7 @@ class MigrationIT {
     }
 
     @Test
-    void theBuildOfAnIndexOnTheWayOutDoesNotHoldUpTheMovesOfOtherTables() throws Exception {
+    void theBuildOfAnIndexOnTheWayOutDoesNotHoldUpTheMigrationsOfOtherTables() throws Exception {
         fillOnItsWay("builds");
         session.execute("CREATE INDEX by_v ON builds.t (v)");
         crashes.hold("enter", "#flushIndexesBlocking");

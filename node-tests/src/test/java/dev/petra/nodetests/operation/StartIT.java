@@ -248,9 +248,9 @@ class StartIT {
                 .contains("give the engine a configuration of another name");
     }
 
-    /** A table without an index is moved; one with an index fails until one of two mends. */
+    /** A table without an index is migrated; one with an index fails until one of two mends. */
     @Test
-    void anotherClassOfAConfigurationMovesItsTables(@TempDir Path other) throws Exception {
+    void anotherClassOfAConfigurationMigratesItsTables(@TempDir Path other) throws Exception {
         TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
         String byIndex = "SELECT * FROM ks.i WHERE v = 1";
         try (TestNode node = start(other, options -> options);
