@@ -25,12 +25,12 @@ public final class PetraContainer extends GenericContainer<PetraContainer> {
 
     private static final String DATACENTER = "CASSANDRA_DC";
 
-    /** Of an image that {@code docker/build} made. */
+    /** A node from an image that {@code docker/build} made. */
     public PetraContainer(String image) {
         this(DockerImageName.parse(image));
     }
 
-    /** Of an image that {@code docker/build} made. */
+    /** A node from an image that {@code docker/build} made. */
     public PetraContainer(DockerImageName image) {
         super(image);
         withExposedPorts(CQL_PORT);

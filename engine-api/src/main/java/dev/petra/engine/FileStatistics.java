@@ -11,6 +11,6 @@ package dev.petra.engine;
  */
 public record FileStatistics(
         long files, long uncompressedBytes, long compressedBytes, long filterBytes) {
-    /** Of a store without files. */
+    /** The statistics of a store without files. */
     public static final FileStatistics NONE = new FileStatistics(0, 0, 0, 0);
 }

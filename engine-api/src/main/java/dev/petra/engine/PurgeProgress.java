@@ -17,7 +17,7 @@ public record PurgeProgress(Phase phase, double done, long waitsSinceSeconds, lo
         /** Nothing is under way. */
         IDLE,
 
-        /** Deletions that cover several rows are handed down to those rows. */
+        /** Deletions that cover several rows are pushed down to those rows. */
         COVERING,
 
         /** What is written in several places is merged into one. */
@@ -30,6 +30,6 @@ public record PurgeProgress(Phase phase, double done, long waitsSinceSeconds, lo
         SWEEPING
     }
 
-    /** Of a store that removes nothing by itself. */
+    /** The progress of a store that removes nothing by itself. */
     public static final PurgeProgress NONE = new PurgeProgress(Phase.IDLE, 0, 0, 0);
 }

@@ -133,7 +133,7 @@ record JvmOptions(Path file, List<String> lines) {
         if (!has.equals(asked)) found.add(new Yaml.Difference(option, has, asked));
     }
 
-    /** The value of an option; of several lines the JVM uses the last. */
+    /** The value of an option; if several lines set it, the JVM uses the last. */
     private Optional<String> last(String option) {
         return lines.stream()
                 .filter(line -> line.startsWith(option))

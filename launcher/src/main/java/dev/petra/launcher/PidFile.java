@@ -64,8 +64,8 @@ final class PidFile {
     }
 
     /**
-     * Of a long command line the system gives only the beginning, as one text: therefore the mark
-     * is the first argument.
+     * Whether a process carries the mark, which is its first argument, since the system gives only
+     * the beginning of a long command line, as one text.
      */
     private boolean isMarked(ProcessHandle.Info info) {
         String mark = mark(directory);

@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * </pre>
  *
  * @param configuration the memtable configuration
- * @param after a partition key; null if none was moved yet, and on the way into the engine
+ * @param after a partition key; null if none was migrated yet, and on the way into the engine
  */
 public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
     /** The file's name. */

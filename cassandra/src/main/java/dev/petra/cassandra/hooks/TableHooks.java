@@ -78,8 +78,8 @@ public final class TableHooks {
     }
 
     /**
-     * Around {@code nodetool import} and {@code refresh}: what comes is live at once, and moved
-     * into the store. Called before and after.
+     * Around {@code nodetool import} and {@code refresh}: what comes is live at once, and is
+     * migrated into the store. Called before and after.
      */
     public static void importing(ColumnFamilyStore cfs) {
         if (EngineMemtables.current(cfs) != null) TableLifecycle.migrateIn(cfs);
@@ -222,7 +222,7 @@ public final class TableHooks {
     }
 
     /**
-     * Before a snapshot. What is on its way out of an engine goes with it, and nothing is moved
+     * Before a snapshot. What is on its way out of an engine goes with it, and nothing is migrated
      * until {@link #snapshotEnds}.
      *
      * @return what to give that method

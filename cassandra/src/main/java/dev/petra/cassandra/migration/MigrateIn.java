@@ -36,7 +36,7 @@ import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Moves a table's SSTables into its store, one after the other, whether they are from before an
+ * Migrates a table's SSTables into its store, one after the other, whether they are from before an
  * ALTER or were streamed or imported: what is in one is written to the store as it is, deletions
  * included, made durable, and only then the SSTable goes. After a crash an SSTable that was half
  * moved is moved again, which changes nothing.

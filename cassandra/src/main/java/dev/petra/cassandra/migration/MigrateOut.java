@@ -39,9 +39,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Moves a table out of its store into SSTables, in the order of its partitions, one SSTable a step.
- * The store takes no writes any more; it is read beside the SSTables until all is in them. After a
- * crash the step that was under way is taken again, which changes nothing.
+ * Migrates a table out of its store into SSTables, in the order of its partitions, one SSTable a
+ * step. The store takes no writes any more; it is read beside the SSTables until all is in them.
+ * After a crash the step that was under way is taken again, which changes nothing.
  */
 public final class MigrateOut extends Migration {
     private static final Logger logger = LoggerFactory.getLogger(MigrateOut.class);

@@ -96,8 +96,8 @@ public final class TableLifecycle {
     }
 
     /**
-     * Has SSTables moved into the store of a table that got some, or is about to. Does nothing if
-     * it is on its way already. From here on no deletion goes that may hide something in them.
+     * Has SSTables migrated into the store of a table that got some, or is about to. Does nothing
+     * if it is on its way already. From here on no deletion goes that may hide something in them.
      */
     public static void migrateIn(ColumnFamilyStore cfs) {
         TableGenerations stores =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Moves tables into engines and out of them while they are read and written.
+ * Migrates tables into engines and out of them while they are read and written.
  *
  * <p>{@link dev.petra.cassandra.migration.TableLifecycle} begins and ends a migration, under the
  * lock of the registry. {@link dev.petra.cassandra.migration.Migrations} runs all of them on one

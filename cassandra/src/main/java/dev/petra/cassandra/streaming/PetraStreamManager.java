@@ -110,8 +110,8 @@ public record PetraStreamManager(
             Supplier<List<OutgoingStream>> store) {
         List<OutgoingStream> streams = new ArrayList<>();
         try {
-            // The store last: what moves into it meanwhile is seen twice rather than not at all,
-            // and what moves out stays in it.
+            // The store last: what is migrated into it meanwhile is seen twice rather than not at
+            // all, and what is migrated out stays in it.
             streams.addAll(sstables.get());
             if (streams.isEmpty()) guard.withoutSSTables();
             List<OutgoingStream> exported = store.get();

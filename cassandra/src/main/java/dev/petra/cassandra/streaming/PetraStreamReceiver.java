@@ -34,7 +34,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What a session receives of one table: slices of stores, which go into the store when all have
- * come, and SSTables, which are live as such at once and moved into the store by {@link
+ * come, and SSTables, which are live as such at once and migrated into the store by {@link
  * dev.petra.cassandra.migration.MigrateIn}. Thread-safe.
  */
 final class PetraStreamReceiver extends CassandraStreamReceiver {

@@ -43,8 +43,9 @@ public final class StreamCapabilities {
     private static final ApplicationState STATE = ApplicationState.X8;
 
     /**
-     * Of them gossip carries one number each, of eight characters and a comma, and 65,535 bytes in
-     * all. Tables beyond are streamed as SSTables, and cannot be repaired incrementally.
+     * The most tables that gossip announces: it carries a number of eight characters and a comma
+     * for each, and 65,535 bytes in all. Tables beyond are streamed as SSTables, and cannot be
+     * repaired incrementally.
      */
     static final int MOST_TABLES = 7_000;
 

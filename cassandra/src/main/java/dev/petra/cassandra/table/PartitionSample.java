@@ -32,7 +32,7 @@ public record PartitionSample(EstimatedHistogram sizes, EstimatedHistogram cells
     private static final int SIZE_BUCKETS = 155;
     private static final int CELL_BUCKETS = 118;
 
-    /** Of no partitions. */
+    /** A sample of no partitions. */
     static PartitionSample none() {
         return new PartitionSample(
                 new EstimatedHistogram(SIZE_BUCKETS), new EstimatedHistogram(CELL_BUCKETS));

@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Views, and custom indexes that are not Storage-Attached, are built from SSTables and flushed
  * memtables, so they would lack rows without a word. The table fails instead, until they are
- * dropped, or the table leaves the engine; nothing is moved in meanwhile.
+ * dropped, or the table leaves the engine; nothing is migrated in meanwhile.
  */
 public final class Unfit {
     private static final Logger logger = LoggerFactory.getLogger(Unfit.class);

@@ -17,7 +17,7 @@ public final class PledgedRoom implements AutoCloseable {
 
     private final Path directory;
 
-    /** Of that directory: to ask one of another that is gone fails. */
+    /** The file store of that directory: to ask that of one that is gone fails. */
     private final FileStore files;
 
     private final Disk disk;

@@ -20,7 +20,7 @@ import org.apache.cassandra.schema.TableMetadata;
 
 /** Cuts ranges into slices, before any of them is read. */
 public final class SlicePlan {
-    /** Of the estimates, a few index blocks each, for a slice. */
+    /** The estimates for a slice; each reads a few index blocks. */
     private static final int BISECTIONS = 4;
 
     /** A range of the ring, and what is estimated to be in it. */

@@ -29,9 +29,9 @@ import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 
 /**
- * A partition's deletion, or a range tombstone, covers other keys. Before one is purged it is
- * handed down, as a deletion of the row, to every row that has anything it hides. No read sees a
- * difference. One run at a time.
+ * The push-down of covering deletions. A partition's deletion, or a range tombstone, covers other
+ * keys. Before one is purged it is pushed down: written, as a deletion of the row, to every row
+ * that has anything it hides. No read sees a difference. One run at a time.
  */
 final class CoveringDeletions {
     private static final FragmentWriter.Columns NO_COLUMNS =
@@ -69,7 +69,7 @@ final class CoveringDeletions {
     }
 
     /**
-     * Hands down all covering deletions that may be purged.
+     * Pushes down all covering deletions that may be purged.
      *
      * @param background whether to go slowly
      */
@@ -141,7 +141,7 @@ final class CoveringDeletions {
     }
 
     /**
-     * Hands down those range tombstones of a partition that may be purged.
+     * Pushes down those range tombstones of a partition that may be purged.
      *
      * @param cursor over all keys; it is left anywhere
      * @param position the partition's, which is put back
@@ -183,7 +183,7 @@ final class CoveringDeletions {
         return !deletion.isLive() && deletion.localDeletionTime() < gcBefore;
     }
 
-    /** Hands a deletion down to the rows between two keys that have anything it hides. */
+    /** Pushes a deletion down to the rows between two keys that have anything it hides. */
     private void cover(
             Database database,
             Cursor cursor,

@@ -155,7 +155,7 @@ public final class DataFiles {
 
     /** Told of partitions, in the order of a file. */
     interface Partitions {
-        /** Of a partition's position, which it may keep. */
+        /** Takes the position of a partition; it may keep the array. */
         void at(byte[] position) throws RocksDBException;
     }
 

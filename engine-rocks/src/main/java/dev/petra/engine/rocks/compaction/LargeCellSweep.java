@@ -35,7 +35,7 @@ final class LargeCellSweep {
     /** How many deletions and expired values had been purged by then. */
     private volatile long purgedBefore;
 
-    /** Of what had come by then since the time before, the part that no row referred to. */
+    /** The part that no row referred to, of what was written between the last two sweeps. */
     private volatile double garbageShare = 1;
 
     LargeCellSweep(StoreContext store) {

@@ -28,11 +28,11 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Removes range tombstones that are past their grace, one by one, without rewriting a file: each is
- * handed down, as a deletion of the row, to every row that has anything it hides, and then deleted
+ * pushed down, as a deletion of the row, to every row that has anything it hides, and then deleted
  * under its key. What it costs follows from the range tombstones and what they hide.
  *
  * <p>Both happen after a max purgeable timestamp began and the writes that had begun were waited
- * for. So whatever an older range tombstone hides was there when it was handed down, or lowered the
+ * for. So whatever an older range tombstone hides was there when it was pushed down, or lowered the
  * max purgeable timestamp, and then the range tombstone stays. The log has the deletions of the
  * rows before that of the range tombstone. Only while no other purge runs, and not in counter
  * tables, where a row's deletion wins over newer counts.
@@ -49,7 +49,9 @@ final class OldRanges {
     private final CoveringDeletions covering;
     private final RangeRemoval removal;
 
-    /** Of files that were looked through: when the next of their range tombstones is old enough. */
+    /**
+     * When the next range tombstone of a file is old enough; for each file that was looked through.
+     */
     private final Map<String, Long> next = new HashMap<>();
 
     OldRanges(StoreContext store, PurgePermission permission, DataFiles held) {
@@ -146,7 +148,7 @@ final class OldRanges {
             }
         }
 
-        /** Finds those of a partition that may go, from a key on, and hands them down. */
+        /** Finds those of a partition that may go, from a key on, and pushes them down. */
         Chunk handDown(byte[] position, byte[] from) throws RocksDBException {
             ByteBuffer prefix = Keys.direct(Keys.withKind(position, KeyKind.RANGE));
             List<Entry> old = new ArrayList<>();
@@ -183,7 +185,7 @@ final class OldRanges {
             }
         }
 
-        /** Removes what was handed down and may still go. */
+        /** Removes what was pushed down and may still go. */
         void remove(List<Entry> old) throws RocksDBException {
             if (old.isEmpty()) return;
             ended = !permission.begin(database, old, restrictions);

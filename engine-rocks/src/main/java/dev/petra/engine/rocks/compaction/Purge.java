@@ -36,7 +36,7 @@ import org.slf4j.LoggerFactory;
  *   <li>A new max purgeable timestamp begins: the lowest timestamp of anything written from now on.
  *       Every write that began before is waited for.
  *   <li>Covering: a partition's deletion, or a range tombstone, hides other keys. Each that may go
- *       is handed down, as a deletion of the row, to every row that has anything it hides. That
+ *       is pushed down, as a deletion of the row, to every row that has anything it hides. That
  *       changes nothing that can be seen, and is durable before the next phase.
  *   <li>Settling: everything written before the max purgeable timestamp began is merged into one
  *       entry a key, at the bottom. From then on, what may lie above an entry was written after the

@@ -125,8 +125,9 @@ final class PurgeChoice {
      */
     record Tried(long droppable) {
         /**
-         * Of what was rewritten to the end; null if that may have been worth it, or may be the next
-         * time: what is merged on its way to the bottom does not pass the filter.
+         * What is left of a set that was rewritten to the end; null if rewriting it may have been
+         * worth it, or may be the next time: what is merged on its way to the bottom does not pass
+         * the filter.
          *
          * @param left bytes of what came of it
          * @param maxPurgeable as of when it had been rewritten
@@ -152,7 +153,7 @@ final class PurgeChoice {
     /** Those of level 0 by age, the newest first; of others by key. */
     private final List<List<Candidate>> levels = new ArrayList<>();
 
-    /** Of each level, the bytes of its first file, of its first two, and so on. */
+    /** The bytes of the first file, of the first two, and so on, for each level. */
     private final List<long[]> sums = new ArrayList<>();
 
     private final long gcBefore;
@@ -194,7 +195,7 @@ final class PurgeChoice {
     List<Chosen> choose(long oldBefore) {
         List<Chosen> dense = new ArrayList<>();
         List<Chosen> thin = new ArrayList<>();
-        // Of files: below which timestamps what is old goes with a set, now or in its turn.
+        // For each file: below which timestamp old data goes with a set, now or in its turn.
         Map<String, Long> reached = new HashMap<>();
         double blocked = 0;
         List<Candidate> files = levels.stream().flatMap(List::stream).toList();
@@ -347,7 +348,7 @@ final class PurgeChoice {
         return files.subList(first(files, bounds), end(files, bounds));
     }
 
-    /** Of a level that is not 0. */
+    /** The bytes of the files that overlap, in a level that is not 0. */
     private long overlappingBytes(int level, Bounds bounds) {
         List<Candidate> files = levels.get(level);
         long[] sum = sums.get(level);
@@ -379,7 +380,7 @@ final class PurgeChoice {
         return same;
     }
 
-    /** Of some files; where one is being merged, or cannot be read, nothing goes. */
+    /** What goes with some files; nothing, if one is being merged or cannot be read. */
     Chosen chosen(List<Candidate> set) {
         Set<Candidate> named = same(set);
         Bounds bounds = new Bounds(set);

@@ -57,7 +57,7 @@ final class PurgePermission {
         }
     }
 
-    /** Lets go what covers other keys, unless less may go by now than when that was handed down. */
+    /** Lets go what covers other keys, unless less may go by now than when that was pushed down. */
     boolean letCoversGo(long gcBefore, long restrictionsBefore) {
         synchronized (asking) {
             if (restrictions != restrictionsBefore) return false;

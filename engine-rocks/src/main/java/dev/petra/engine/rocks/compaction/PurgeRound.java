@@ -268,7 +268,7 @@ final class PurgeRound {
         }
     }
 
-    /** Of a cleanup that has not ended, or was stopped. */
+    /** Whether files have deletions of ranges: a cleanup has not ended, or was stopped. */
     private static boolean hasRangeDeletions(Database database) throws RocksDBException {
         Map<String, String> sums = database.db.getMapProperty(database.data, FILE_PROPERTIES);
         return !"0".equals(sums.get("num_range_deletions"));

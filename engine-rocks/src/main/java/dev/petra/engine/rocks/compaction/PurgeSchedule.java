@@ -22,7 +22,7 @@ final class PurgeSchedule {
     /** In seconds: when the last purge ended, or there was first something to purge; 0: not yet. */
     private volatile long intervalBegan;
 
-    /** Of {@link System#nanoTime}: when one in the background may begin again. */
+    /** When a purge in the background may begin again, by {@link System#nanoTime}. */
     private volatile long restsUntil = System.nanoTime();
 
     private volatile byte @Nullable [] resumeAt;

@@ -107,8 +107,8 @@ public final class SupersededRanges {
     }
 
     /**
-     * Whether bounds that are equal have the same bytes. Of two forms, as 1.0 and 1.00, that of a
-     * hidden one may be read, and of the other once it is gone.
+     * Whether bounds that are equal have the same bytes. If they have two forms, as 1.0 and 1.00, a
+     * read may return that of the hidden one, and the other once that is gone.
      */
     private static boolean hasOneForm(List<Entry> entries, ClusteringComparator comparator) {
         List<ClusteringBound<?>> bounds = new ArrayList<>();

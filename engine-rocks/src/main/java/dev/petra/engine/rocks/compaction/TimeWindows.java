@@ -39,7 +39,7 @@ public final class TimeWindows {
     /** What was left of files that were purged, which a second time would not change. */
     private final Set<String> remains = new HashSet<>();
 
-    /** Of the files that there were last, by name. */
+    /** The extents of the files that there were last, by the name of the file. */
     private Map<String, FileExtent> extents = Map.of();
 
     private volatile String seen = "";

@@ -71,7 +71,7 @@ public record CompactionSettings(
     private static final Set<String> THRESHOLDS = Set.of("min_threshold", "max_threshold");
 
     /**
-     * Of a table as it is now.
+     * The settings of a table as it is now.
      *
      * @param byDefault universal where the table has the node's default compaction
      */
@@ -102,7 +102,10 @@ public record CompactionSettings(
                 null);
     }
 
-    /** Of its scaling parameters, one for each level, the first: "T4", "L10", "N", or a number. */
+    /**
+     * By the first of its scaling parameters, which are one for each level: "T4", "L10", "N", or a
+     * number.
+     */
     private static CompactionSettings unified(Map<String, String> options) {
         String scaling = options.getOrDefault("scaling_parameters", "T4").split(",", 2)[0].trim();
         char kind = scaling.charAt(0);
@@ -145,7 +148,7 @@ public record CompactionSettings(
         return value == null ? otherwise : Integer.parseInt(value);
     }
 
-    /** Of the factor by which a file may be larger than the others of its bucket. */
+    /** In percent, from the factor by which a file may be larger than the others of its bucket. */
     private static int tolerance(@Nullable String bucketHigh) {
         if (bucketHigh == null) return TOLERANCE;
         return (int) Math.round((Double.parseDouble(bucketHigh) - 1) * 100);

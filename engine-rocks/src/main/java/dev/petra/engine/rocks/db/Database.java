@@ -61,7 +61,7 @@ public final class Database implements AutoCloseable {
             Collections.newSetFromMap(new IdentityHashMap<>());
 
     /**
-     * Of what runs now all that may remove deletions: whether it was to end since. Guarded by
+     * All that runs now and may remove deletions, and whether it was told to end since. Guarded by
      * {@link #compactions}, which is notified when something leaves.
      */
     private final Map<Object, Boolean> purges = new HashMap<>();

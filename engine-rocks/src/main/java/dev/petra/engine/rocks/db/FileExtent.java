@@ -57,7 +57,7 @@ public record FileExtent(
         public static final Head NONE = new Head(0, Long.MIN_VALUE);
     }
 
-    /** Of a file with something unreadable, which may be as old as anything and stays. */
+    /** The extent of a file with an unreadable entry, which may be of any age and stays. */
     public static final FileExtent UNKNOWN =
             new FileExtent(
                     Long.MIN_VALUE,
@@ -120,7 +120,7 @@ public record FileExtent(
     }
 
     /**
-     * Of all that an iterator comes to.
+     * The extent of all that an iterator comes to.
      *
      * @param loosePaths whether paths that differ in bytes may be one to Cassandra
      * @param head the position of the partition that the first key is in the middle of; empty for

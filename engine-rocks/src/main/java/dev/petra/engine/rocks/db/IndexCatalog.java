@@ -34,13 +34,13 @@ public final class IndexCatalog {
     /** Another map at each change. */
     private volatile Map<UUID, Defined> defined = Map.of();
 
-    /** Of those; set after them. */
+    /** The states of the {@link #defined} indexes; set after that. */
     private volatile Map<UUID, State> states = Map.of();
 
     /** Those that were defined once and are not now; another set at each change. */
     private volatile Set<UUID> dropped = Set.of();
 
-    /** Of those being dropped, whose entries may be there; guarded by this. */
+    /** The indexes being dropped, whose entries may be there; guarded by this. */
     private final Map<Integer, UUID> leftovers = new HashMap<>();
 
     /** Guarded by this. */

@@ -46,7 +46,7 @@ final class IndexVolumeShare {
         volume.add(bytes - counted.getAndSet(bytes));
     }
 
-    /** Of the indexes and filters of a column family's files. */
+    /** The bytes of the indexes and filters of a column family's files. */
     private static long indexBytes(Database database, ColumnFamilyHandle family)
             throws RocksDBException {
         Map<String, String> sums = database.db.getMapProperty(family, FILE_PROPERTIES);

@@ -417,9 +417,9 @@ public final class ReopenableDatabase {
     }
 
     /**
-     * Opens the database anew if its disk was full and there is room again; tries this now and
-     * then, see {@link RocksErrors#isFull}. Acknowledged writes are in its log, which is replayed
-     * then.
+     * Heals: opens the database anew if its disk was full and there is room again; tries this now
+     * and then, see {@link RocksErrors#isFull}. Acknowledged writes are in its log, which is
+     * replayed then.
      *
      * @throws WriteStallException if the disk is still full
      */

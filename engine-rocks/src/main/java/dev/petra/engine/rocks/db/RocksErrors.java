@@ -54,8 +54,8 @@ public final class RocksErrors {
     }
 
     /**
-     * Of the OPTIONS file, which is written whenever a database is opened, RocksDB gives the error
-     * as a text within another error ("Unable to persist Options file" in
+     * Whether the OPTIONS file found no room, which is written whenever a database is opened.
+     * RocksDB gives that error as a text within another error ("Unable to persist Options file" in
      * db/db_impl/db_impl_open.cc), without its code.
      */
     private static boolean isFullWhenOpened(Status status) {

@@ -104,7 +104,7 @@ public final class StoreContext {
         return reopenable.acquire();
     }
 
-    /** Of the database that is open now: to be asked for after that was acquired. */
+    /** The catalog of the database that is open now; ask for it once that was acquired. */
     public Catalog catalog() {
         return reopenable.catalog();
     }

@@ -36,8 +36,8 @@ public final class TableOptions {
     private static final int MAX_SUCCESSIVE_MERGES = 64;
 
     /**
-     * Of a table at once: one that is written to, the others being flushed. From 4 on RocksDB would
-     * slow writers down before the last is full.
+     * The write buffers of a table at once: one is written to, the others are being flushed. From 4
+     * on RocksDB would slow writers down before the last is full.
      */
     private static final int WRITE_BUFFERS = 3;
 
@@ -49,8 +49,8 @@ public final class TableOptions {
     private static final double BLOB_GARBAGE = 0.5;
 
     /**
-     * Of a full write buffer, for a filter on its keys. It is there from the first row on, so only
-     * a table that fills its buffers has one.
+     * The share of a full write buffer that a filter on its keys takes. It is there from the first
+     * row on, so only a table that fills its buffers has one.
      */
     public static final String BUSY_FILTER = "memtable_prefix_bloom_size_ratio";
 
@@ -150,7 +150,7 @@ public final class TableOptions {
         if (indexed) columnFamilies.add(new ColumnFamilyDescriptor(INDEX, index(resources, files)));
     }
 
-    /** Of the column family of indexes, where there is one. */
+    /** The descriptor of the column family of indexes, where there is one. */
     ColumnFamilyDescriptor index() {
         return columnFamilies.get(INDEX_AT);
     }
@@ -220,7 +220,7 @@ public final class TableOptions {
                         .setCacheIndexAndFilterBlocks(true)
                         .setCacheIndexAndFilterBlocksWithHighPriority(true)
                         .setPinL0FilterAndIndexBlocksInCache(true)
-                        // Of those that are cut: the parts, and what lists these.
+                        // Filters and indexes are cut into parts, which a list on top names.
                         .setMetadataBlockSize(INDEX_PART_BYTES)
                         .setPinTopLevelIndexAndFilter(true);
         BloomFilter filter = filtered ? files.newFilter() : null;

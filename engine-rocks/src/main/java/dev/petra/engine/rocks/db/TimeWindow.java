@@ -21,7 +21,7 @@ public record TimeWindow(long length, int checkSeconds) {
     /** Options of the strategy that are honoured. */
     static final Set<String> OPTIONS = Set.of(UNIT, SIZE, RESOLUTION, CHECK);
 
-    /** Of the strategy's options, which Cassandra has checked. */
+    /** The window by the strategy's options, which Cassandra has checked. */
     static TimeWindow of(Map<String, String> options) {
         TimeUnit unit = TimeUnit.valueOf(options.getOrDefault(UNIT, "DAYS"));
         TimeUnit resolution = TimeUnit.valueOf(options.getOrDefault(RESOLUTION, "MICROSECONDS"));

@@ -48,7 +48,7 @@ final class UseCount {
         return closed;
     }
 
-    /** Of uses that have not ended. */
+    /** The number of uses that have not ended. */
     int count() {
         return users.sum();
     }

@@ -12,7 +12,7 @@ import java.util.concurrent.locks.LockSupport;
  * promised.)
  */
 public final class WriteBarrier {
-    /** Of each phase. */
+    /** The writers of each phase. */
     private final StripedCounter[] writers = {new StripedCounter(), new StripedCounter()};
 
     private volatile int phase;

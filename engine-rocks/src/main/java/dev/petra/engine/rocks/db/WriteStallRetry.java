@@ -71,7 +71,7 @@ public final class WriteStallRetry {
         }
     }
 
-    /** Of the writes aside, how many a sync that begins now will make durable. */
+    /** How many of the writes aside a sync that begins now will make durable. */
     long asideEnded() {
         long ended = asideEnded.get();
         return asideBegun.get() == ended ? ended : 0;

@@ -45,7 +45,7 @@ final class IndexCursor implements TermCursor {
     /** The key of the current entry; null if there is none. */
     private byte @Nullable [] key;
 
-    /** Of the current entry, once it was decoded. */
+    /** The partition of the current entry, once that was decoded. */
     private @Nullable DecoratedKey partition;
 
     private @Nullable Clustering<?> clustering;

@@ -37,7 +37,7 @@ public final class ReadContext {
     private final TableMetadata table;
     private final ClusteringKeys clusterings;
 
-    /** Of the columns as of the moment that is read; null until that is fixed. */
+    /** The layout by the columns as of the moment that is read; null until that is fixed. */
     private @Nullable RowLayout form;
 
     final ColumnFilter filter;

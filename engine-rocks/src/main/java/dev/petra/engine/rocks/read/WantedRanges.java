@@ -114,7 +114,7 @@ final class WantedRanges {
         void met(ByteBuffer range, int startLength, long timestamp, boolean wanted) {
             if (!wanted) unwanted++;
             if (range.mismatch(last) >= lastStartLength) {
-                // Of two with one start, this reaches further.
+                // The two have one start, and this one reaches further.
                 if (timestamp > lastTimestamp && !isLastWanted) hidden++;
             } else if (timestamp < lastTimestamp && isWithinLast(range, startLength)) {
                 if (!wanted) hidden++;

@@ -58,7 +58,7 @@ final class EntryCheck {
 
     private final boolean isData;
 
-    // Of the dictionary
+    // What the dictionary says
     private int columns;
     private TableMetadata table;
     private RowLayout form;
@@ -75,7 +75,7 @@ final class EntryCheck {
 
     private final RowCheck row = new RowCheck();
 
-    // Of the entry that is looked at
+    // The entry that is looked at
     private ByteBuffer keyBuffer = ByteBuffer.allocate(0);
     private ByteBuffer keyPart = ByteBuffer.allocate(0);
     private ByteBuffer valueBuffer = NOTHING;
@@ -87,7 +87,7 @@ final class EntryCheck {
 
     private int lastLength;
 
-    /** Of the last key, its partition's. */
+    /** The length of the position of the last key's partition. */
     private int position;
 
     private boolean beginsPartition;
@@ -277,7 +277,7 @@ final class EntryCheck {
                     FragmentReader.visit(value, row.of(Clustering.STATIC_CLUSTERING, value));
             case KeyKind.RANGE -> {
                 int from = rest.position();
-                // Of any length: Cassandra checks that of a row's clustering only.
+                // A bound has any length: Cassandra checks that of a row's clustering only.
                 ClusteringBound<?> start = form.clusterings.getBound(rest, false);
                 ClusteringBound<?> end = form.clusterings.getBound(rest, true);
                 rebuilt.clear();
@@ -441,7 +441,7 @@ final class EntryCheck {
         AbstractType<?> type =
                 column.type instanceof CollectionType<?> collection
                         ? collection.nameComparator()
-                        // Of a user-defined type, the number of the field.
+                        // The number of the field, in a user-defined type.
                         : ShortType.instance;
         type.validate(ByteBuffer.wrap(path));
     }

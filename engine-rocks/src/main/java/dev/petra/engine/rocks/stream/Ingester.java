@@ -98,8 +98,8 @@ public final class Ingester {
      * <p>RocksDB gives them a sequence number, which is in no log. If it came between the last of
      * one log and the first of the next, recovery would take the rest of the logs for lost. So the
      * log is one that has nothing in it yet: all that was written is flushed, while no write runs.
-     * Of that there is little, since most was flushed before; and the files are on the disk by
-     * then, so that what writers wait for does not depend on how large they are.
+     * That flush is short, since most was flushed before; and the files are on the disk by then, so
+     * that what writers wait for does not depend on how large they are.
      *
      * <p>The entries of indexes are there before the rows are.
      *

@@ -27,7 +27,8 @@ import org.rocksdb.Slice;
 
 /**
  * Ranges of a store on their way out, read while they are sent, from the store itself. It holds the
- * store, and keeps neither a full disk from healing nor files from going.
+ * store, and keeps neither the database from being opened anew after a full disk nor files from
+ * going.
  */
 public final class RangeSource implements StreamSource {
     private final StoreContext store;

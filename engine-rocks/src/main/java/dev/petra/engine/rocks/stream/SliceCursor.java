@@ -83,7 +83,7 @@ final class SliceCursor implements SliceReader {
     /** Where the present lease, or the next one, begins. */
     private byte[] from;
 
-    /** Of the present range. */
+    /** The options for the present range. */
     private @Nullable ReadOptions options;
 
     private @Nullable Slice end;
@@ -104,10 +104,10 @@ final class SliceCursor implements SliceReader {
     /** Whether its iterator of large cells is where they begin, or behind that. */
     private boolean inLarge;
 
-    /** Of rows that it gave. */
+    /** The bytes of the rows that it gave. */
     private long bytes;
 
-    /** Of large cells. */
+    /** The bytes of the large cells that it gave. */
     private long largeBytes;
 
     /** The key of the last row that it gave. */

@@ -48,7 +48,7 @@ public final class StagedStream implements StreamSink {
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long TELL_EVERY_NANOS = TimeUnit.MINUTES.toNanos(2);
 
-    /** Of a slice. */
+    /** The state of a slice. */
     private enum Stage {
         EXPECTED,
         RECEIVING,
@@ -69,7 +69,7 @@ public final class StagedStream implements StreamSink {
     /** A slice that is staged. */
     private record Slice(Whole rows, Whole large) {}
 
-    /** Of all slices. */
+    /** The columns of all slices. */
     private final AtomicReference<SliceColumns> columns = new AtomicReference<>(SliceColumns.NONE);
 
     /** In the order in which they become live; null until all was verified. */

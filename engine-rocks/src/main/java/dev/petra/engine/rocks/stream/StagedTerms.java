@@ -44,7 +44,7 @@ final class StagedTerms {
     private final WritePath writes;
     private final Runnable checkOpen;
 
-    /** Of whose rows entries are added. */
+    /** The files whose rows get entries. */
     private List<Path> files = List.of();
 
     /** The numbers of indexes that have the entries of all rows of these files. */

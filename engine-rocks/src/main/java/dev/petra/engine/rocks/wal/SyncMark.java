@@ -189,7 +189,7 @@ public final class SyncMark implements AutoCloseable {
         return listings;
     }
 
-    /** Of the logs in a directory, in no order. */
+    /** The numbers of the logs in a directory, in no order. */
     static List<Long> numbers(Path directory) throws IOException {
         List<Long> numbers = new ArrayList<>();
         try (var files = Files.newDirectoryStream(directory, "*.log")) {

@@ -72,7 +72,7 @@ class BackgroundReadsTest {
             long before = cacheUsage(store);
             new CoveringDeletions(Tables.context(store)).run(database, LONG_AGO + 1, false);
             assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
-            // It did hand down.
+            // The push-down took place.
             store.flush();
             assertThat(database.dataFiles()).hasSize(files + 1);
         }

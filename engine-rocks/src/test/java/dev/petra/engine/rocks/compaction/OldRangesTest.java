@@ -205,7 +205,7 @@ class OldRangesTest extends PurgeFixture {
         return run.handDown(position(key), Keys.withKind(position(key), KeyKind.RANGE));
     }
 
-    /** Too late to be handed down to, and hidden all the same. */
+    /** Too late to be pushed down to, and hidden all the same. */
     @Test
     void whatIsWrittenMeanwhileKeepsWhatHidesIt() throws RocksDBException {
         open(LEVELED);
