@@ -4,7 +4,7 @@ package dev.petra.cassandra;
 import dev.petra.cassandra.agent.Weaving;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
@@ -188,7 +188,7 @@ public final class StartupCheck {
         List<Path> stores = new ArrayList<>();
         try {
             for (Path table : tableDirectories(dataDirectories)) {
-                StoreDirectory store = new StoreDirectory(table, Disk.REAL);
+                StoreLocation store = new StoreLocation(table, Disk.REAL);
                 if (store.holdsData()) stores.add(store.root());
             }
         } catch (IOException | RuntimeException | FSReadError e) {
@@ -222,7 +222,7 @@ public final class StartupCheck {
             throws StartupException {
         try {
             for (Path table : tableDirectories(dataDirectories)) {
-                StoreDirectory store = new StoreDirectory(table, Disk.REAL);
+                StoreLocation store = new StoreLocation(table, Disk.REAL);
                 for (long generation : store.generations())
                     for (StorageEngine engine : engines)
                         engine.checkFormat(store.generation(generation));
@@ -244,7 +244,7 @@ public final class StartupCheck {
     static void guardStores(List<Path> dataDirectories) throws StartupException {
         try {
             for (Path table : tableDirectories(dataDirectories))
-                new StoreDirectory(table, Disk.REAL).guardOrUnguard();
+                new StoreLocation(table, Disk.REAL).guardOrUnguard();
         } catch (IOException | FSError e) {
             throw new StartupException(
                     StartupException.ERR_WRONG_DISK_STATE,

@@ -107,11 +107,8 @@ final class ClusterCommand implements Runnable {
         ClusterNodes nodes = where.nodes();
         List<Integer> present = nodes.present();
         for (int number : present) {
-            if (nodes.isRunning(number)) {
-                say("node %d runs already", number);
-            } else {
-                start(nodes, number, heap);
-            }
+            if (nodes.isRunning(number)) say("node %d runs already", number);
+            else start(nodes, number, heap);
         }
         for (int number = 1; number <= count; number++) {
             if (!present.contains(number)) start(nodes, number, heap);

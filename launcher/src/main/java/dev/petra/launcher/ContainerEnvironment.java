@@ -165,11 +165,9 @@ final class ContainerEnvironment {
                             + number(EXPORTER_PORT, 0)
                             + ":"
                             + exporter.resolveSibling("jmx-exporter.yaml"));
-        for (String name : new String[] {"JVM_OPTS", "JVM_EXTRA_OPTS"}) {
-            for (String option : text(name, "").split("\\s+", -1)) {
+        for (String name : new String[] {"JVM_OPTS", "JVM_EXTRA_OPTS"})
+            for (String option : text(name, "").split("\\s+", -1))
                 if (!option.isEmpty()) options.add(option);
-            }
-        }
         return options.toArray(String[]::new);
     }
 

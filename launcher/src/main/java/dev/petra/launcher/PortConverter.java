@@ -8,9 +8,7 @@ import picocli.CommandLine.TypeConversionException;
 final class PortConverter implements ITypeConverter<Integer> {
     @Override
     public Integer convert(String text) {
-        if (!text.matches("\\d{1,5}")) {
-            throw noPort(text);
-        }
+        if (!text.matches("\\d{1,5}")) throw noPort(text);
         int port = Integer.parseInt(text);
         if (port == 0 || port > 65535) throw noPort(text);
         return port;

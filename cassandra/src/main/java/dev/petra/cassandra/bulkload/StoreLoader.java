@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.bulkload;
 
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.streaming.SliceStream;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
@@ -158,12 +158,12 @@ public final class StoreLoader {
 
     /** Finds the one store in the directory. */
     private Path store() throws LoadException, IOException {
-        Path stores = directory.resolve(StoreDirectory.NAME);
+        Path stores = directory.resolve(StoreLocation.NAME);
         if (!Files.isDirectory(stores) || !Files.isReadable(directory.resolve(SchemaText.FILE)))
             throw new LoadException(
                     directory
                             + " must have a folder "
-                            + StoreDirectory.NAME
+                            + StoreLocation.NAME
                             + " and a file "
                             + SchemaText.FILE
                             + ": name a snapshot (<table dir>/snapshots/<tag>) of a node that had"

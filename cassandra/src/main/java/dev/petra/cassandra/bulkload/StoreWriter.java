@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.bulkload;
 
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
@@ -137,7 +137,7 @@ public final class StoreWriter implements AutoCloseable {
                         directory + " has something in it: name an empty directory.");
         }
         Files.writeString(directory.resolve(SchemaText.FILE), schema);
-        Path stores = Files.createDirectory(directory.resolve(StoreDirectory.NAME));
+        Path stores = Files.createDirectory(directory.resolve(StoreLocation.NAME));
         StorageEngine engine = OfflineEngine.open();
         try {
             TableStore store =

@@ -79,7 +79,7 @@ public final class OrphanStores {
         for (Path table : tableDirectories) {
             Matcher name = TABLE_DIRECTORY.matcher(String.valueOf(table.getFileName()));
             if (!name.matches() || exists.test(id(name))) continue;
-            StoreDirectory store = new StoreDirectory(table, Disk.REAL);
+            StoreLocation store = new StoreLocation(table, Disk.REAL);
             try {
                 if (!Files.isDirectory(store.root())) continue;
                 if (store.isKept() || doubt != null)
@@ -99,7 +99,7 @@ public final class OrphanStores {
         }
     }
 
-    private static void finish(StoreDirectory store, String table, SnapshotManifest manifest)
+    private static void finish(StoreLocation store, String table, SnapshotManifest manifest)
             throws IOException {
         if (!store.holdsData()) {
             store.delete();
@@ -108,7 +108,7 @@ public final class OrphanStores {
         }
         // The name that DROP gives to its snapshots.
         String tag = "dropped-" + manifest.createdAt.toEpochMilli() + "-" + table;
-        StoreDirectory snapshot = store.moveAside(tag, manifest);
+        StoreLocation snapshot = store.moveAside(tag, manifest);
         logger.warn(
                 "{} belongs to no table of the schema. It was moved to {}, where {}. If the table"
                         + " was not dropped, create it again with its former columns and ID: the"
@@ -131,7 +131,7 @@ public final class OrphanStores {
      * @throws FSWriteError if it could not be moved
      */
     public static void bringBack(List<Path> tableDirectories) {
-        Path snapshot = StoreDirectory.bringBack(tableDirectories);
+        Path snapshot = StoreLocation.bringBack(tableDirectories);
         if (snapshot != null)
             logger.warn(
                     "The store in {}, which belonged to no table when the node started, is that of"

@@ -4,7 +4,7 @@ package dev.petra.cassandra.hooks;
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.commitlog.LogArchive;
 import dev.petra.cassandra.disk.Disk;
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.table.IndexSupport;
 import java.nio.file.Path;
@@ -104,8 +104,8 @@ final class SchemaGate {
             return;
         }
         for (String data : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations()) {
-            StoreDirectory left =
-                    new StoreDirectory(
+            StoreLocation left =
+                    new StoreLocation(
                             Path.of(data, table.keyspace, table.getTableDirectoryName()),
                             Disk.REAL);
             if (left.holdsData())

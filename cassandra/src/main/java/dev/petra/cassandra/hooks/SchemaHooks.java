@@ -7,7 +7,7 @@ import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.OrphanStores;
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -47,7 +47,7 @@ public final class SchemaHooks {
 
     /**
      * When a table was opened. Data that is in an engine although the table belongs elsewhere now,
-     * by its schema or by {@code cassandra.yaml}, is moved out.
+     * by its schema or by {@code cassandra.yaml}, is migrated out.
      *
      * @throws IllegalStateException while the node starts, if there is such data and it cannot be
      *     read, or it is not known whether it belongs there: the table would look empty
@@ -60,7 +60,7 @@ public final class SchemaHooks {
                 || table.params.memtable.factory() instanceof AgentMissing) return;
         bringBack(cfs);
         for (Path directory : TableRegistry.directories(cfs)) {
-            StoreDirectory store = new StoreDirectory(directory, Disk.REAL);
+            StoreLocation store = new StoreLocation(directory, Disk.REAL);
             MigrationMark mark = store.migrationMark();
             if (mark == null && !store.holdsData()) continue;
             if (store.isKept()) {
@@ -106,7 +106,7 @@ public final class SchemaHooks {
         return marked != null ? marked : PetraMemtableFactory.any();
     }
 
-    private static void cannotBeRead(TableMetadata table, StoreDirectory store) {
+    private static void cannotBeRead(TableMetadata table, StoreLocation store) {
         String message =
                 "Table "
                         + table

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import java.time.Duration;
@@ -24,7 +24,7 @@ final class EndedGenerations {
 
     private final TableGenerations stores;
     private final Supplier<StorageEngine> engine;
-    private final @Nullable StoreDirectory directory;
+    private final @Nullable StoreLocation directory;
     private final List<Generation> pending = new ArrayList<>();
 
     /** Whether no generation comes after the pending ones. */
@@ -37,7 +37,7 @@ final class EndedGenerations {
     EndedGenerations(
             TableGenerations stores,
             Supplier<StorageEngine> engine,
-            @Nullable StoreDirectory directory) {
+            @Nullable StoreLocation directory) {
         this.stores = stores;
         this.engine = engine;
         this.directory = directory;
@@ -66,7 +66,7 @@ final class EndedGenerations {
     }
 
     /** Deletes the folder of a table that has left its engine, or has the last of them do so. */
-    synchronized void deleteFolder(StoreDirectory place) {
+    synchronized void deleteFolder(StoreLocation place) {
         last = true;
         if (pending.isEmpty()) StoreFolders.delete(place, stores);
     }

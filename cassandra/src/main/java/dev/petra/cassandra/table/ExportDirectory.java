@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.engine.DirectoryTree;
 import java.nio.file.Path;
 import org.apache.cassandra.io.FSError;
 import org.slf4j.Logger;
@@ -15,10 +16,10 @@ import org.slf4j.LoggerFactory;
 public final class ExportDirectory implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(ExportDirectory.class);
 
-    private final StoreDirectory place;
+    private final StoreLocation place;
     private final Path path;
 
-    ExportDirectory(StoreDirectory place, Path path) {
+    ExportDirectory(StoreLocation place, Path path) {
         this.place = place;
         this.path = path;
     }
@@ -32,7 +33,7 @@ public final class ExportDirectory implements AutoCloseable {
     @Override
     public void close() {
         try {
-            StoreDirectory.deleteTree(path);
+            DirectoryTree.delete(path);
         } catch (FSError e) {
             logger.error(
                     "The temporary directory {} could not be deleted; it is deleted when the node"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.CorruptStoreException;
 import java.nio.file.Files;
 import java.util.OptionalLong;
@@ -47,13 +47,13 @@ final class LiveGeneration {
      *     by DROP: an operator must say what it is
      * @throws FSReadError if the disk failed
      */
-    static OptionalLong find(StoreDirectory place) {
+    static OptionalLong find(StoreLocation place) {
         if (place.isKept())
             throw new CorruptStoreException(
                     place
                             + " holds the data of a table with this ID that was dropped, and"
                             + " whose snapshot failed; the file "
-                            + StoreDirectory.KEEP
+                            + StoreLocation.KEEP
                             + " says why. Move the directory away, or remove that file if it"
                             + " is this table's data, and restart the node.");
         OptionalLong live = place.live();
@@ -83,7 +83,7 @@ final class LiveGeneration {
      * @throws FSWriteError if that cannot be made durable; the generation is alive then, or fails
      *     from here on if even that cannot be made sure
      */
-    static void end(Generation generation, StoreDirectory place) {
+    static void end(Generation generation, StoreLocation place) {
         try {
             place.makeLive(generation.number() + 1);
         } catch (FSWriteError e) {
@@ -103,7 +103,7 @@ final class LiveGeneration {
         }
     }
 
-    private static boolean isUnmoved(Generation generation, StoreDirectory place, Throwable e) {
+    private static boolean isUnmoved(Generation generation, StoreLocation place, Throwable e) {
         try {
             return place.live().orElse(1) == generation.number();
         } catch (RuntimeException | FSError unreadable) {
@@ -112,7 +112,7 @@ final class LiveGeneration {
         }
     }
 
-    private static boolean moveBack(Generation generation, StoreDirectory place, Throwable e) {
+    private static boolean moveBack(Generation generation, StoreLocation place, Throwable e) {
         try {
             place.makeLive(generation.number());
             return true;
@@ -127,7 +127,7 @@ final class LiveGeneration {
      * while: neither a crash nor a table that is created WITH the same ID must find it alive then.
      * Does not throw.
      */
-    static void endDropped(Generation generation, StoreDirectory place) {
+    static void endDropped(Generation generation, StoreLocation place) {
         if (generation.number() == 0) return;
         if (!Files.exists(place.generation(generation.number()))) return;
         try {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,7 +32,7 @@ final class StoreFolders {
     private StoreFolders() {}
 
     /** From now on the folder is this table's. */
-    static synchronized void claim(StoreDirectory place, TableGenerations owner) {
+    static synchronized void claim(StoreLocation place, TableGenerations owner) {
         owners.put(place.root(), owner);
     }
 
@@ -40,7 +41,7 @@ final class StoreFolders {
      *
      * @throws FSError if they cannot be deleted
      */
-    static synchronized void deleteLeftExports(StoreDirectory place) {
+    static synchronized void deleteLeftExports(StoreLocation place) {
         deleteUnlessExported(place.streams());
     }
 
@@ -48,7 +49,7 @@ final class StoreFolders {
      * Makes a directory for an SSTable that is to be sent; null if the folder is another's by now.
      */
     static synchronized @Nullable ExportDirectory beginExport(
-            StoreDirectory place, TableGenerations owner) throws IOException {
+            StoreLocation place, TableGenerations owner) throws IOException {
         if (owners.get(place.root()) != owner) return null;
         Path path = place.streams().resolve(Long.toString(++exportNumber));
         Files.createDirectories(path);
@@ -61,7 +62,7 @@ final class StoreFolders {
      *
      * @return whose the folder is, which may have waited for this; null if it is nobody's
      */
-    static synchronized @Nullable TableGenerations endExport(StoreDirectory place, Path path) {
+    static synchronized @Nullable TableGenerations endExport(StoreLocation place, Path path) {
         exports.remove(path);
         try {
             deleteUnlessExported(place.streams());
@@ -81,14 +82,14 @@ final class StoreFolders {
      *
      * @throws FSError if it cannot be deleted
      */
-    static synchronized void delete(StoreDirectory place, TableGenerations owner) {
+    static synchronized void delete(StoreLocation place, TableGenerations owner) {
         if (owners.get(place.root()) != owner) return;
         if (deleteUnlessExported(place.root())) owners.remove(place.root());
     }
 
     private static boolean deleteUnlessExported(Path folder) {
         if (exports.stream().anyMatch(export -> export.startsWith(folder))) return false;
-        StoreDirectory.deleteTree(folder);
+        DirectoryTree.delete(folder);
         return true;
     }
 }

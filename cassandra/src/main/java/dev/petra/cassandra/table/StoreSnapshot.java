@@ -2,7 +2,7 @@
 package dev.petra.cassandra.table;
 
 import dev.petra.cassandra.disk.MigrationMark;
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.DirectoryNotEmptyException;
@@ -22,14 +22,14 @@ final class StoreSnapshot {
     private static final Logger logger = LoggerFactory.getLogger(StoreSnapshot.class);
 
     private final String displayName;
-    private final StoreDirectory place;
+    private final StoreLocation place;
     private final String tag;
 
     /**
      * @param displayName the table and its keyspace, for messages
      * @param place where the table's stores are
      */
-    StoreSnapshot(String displayName, StoreDirectory place, String tag) {
+    StoreSnapshot(String displayName, StoreLocation place, String tag) {
         this.displayName = displayName;
         this.place = place;
         this.tag = tag;
@@ -43,7 +43,7 @@ final class StoreSnapshot {
      * @throws IllegalStateException if the store did, naming the snapshot
      */
     void take(TableStore store, long generation, Supplier<@Nullable MigrationMark> migration) {
-        StoreDirectory target = place.snapshot(tag);
+        StoreLocation target = place.snapshot(tag);
         String failed = "Snapshot '" + tag + "' of " + displayName + " failed: ";
         if (target.live().isPresent())
             throw new IllegalStateException(failed + target + " is already there.");
@@ -69,7 +69,7 @@ final class StoreSnapshot {
         }
     }
 
-    private static void removeHalf(StoreDirectory snapshot) {
+    private static void removeHalf(StoreLocation snapshot) {
         try {
             snapshot.delete();
             // Cassandra lists whatever folder there is as a snapshot.

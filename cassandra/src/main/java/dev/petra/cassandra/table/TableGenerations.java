@@ -3,7 +3,7 @@ package dev.petra.cassandra.table;
 
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -41,7 +41,7 @@ public final class TableGenerations {
     private final String columnFamily;
     private final TableMetadataRef metadata;
     private final Supplier<StorageEngine> engine;
-    private final @Nullable StoreDirectory directory;
+    private final @Nullable StoreLocation directory;
     private final AtomicLong truncations = new AtomicLong();
     private final ReentrantLock content = new ReentrantLock();
     private final TableMigration migration = new TableMigration(this);
@@ -58,7 +58,7 @@ public final class TableGenerations {
             String columnFamily,
             TableMetadataRef metadata,
             Supplier<StorageEngine> engine,
-            @Nullable StoreDirectory directory) {
+            @Nullable StoreLocation directory) {
         this.displayName = metadata.keyspace + "." + columnFamily;
         this.columnFamily = columnFamily;
         this.metadata = metadata;
@@ -81,10 +81,10 @@ public final class TableGenerations {
             Supplier<StorageEngine> engine,
             List<Path> tableDirectories,
             Disk disk) {
-        StoreDirectory directory;
+        StoreLocation directory;
         try {
             OrphanStores.bringBack(tableDirectories);
-            directory = StoreDirectory.locate(tableDirectories, disk);
+            directory = StoreLocation.locate(tableDirectories, disk);
         } catch (RuntimeException | FSError e) {
             return unusable(columnFamily, metadata, engine, e);
         }
@@ -112,7 +112,7 @@ public final class TableGenerations {
         return stores;
     }
 
-    private Generation openLive(StoreDirectory directory) {
+    private Generation openLive(StoreLocation directory) {
         // 0 until it is certain which generation is alive, and that nothing is above it.
         long live = 0;
         try {
@@ -138,7 +138,7 @@ public final class TableGenerations {
         return Generation.failed(this, number, reason);
     }
 
-    private TableStore openStore(StoreDirectory place, long generation) {
+    private TableStore openStore(StoreLocation place, long generation) {
         return engine.get()
                 .openStore(
                         new StoreSpec(
@@ -166,7 +166,7 @@ public final class TableGenerations {
 
     /** Creates the store of a generation without one, for its first write. */
     TableStore createStore(long generation) {
-        StoreDirectory place = usableDirectory();
+        StoreLocation place = usableDirectory();
         synchronized (this) {
             if (Files.exists(place.generation(generation)))
                 throw new CorruptStoreException(
@@ -250,7 +250,7 @@ public final class TableGenerations {
      */
     public synchronized Generation successor() {
         Generation old = current;
-        StoreDirectory place = usableDirectory();
+        StoreLocation place = usableDirectory();
         Throwable failure = old.failure();
         if (old.number() == 0 && failure != null)
             throw new UnavailableStoreException(displayName, failure);
@@ -373,7 +373,7 @@ public final class TableGenerations {
      *
      * @throws UnavailableStoreException if that could not be found out
      */
-    StoreDirectory usableDirectory() {
+    StoreLocation usableDirectory() {
         if (directory == null) {
             Throwable reason = current().failure();
             throw new UnavailableStoreException(

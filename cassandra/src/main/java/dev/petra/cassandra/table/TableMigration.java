@@ -2,7 +2,7 @@
 package dev.petra.cassandra.table;
 
 import dev.petra.cassandra.disk.MigrationMark;
-import dev.petra.cassandra.disk.StoreDirectory;
+import dev.petra.cassandra.disk.StoreLocation;
 import java.nio.ByteBuffer;
 import org.apache.cassandra.io.FSWriteError;
 import org.jspecify.annotations.Nullable;
@@ -22,7 +22,7 @@ public final class TableMigration {
     }
 
     /** Reads from disk whether there is one. */
-    void open(StoreDirectory place) {
+    void open(StoreLocation place) {
         mark = place.migrationMark();
     }
 

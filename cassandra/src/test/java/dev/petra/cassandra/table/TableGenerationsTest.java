@@ -10,8 +10,8 @@ import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.CrashingDisk;
 import dev.petra.cassandra.disk.Disk;
-import dev.petra.cassandra.disk.StoreDirectory;
 import dev.petra.cassandra.disk.StoreGuard;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.table.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceWriter;
@@ -74,7 +74,7 @@ class TableGenerationsTest {
     }
 
     private Path stores() {
-        return table.resolve(StoreDirectory.NAME);
+        return table.resolve(StoreLocation.NAME);
     }
 
     @Test
@@ -286,7 +286,7 @@ class TableGenerationsTest {
     void storesInTwoDataDirectoriesAreRefused() throws IOException {
         write(open().current(), "a");
         Path other = Files.createDirectory(temp.resolve("other"));
-        Files.createDirectory(other.resolve(StoreDirectory.NAME));
+        Files.createDirectory(other.resolve(StoreLocation.NAME));
         TableGenerations stores =
                 TableGenerations.open("t", TABLE, () -> engine, List.of(table, other), Disk.REAL);
         assertThatThrownBy(() -> read(stores))
@@ -349,7 +349,7 @@ class TableGenerationsTest {
         stores.drop();
         engine.isRead = true;
         assertTimeoutPreemptively(Duration.ofMinutes(1), old::discard);
-        assertThat(new StoreDirectory(table, Disk.REAL).holdsData()).isFalse();
+        assertThat(new StoreLocation(table, Disk.REAL).holdsData()).isFalse();
         assertThat(read(reopen())).isEmpty();
         assertThat(stores().resolve("1")).doesNotExist();
     }
@@ -435,7 +435,7 @@ class TableGenerationsTest {
         dispose(stores, old);
         assertThat(stores().resolve("1/lines")).hasContent("a\n");
         // As the table's failure says to, if it is its data.
-        Files.delete(stores().resolve(StoreDirectory.KEEP));
+        Files.delete(stores().resolve(StoreLocation.KEEP));
         assertThat(read(reopen())).containsExactly("a");
     }
 
@@ -479,7 +479,7 @@ class TableGenerationsTest {
         stores.drop();
         dispose(stores, broken);
         assertThat(stores().resolve("1/lines")).hasContent("a\n");
-        assertThat(stores().resolve(StoreDirectory.KEEP)).exists();
+        assertThat(stores().resolve(StoreLocation.KEEP)).exists();
     }
 
     @Test

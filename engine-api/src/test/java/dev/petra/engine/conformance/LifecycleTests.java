@@ -423,9 +423,7 @@ public interface LifecycleTests {
         try (UnfilteredRowIterator other =
                 store.read(table.key("b"), Slices.ALL, table.all(), false)) {
             while (other.hasNext()) {
-                if (rows < 3 || rows == 200) {
-                    checkClosed(closed);
-                }
+                if (rows < 3 || rows == 200) checkClosed(closed);
                 String row = other.next().toString(table.metadata(), true);
                 assertThat(row).contains("b value " + rows);
                 rows++;
@@ -455,9 +453,7 @@ public interface LifecycleTests {
                 }
                 scan.close();
                 scan.close();
-                if (last != null) {
-                    checkOthersBeside(last, store, table);
-                }
+                if (last != null) checkOthersBeside(last, store, table);
                 assertThatThrownBy(scan::hasNext).isInstanceOf(IllegalStateException.class);
                 assertThatThrownBy(scan::next).isInstanceOf(IllegalStateException.class);
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.reference;
 
+import dev.petra.engine.RowsUntilClosed;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -17,10 +18,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Iterator;
 import java.util.List;
-import java.util.NoSuchElementException;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
@@ -30,9 +29,7 @@ import org.apache.cassandra.db.partitions.AbstractUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.BTreePartitionData;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.dht.IncludingExcludingBounds;
@@ -152,55 +149,7 @@ final class MemoryStore implements TableStore {
 
     /** Releases the store once, when the iterator is closed. */
     private UnfilteredRowIterator pinned(UnfilteredRowIterator rows) {
-        return new OpenRows(rows, () -> true, this::release);
-    }
-
-    /** Rows until they are closed, or what they are part of is. */
-    private static final class OpenRows implements WrappingUnfilteredRowIterator {
-        private final UnfilteredRowIterator rows;
-        private final BooleanSupplier open;
-        private final Runnable onClose;
-        private boolean over;
-        private boolean closed;
-
-        OpenRows(UnfilteredRowIterator rows, BooleanSupplier open, Runnable onClose) {
-            this.rows = rows;
-            this.open = open;
-            this.onClose = onClose;
-        }
-
-        @Override
-        public UnfilteredRowIterator wrapped() {
-            return rows;
-        }
-
-        private UnfilteredRowIterator open() {
-            if (closed || !open.getAsBoolean())
-                throw new IllegalStateException("The iterator is closed.");
-            return rows;
-        }
-
-        @Override
-        public boolean hasNext() {
-            if (over) return false;
-            boolean more = open().hasNext();
-            over = !more;
-            return more;
-        }
-
-        @Override
-        public Unfiltered next() {
-            if (!hasNext()) throw new NoSuchElementException();
-            return rows.next();
-        }
-
-        @Override
-        public void close() {
-            if (closed) return;
-            closed = true;
-            rows.close();
-            onClose.run();
-        }
+        return new RowsUntilClosed(rows, () -> true, this::release);
     }
 
     @Override
@@ -230,7 +179,7 @@ final class MemoryStore implements TableStore {
             public UnfilteredRowIterator next() {
                 MemoryPartition partition = open().next();
                 reads.increment();
-                return new OpenRows(
+                return new RowsUntilClosed(
                         range.clusteringIndexFilter(partition.partitionKey())
                                 .getUnfilteredRowIterator(columns, partition),
                         () -> !released,

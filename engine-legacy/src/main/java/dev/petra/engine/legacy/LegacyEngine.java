@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.legacy;
 
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.EngineStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -59,7 +60,7 @@ final class LegacyEngine implements StorageEngine {
     public void deleteStore(Path directory) {
         if (stores.containsKey(normalized(directory)))
             throw new IllegalStateException("The store in " + directory + " is open.");
-        StoreMark.deleteTree(directory);
+        DirectoryTree.delete(directory);
     }
 
     private static Path normalized(Path directory) {

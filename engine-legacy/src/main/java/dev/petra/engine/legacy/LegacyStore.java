@@ -2,6 +2,8 @@
 package dev.petra.engine.legacy;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.DirectoryTree;
+import dev.petra.engine.RowsUntilClosed;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -18,13 +20,11 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.CassandraWriteContext;
 import org.apache.cassandra.db.Clustering;
@@ -57,9 +57,7 @@ import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSWriteError;
@@ -248,7 +246,7 @@ public final class LegacyStore implements TableStore {
         ReadExecutionController controller = controller(command);
         try {
             reads.increment();
-            return new Partition(
+            return new RowsUntilClosed(
                     command.queryMemtableAndDisk(cfs, controller), () -> true, controller::close);
         } catch (Throwable t) {
             controller.close();
@@ -266,57 +264,6 @@ public final class LegacyStore implements TableStore {
             return new ClusteringIndexSliceFilter(slices, reversed);
         return new ClusteringIndexNamesFilter(
                 FBUtilities.singleton(Clustering.EMPTY, table.comparator), reversed);
-    }
-
-    /** Rows until they are closed, or what they are part of is. */
-    private static final class Partition implements WrappingUnfilteredRowIterator {
-        private final UnfilteredRowIterator rows;
-        private final BooleanSupplier open;
-        private final Runnable onClose;
-        private boolean over;
-        private boolean closed;
-
-        Partition(UnfilteredRowIterator rows, BooleanSupplier open, Runnable onClose) {
-            this.rows = rows;
-            this.open = open;
-            this.onClose = onClose;
-        }
-
-        @Override
-        public UnfilteredRowIterator wrapped() {
-            return rows;
-        }
-
-        private UnfilteredRowIterator open() {
-            if (closed || !open.getAsBoolean())
-                throw new IllegalStateException("The iterator is closed.");
-            return rows;
-        }
-
-        @Override
-        public boolean hasNext() {
-            if (over) return false;
-            boolean more = open().hasNext();
-            over = !more;
-            return more;
-        }
-
-        @Override
-        public Unfiltered next() {
-            if (!hasNext()) throw new NoSuchElementException();
-            return rows.next();
-        }
-
-        @Override
-        public void close() {
-            if (closed) return;
-            closed = true;
-            try {
-                rows.close();
-            } finally {
-                onClose.run();
-            }
-        }
     }
 
     @Override
@@ -366,7 +313,7 @@ public final class LegacyStore implements TableStore {
 
         @Override
         public UnfilteredRowIterator next() {
-            return new Partition(open().next(), () -> !closed, () -> {});
+            return new RowsUntilClosed(open().next(), () -> !closed, () -> {});
         }
 
         @Override
@@ -479,7 +426,7 @@ public final class LegacyStore implements TableStore {
                 for (SSTableReader sstable : sstables) sstable.createLinks(files.toString());
                 own.copyTo(target);
             } catch (Throwable t) {
-                StoreMark.deleteTree(target);
+                DirectoryTree.delete(target);
                 throw t;
             }
         } catch (IOException e) {
@@ -572,7 +519,7 @@ public final class LegacyStore implements TableStore {
     @Override
     public void drop() {
         end(true);
-        if (engine != null) StoreMark.deleteTree(spec.directory());
+        if (engine != null) DirectoryTree.delete(spec.directory());
     }
 
     private synchronized void end(boolean drop) {
@@ -582,7 +529,7 @@ public final class LegacyStore implements TableStore {
         await(writing.newBarrier());
         await(cfs.readOrdering.newBarrier());
         if (owner == null) return;
-        // Of what is dropped as well: a flush may be on its way.
+        // Also if the table is dropped: a flush may be on its way.
         cfs.forceBlockingFlush(FlushReason.USER_FORCED);
         cfs.runWithCompactionsDisabled(
                 () -> {

@@ -9,7 +9,6 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
-import org.apache.cassandra.io.util.PathUtils;
 
 /**
  * The files {@value #NAME}, which says whose directory it is, and {@value #WRITTEN}, which is there
@@ -94,10 +93,5 @@ final class StoreMark {
     void copyTo(Path target) throws IOException {
         if (isWritten()) Files.write(target.resolve(WRITTEN), new byte[0]);
         Files.writeString(target.resolve(NAME), identity);
-    }
-
-    /** Deletes a directory, if it is there. */
-    static void deleteTree(Path directory) {
-        if (Files.exists(directory)) PathUtils.deleteRecursive(directory);
     }
 }

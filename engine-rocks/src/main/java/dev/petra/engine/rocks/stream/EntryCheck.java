@@ -277,7 +277,7 @@ final class EntryCheck {
                     FragmentReader.visit(value, row.of(Clustering.STATIC_CLUSTERING, value));
             case KeyKind.RANGE -> {
                 int from = rest.position();
-                // A bound has any length: Cassandra checks that of a row's clustering only.
+                // A bound may have any length: Cassandra checks that of a row's clustering only.
                 ClusteringBound<?> start = form.clusterings.getBound(rest, false);
                 ClusteringBound<?> end = form.clusterings.getBound(rest, true);
                 rebuilt.clear();

@@ -4,14 +4,12 @@ package dev.petra.cassandra.disk;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
-import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.SimpleFileVisitor;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
@@ -39,7 +37,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>A snapshot is restored by putting its {@code rocksdb} in the place of the table's.
  */
-public final class StoreDirectory {
+public final class StoreLocation {
     /** The folder in the table's directory. */
     public static final String NAME = "rocksdb";
 
@@ -62,7 +60,7 @@ public final class StoreDirectory {
     private final LivePointer pointer;
     private final Disk disk;
 
-    public StoreDirectory(Path tableDirectory, Disk disk) {
+    public StoreLocation(Path tableDirectory, Disk disk) {
         this.disk = disk;
         this.tableDirectory = tableDirectory;
         this.root = tableDirectory.resolve(NAME);
@@ -75,7 +73,7 @@ public final class StoreDirectory {
      *
      * @throws CorruptStoreException if there are stores in more than one
      */
-    public static StoreDirectory locate(List<Path> tableDirectories, Disk disk) {
+    public static StoreLocation locate(List<Path> tableDirectories, Disk disk) {
         List<Path> holders =
                 tableDirectories.stream().filter(d -> Files.exists(d.resolve(NAME))).toList();
         if (holders.size() > 1)
@@ -88,7 +86,7 @@ public final class StoreDirectory {
             throw new CorruptStoreException(
                     "The table has no directory in any data directory of the node: check that the"
                             + " disks are mounted and writable.");
-        return new StoreDirectory(
+        return new StoreLocation(
                 holders.isEmpty() ? tableDirectories.get(0) : holders.get(0), disk);
     }
 
@@ -108,8 +106,8 @@ public final class StoreDirectory {
     }
 
     /** Where a snapshot of the table goes. */
-    public StoreDirectory snapshot(String tag) {
-        return new StoreDirectory(
+    public StoreLocation snapshot(String tag) {
+        return new StoreLocation(
                 tableDirectory.resolve(Directories.SNAPSHOT_SUBDIR).resolve(tag), Disk.REAL);
     }
 
@@ -145,7 +143,7 @@ public final class StoreDirectory {
 
     /**
      * The same where there is anything to guard. Otherwise there is no guard afterwards: the table
-     * was moved out of the engine or truncated, and Cassandra without Petra shows it as it is.
+     * was migrated out of the engine or truncated, and Cassandra without Petra shows it as it is.
      *
      * @throws FSWriteError if it cannot be written or deleted
      */
@@ -228,7 +226,7 @@ public final class StoreDirectory {
      * @throws IOException if it is not there whole; it is then here still
      */
     public void moveToSnapshot(long generation, String tag) throws IOException {
-        StoreDirectory target = snapshot(tag);
+        StoreLocation target = snapshot(tag);
         if (target.live().isPresent())
             throw new IOException("there is a snapshot already in " + target.root);
         target.delete();
@@ -251,8 +249,8 @@ public final class StoreDirectory {
      * @return the snapshot
      * @throws IOException if that failed; everything is here still
      */
-    StoreDirectory moveAside(String tag, SnapshotManifest manifest) throws IOException {
-        StoreDirectory target = snapshot(tag);
+    StoreLocation moveAside(String tag, SnapshotManifest manifest) throws IOException {
+        StoreLocation target = snapshot(tag);
         if (Files.exists(target.root))
             throw new IOException("there is a snapshot already in " + target.root);
         Files.createDirectories(target.tableDirectory);
@@ -325,34 +323,7 @@ public final class StoreDirectory {
      * @throws FSWriteError if something cannot be deleted
      */
     public void delete() {
-        deleteTree(root);
-    }
-
-    /** Deletes a directory with all that is in it. Idempotent. */
-    public static void deleteTree(Path root) {
-        if (!Files.exists(root)) return;
-        try {
-            Files.walkFileTree(
-                    root,
-                    new SimpleFileVisitor<>() {
-                        @Override
-                        public FileVisitResult visitFile(Path file, BasicFileAttributes attributes)
-                                throws IOException {
-                            Files.deleteIfExists(file);
-                            return FileVisitResult.CONTINUE;
-                        }
-
-                        @Override
-                        public FileVisitResult postVisitDirectory(
-                                Path directory, @Nullable IOException e) throws IOException {
-                            if (e != null) throw e;
-                            Files.deleteIfExists(directory);
-                            return FileVisitResult.CONTINUE;
-                        }
-                    });
-        } catch (IOException e) {
-            throw new FSWriteError(e, root.toString());
-        }
+        DirectoryTree.delete(root);
     }
 
     @Override
