@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.hooks;
 
+import dev.petra.cassandra.index.Compactions;
 import dev.petra.cassandra.index.LegacyHits;
 import dev.petra.cassandra.index.StoreIndexBuilder;
 import dev.petra.cassandra.index.StoreIndexes;
@@ -48,12 +49,14 @@ public final class IndexHooks {
      */
     public static Callable<?> initializationTask(StorageAttachedIndex index, Callable<?> stock) {
         ColumnFamilyStore cfs = index.baseCfs();
-        if (EngineMemtables.current(cfs) == null) return stock;
+        if (EngineMemtables.any(cfs) == null) return stock;
+        Callable<?> ofSSTables = Compactions.without(cfs, index, stock);
+        if (EngineMemtables.current(cfs) == null) return ofSSTables;
         // Else some write may have been under way that does not know it.
-        if (StorageService.instance.isStarting() && StoreIndexes.isBuilt(index)) return stock;
+        if (StorageService.instance.isStarting() && StoreIndexes.isBuilt(index)) return ofSSTables;
         if (cfs.indexManager.isIndexQueryable(index))
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.FULL_REBUILD_STARTED);
-        return withStore(cfs, index, stock);
+        return withStore(cfs, index, ofSSTables);
     }
 
     private static Callable<?> withStore(

@@ -29,6 +29,7 @@ import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
 import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -63,6 +64,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private final @Nullable SecondaryIndexBuilder first;
     private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
     private final AtomicLong done = new AtomicLong();
+    private volatile boolean isFirstOver;
 
     /** Those that are complete, or left to another build. */
     private final Set<Index> ended = new HashSet<>();
@@ -94,12 +96,21 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                         : memtable.generation().statistic(StoreStatistics::liveDataBytes);
         long read = done.get();
         return CompactionInfos.withoutSSTables(
-                cfs.metadata(),
+                first == null || isFirstOver ? notTheTable() : cfs.metadata(),
                 OperationType.INDEX_BUILD,
                 read,
                 Math.max(read, all),
                 CompactionInfo.Unit.BYTES,
                 id);
+    }
+
+    /**
+     * Who needs the SSTables of a table, such as TRUNCATE or CREATE INDEX, stops what is known as
+     * this table's. A build from a store has none, and TRUNCATE leaves it nothing to build: stopped
+     * for that, it could not be told from one that {@code nodetool stop} has ended.
+     */
+    private TableMetadata notTheTable() {
+        return cfs.metadata().unbuild().comment("an index is built from its store").build();
     }
 
     /** Cassandra knows this one alone, and not that of the SSTables, which it consists of. */
@@ -112,6 +123,8 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     @Override
     public void build() {
         if (first != null) first.build();
+        isFirstOver = true;
+        endIfStopped();
         while (!left().isEmpty()) {
             // A table that migrates out of the engine is indexed when that has ended.
             EngineMemtable memtable = EngineMemtables.current(cfs);

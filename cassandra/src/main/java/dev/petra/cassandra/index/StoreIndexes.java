@@ -23,13 +23,16 @@ import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
+import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
 import org.apache.cassandra.index.sai.disk.format.IndexDescriptor;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -343,6 +346,33 @@ public final class StoreIndexes {
                 .collect(Collectors.toSet());
     }
 
+    /**
+     * Returns the names of the Storage-Attached Indexes that queries may not use. Empty while any
+     * of the table is being built.
+     */
+    public static Set<String> unusable(ColumnFamilyStore cfs) {
+        List<StorageAttachedIndex> attached = attached(cfs);
+        // In this order: a build that ends in between has made its index usable, or never will.
+        if (attached.stream().map(IndexTerms::name).anyMatch(cfs.indexManager::isIndexBuilding))
+            return new HashSet<>();
+        return attached.stream()
+                .filter(index -> !cfs.indexManager.isIndexQueryable(index))
+                .map(IndexTerms::name)
+                .collect(Collectors.toCollection(HashSet::new));
+    }
+
+    /**
+     * Has SAI open the indexes of live SSTables, whose files nobody writes or deletes meanwhile.
+     * Idempotent.
+     */
+    public static void open(ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
+        StorageAttachedIndexGroup group = StorageAttachedIndexGroup.getIndexGroup(cfs);
+        if (group == null) return;
+        group.handleNotification(
+                new SSTableListChangedNotification(sstables, List.of(), OperationType.INDEX_BUILD),
+                cfs.getTracker());
+    }
+
     /** Returns the SSTables that lack the files of some index, which has to be built. */
     public static Set<SSTableReader> withoutIndex(
             ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
@@ -360,8 +390,11 @@ public final class StoreIndexes {
     }
 
     private static List<StorageAttachedIndex> queryable(ColumnFamilyStore cfs) {
+        return attached(cfs).stream().filter(cfs.indexManager::isIndexQueryable).toList();
+    }
+
+    private static List<StorageAttachedIndex> attached(ColumnFamilyStore cfs) {
         return of(cfs).stream()
-                .filter(cfs.indexManager::isIndexQueryable)
                 .filter(StorageAttachedIndex.class::isInstance)
                 .map(StorageAttachedIndex.class::cast)
                 .toList();

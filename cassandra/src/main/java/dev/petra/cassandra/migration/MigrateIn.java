@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.index.Compactions;
 import dev.petra.cassandra.index.FormerEntries;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtables;
@@ -13,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DeletionTime;
@@ -125,8 +127,17 @@ final class MigrateIn extends Migration {
         Set<String> unbuilt = StoreIndexes.unbuilt(cfs);
         if (unbuilt.isEmpty()) return true;
         state("building indexes");
-        build.begin(() -> cfs.indexManager.rebuildIndexesBlocking(unbuilt));
+        build.begin(() -> rebuild(unbuilt));
         return false;
+    }
+
+    private void rebuild(Set<String> indexes) {
+        Callable<?> all =
+                () -> {
+                    cfs.indexManager.rebuildIndexesBlocking(indexes);
+                    return null;
+                };
+        while (!isOver() && !Compactions.without(cfs, all)) {}
     }
 
     private boolean move(SSTableReader sstable, LifecycleTransaction transaction) {

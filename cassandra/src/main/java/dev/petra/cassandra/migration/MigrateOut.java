@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.index.Compactions;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.sstable.SSTableExport;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -15,7 +16,9 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -46,10 +49,18 @@ import org.slf4j.LoggerFactory;
 public final class MigrateOut extends Migration {
     private static final Logger logger = LoggerFactory.getLogger(MigrateOut.class);
 
+    /**
+     * Of one index. It may be damaged in the store, where no rebuild helps and each query fails.
+     */
+    private static final int MOST_REBUILDS = 3;
+
     private final EngineMemtable memtable;
     private final Build build = new Build();
     private volatile boolean built;
     private int stepsWithoutBuild;
+
+    /** How often an index that was out of use was rebuilt. */
+    private final Map<String, Integer> rebuilds = new ConcurrentHashMap<>();
 
     public MigrateOut(
             ColumnFamilyStore cfs, TableGenerations stores, long number, EngineMemtable memtable) {
@@ -78,6 +89,7 @@ public final class MigrateOut extends Migration {
             return null;
         }
         stores.stopPurging();
+        if (build.isRunning() || !areUsable()) return SOON;
         TableStore store = memtable.generation().existing();
         if (store != null && !write(store)) return isHalted() ? SOON : Duration.ZERO;
         if (!isFound()) return SOON;
@@ -92,7 +104,6 @@ public final class MigrateOut extends Migration {
      * SSTable, so only those SSTables lack it that were begun before it was created.
      */
     private boolean isFound() {
-        if (build.isRunning()) return false;
         Set<String> apart = new HashSet<>();
         Set<String> attached = new HashSet<>();
         for (Index index : cfs.indexManager.listIndexes())
@@ -109,11 +120,11 @@ public final class MigrateOut extends Migration {
             state("waiting for the build of an index");
             return false;
         }
+        if (!areUsable()) return false;
         Set<SSTableReader> passedOver = StoreIndexes.passedOver(cfs);
         if (!passedOver.isEmpty()) {
-            Set<SSTableReader> without = StoreIndexes.withoutIndex(cfs, passedOver);
-            state(without.isEmpty() ? "waiting for indexes to be opened" : "building indexes");
-            if (!without.isEmpty()) build.begin(() -> buildOf(without));
+            state("building indexes");
+            build.begin(() -> complete(passedOver));
             return false;
         }
         List<View> missing = new ArrayList<>();
@@ -131,17 +142,50 @@ public final class MigrateOut extends Migration {
     }
 
     /**
-     * A build deletes first what there is of the files. Whoever opens these meanwhile, such as the
-     * end of the compaction that wrote them, would find the index damaged, and no query could use
-     * it from then on. So nobody else has the SSTables meanwhile; if somebody does, the next step
-     * tries again.
+     * Whether queries may use the Storage-Attached Indexes, or the migration goes on without.
+     * Cassandra takes an index out of use when it cannot open the index of an SSTable, and would
+     * build that only when the node starts. Cassandra logs why a rebuild failed, and how to repeat
+     * it.
      */
-    private void buildOf(Set<SSTableReader> sstables) {
+    private boolean areUsable() {
+        Set<String> unusable = StoreIndexes.unusable(cfs);
+        unusable.removeIf(index -> rebuilds.getOrDefault(index, 0) >= MOST_REBUILDS);
+        if (unusable.isEmpty()) return true;
+        state("building indexes");
+        build.begin(() -> rebuild(unusable));
+        return false;
+    }
+
+    private void rebuild(Set<String> indexes) {
+        boolean unused =
+                Compactions.without(
+                        cfs,
+                        () -> {
+                            logger.warn(
+                                    "Indexes of {} that Cassandra has taken out of use are rebuilt:"
+                                            + " {}",
+                                    stores.displayName(),
+                                    indexes);
+                            indexes.forEach(index -> rebuilds.merge(index, 1, Integer::sum));
+                            cfs.indexManager.rebuildIndexesBlocking(indexes);
+                            return null;
+                        });
+    }
+
+    /**
+     * Builds the indexes that SSTables lack, and has those opened that nobody has opened. A build
+     * deletes first what there is of the files. Whoever opens these meanwhile, such as the end of
+     * the compaction that wrote them, would find the index damaged, and no query could use it from
+     * then on. So nobody else has the SSTables meanwhile; if somebody does, the next step tries
+     * again.
+     */
+    private void complete(Set<SSTableReader> sstables) {
         try (LifecycleTransaction claimed =
                 cfs.getTracker().tryModify(sstables, OperationType.INDEX_BUILD)) {
             if (claimed == null) return;
             Set<SSTableReader> without = StoreIndexes.withoutIndex(cfs, sstables);
             if (!without.isEmpty()) cfs.indexManager.buildSSTableAttachedIndexesBlocking(without);
+            StoreIndexes.open(cfs, sstables);
         }
     }
 
