@@ -132,6 +132,12 @@ final class EntryCheck {
         ids = isData ? IntStream.range(0, columns).toArray() : null;
     }
 
+    /** Whether the table's schema has the columns, or had them. */
+    boolean knowsAll() {
+        for (String name : unknown) if (name != null) return false;
+        return true;
+    }
+
     private void isKnown(@Nullable Integer id) {
         if (id != null) unknown[id] = null;
     }

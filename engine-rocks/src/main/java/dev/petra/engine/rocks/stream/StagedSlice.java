@@ -172,6 +172,7 @@ final class StagedSlice implements SliceWriter {
     public void take(ByteBuffer block) throws IOException {
         ByteBuffer in = block.slice();
         block.position(block.limit());
+        SliceColumns before = columns;
         if (in.isDirect()) {
             work(() -> read(in));
         } else {
@@ -182,7 +183,16 @@ final class StagedSlice implements SliceWriter {
                 LargeBuffers.OF_PROCESS.giveBack(lent);
             }
         }
+        SliceColumns now = columns;
+        if (now != null && !now.equals(before)) stream.awaitSchema(() -> knowsAll(now));
         open = true;
+    }
+
+    /** Whether the schema of this node has the columns, or had them. */
+    private boolean knowsAll(SliceColumns now) {
+        rows.check.columns(store.table(), now.names());
+        large.check.columns(store.table(), now.names());
+        return rows.check.knowsAll();
     }
 
     private interface Work {

@@ -23,6 +23,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
@@ -47,6 +48,9 @@ public final class StagedStream implements StreamSink {
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long TELL_EVERY_NANOS = TimeUnit.MINUTES.toNanos(2);
+
+    /** How long a stream waits for the schema, all of its slices together. */
+    private static final long SCHEMA_NANOS = TimeUnit.SECONDS.toNanos(5);
 
     /** The state of a slice. */
     private enum Stage {
@@ -83,6 +87,9 @@ public final class StagedStream implements StreamSink {
 
     /** How many files are live. */
     private int live;
+
+    /** Until when slices wait for the schema; 0 as long as none had to. */
+    private final AtomicLong schemaUntil = new AtomicLong();
 
     private volatile boolean closed;
 
@@ -178,6 +185,23 @@ public final class StagedStream implements StreamSink {
                         + " stream",
                 directory,
                 e);
+    }
+
+    /**
+     * Waits for columns that the schema of this node does not have: the ALTER that the sender knows
+     * may be on its way. Afterwards cells of such a column are refused. To be called where nothing
+     * of the store is held.
+     *
+     * @param isKnown asks the schema as it is now
+     */
+    void awaitSchema(BooleanSupplier isKnown) {
+        if (isKnown.getAsBoolean()) return;
+        long now = System.nanoTime();
+        long until = schemaUntil.updateAndGet(known -> known == 0 ? now + SCHEMA_NANOS : known);
+        while (System.nanoTime() < until && !isKnown.getAsBoolean()) {
+            checkOpen();
+            LockSupport.parkNanos(PAUSE_NANOS);
+        }
     }
 
     private IOException wrong(int slice, String what) {

@@ -242,6 +242,37 @@ class StagedTermsTest {
         assertThat(entries(ONE)).isOne();
     }
 
+    /** It failed the session, which is repeated by hand. */
+    @Test
+    void anAlterThatComesRightAfterTheDictionaryIsWaitedFor() throws Exception {
+        TestTable theirs = table.twin();
+        theirs.addColumn("w", UTF8Type.instance);
+        TableStore from = engine.openStore(theirs.spec(directory.resolve("newer")));
+        from.write(theirs.update("k0").at(1).row(1).set("w", "w").end().build());
+        sent = SentStream.of(from);
+        to.indexes().define(ONE);
+        to.indexes().deriveBy(counting(() -> {}));
+        StreamSink in = to.receive(sent.head(), RangeTests.everything());
+        Thread receiver = Thread.currentThread();
+        Thread alter =
+                new Thread(
+                        () -> {
+                            // Until it waits for the column.
+                            while (receiver.getState() != Thread.State.TIMED_WAITING)
+                                Thread.onSpinWait();
+                            table.addColumn("w", UTF8Type.instance);
+                        });
+        alter.start();
+        try (in) {
+            sent.stagedBy(in);
+            in.verify();
+            while (in.ingest()) in.prepare();
+        } finally {
+            alter.join();
+        }
+        assertThat(entries(ONE)).isOne();
+    }
+
     /** What the schema tells to be dropped is ignored, as in Cassandra. */
     @Test
     void cellsOfADroppedColumnAreTaken() throws Exception {
