@@ -10,9 +10,7 @@ import dev.petra.engine.rocks.db.WriteBarrier;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.write.WritePath;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
@@ -103,7 +101,8 @@ public final class Ingester {
      *
      * <p>The entries of indexes are there before the rows are.
      *
-     * @param data of rows; where there is an index their large cells are live already
+     * @param data of rows; where there is an index their large cells are live already. All files
+     *     are synced
      * @param flags of the catalog that they come from
      * @param isPrepared whether every defined index has the entries of the rows; asked while none
      *     is being defined
@@ -115,8 +114,6 @@ public final class Ingester {
         reopenable.heal();
         return reopenable.write(
                 database -> {
-                    for (Path file : data) force(file);
-                    for (Path file : large) force(file);
                     sync.refuseAfterFailure();
                     for (Catalog.Flag flag : Catalog.Flag.values())
                         if ((flags & flag.bit) != 0) store.catalog().set(flag);
@@ -146,12 +143,6 @@ public final class Ingester {
 
     private static List<String> names(List<Path> files) {
         return files.stream().map(Path::toString).toList();
-    }
-
-    private static void force(Path file) throws IOException {
-        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
-            channel.force(true);
-        }
     }
 
     /**

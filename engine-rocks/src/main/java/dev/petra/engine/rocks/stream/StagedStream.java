@@ -13,10 +13,12 @@ import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -31,6 +33,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSWriteError;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -87,6 +90,9 @@ public final class StagedStream implements StreamSink {
 
     /** How many files are live. */
     private int live;
+
+    /** How many are synced. */
+    private int synced;
 
     /** Until when slices wait for the schema; 0 as long as none had to. */
     private final AtomicLong schemaUntil = new AtomicLong();
@@ -291,7 +297,9 @@ public final class StagedStream implements StreamSink {
         if (ingested) throw new IllegalStateException("This stream was ingested.");
         beginArriving();
         List<Staged> all = Objects.requireNonNull(files);
-        int next = next(all);
+        int next = next(all, isIndexed());
+        // What prepare has not: without it, or where a step has become larger since.
+        sync(all, next);
         List<Path> data = paths(all.subList(live, next), true);
         List<Path> large = paths(all.subList(live, next), false);
         int flags = 0;
@@ -307,10 +315,10 @@ public final class StagedStream implements StreamSink {
      * How many are live after the next step. One does not end within a partition, of which a reader
      * would see a part, for good if the rest never comes; unless it is larger than all of a step.
      */
-    private int next(List<Staged> all) {
+    private int next(List<Staged> all, boolean isIndexed) {
         int most = Math.min(all.size(), live + Ingester.AT_ONCE);
         // Large cells in a step of their own: index entries of rows are derived from live ones.
-        if (live < most && !all.get(live).isData() && !store.catalog().indexes().isEmpty())
+        if (live < most && !all.get(live).isData() && isIndexed)
             while (all.get(most - 1).isData()) most--;
         for (int next = most; next > live; next--)
             // Large cells are not seen before their rows are.
@@ -346,6 +354,35 @@ public final class StagedStream implements StreamSink {
             awaitRoom();
             isPrepared = hasAddedTerms();
         }
+        sync();
+    }
+
+    /** Syncs the files that are to be live next: where that is done, the table is locked. */
+    private synchronized void sync() {
+        checkOpen();
+        List<Staged> all = Objects.requireNonNull(files);
+        sync(all, next(all, isIndexed()));
+    }
+
+    private void sync(List<Staged> all, int end) {
+        for (; synced < end; synced++) {
+            checkOpen();
+            Path file = all.get(synced).path();
+            try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                channel.force(true);
+            } catch (IOException e) {
+                throw new FSWriteError(e, file);
+            }
+        }
+    }
+
+    /** How many files are synced. */
+    synchronized int synced() {
+        return synced;
+    }
+
+    private boolean isIndexed() {
+        return !store.catalog().indexes().isEmpty();
     }
 
     /**
@@ -357,8 +394,11 @@ public final class StagedStream implements StreamSink {
     private synchronized boolean hasAddedTerms() {
         checkOpen();
         if (ingested) return true;
+        // Asked once: a step of a table without indexes may have large cells and their rows, and
+        // an index that is defined now finds the large ones nowhere yet. Its step comes again.
+        if (!isIndexed()) return true;
         List<Staged> all = Objects.requireNonNull(files);
-        List<Path> data = paths(all.subList(live, next(all)), true);
+        List<Path> data = paths(all.subList(live, next(all, true)), true);
         try {
             if (!data.isEmpty()) terms.add(data);
             return true;

@@ -289,6 +289,20 @@ class StagedTermsTest {
         assertThat(rows()).isOne();
     }
 
+    /** Where they go live the table is locked, for writers and ALTER alike. */
+    @Test
+    void filesAreSyncedBeforeTheTableIsLocked() throws IOException {
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            StagedStream stream = (StagedStream) in;
+            assertThat(stream.synced()).isZero();
+            in.prepare();
+            int synced = stream.synced();
+            assertThat(synced).isPositive();
+            assertThat(in.ingest()).as("more").isFalse();
+            assertThat(stream.synced()).as("by ingest").isEqualTo(synced);
+        }
+    }
+
     /** The entries of one step's rows count for no other step. */
     @Test
     void eachStepOfALongStreamHasItsEntries() throws IOException {
