@@ -164,10 +164,19 @@ public final class IndexSweeps {
     }
 
     private static void sweep(Whole table, boolean slowly) {
-        TableStore store = table.store;
-        SweepDebt debt = debt(store);
-        long before = debt.written();
         long began = System.nanoTime();
+        SweepDebt.Swept swept = debt(table.store).pay(() -> sweepAll(table, slowly));
+        logger.info(
+                "Removed {} of {} entries from the indexes of {} in {} s: their values were"
+                        + " overwritten or deleted",
+                swept.removed(),
+                swept.looked(),
+                table.cfs.metadata(),
+                TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began));
+    }
+
+    private static SweepDebt.Swept sweepAll(Whole table, boolean slowly) {
+        TableStore store = table.store;
         long looked = 0;
         long removed = 0;
         for (Index index : StoreIndexes.of(table.cfs)) {
@@ -183,14 +192,7 @@ public final class IndexSweeps {
             }
             looked += check.looked;
         }
-        debt.swept(before, looked, removed);
-        logger.info(
-                "Removed {} of {} entries from the indexes of {} in {} s: their values were"
-                        + " overwritten or deleted",
-                removed,
-                looked,
-                table.cfs.metadata(),
-                TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began));
+        return new SweepDebt.Swept(looked, removed);
     }
 
     /** Compares entries with the rows in the store. */

@@ -3,6 +3,7 @@ package dev.petra.cassandra.index;
 
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /**
  * Decides when a store is swept next: after a number of written index entries that is a share of
@@ -47,10 +48,6 @@ final class SweepDebt {
         written.add(entries);
     }
 
-    long written() {
-        return written.sum();
-    }
-
     /**
      * Returns whether a sweep is due.
      *
@@ -66,15 +63,31 @@ final class SweepDebt {
     }
 
     /**
-     * Records a complete sweep.
+     * What a sweep did.
      *
-     * @param before the value of {@link #written} when the sweep began
      * @param looked how many entries it read
      * @param removed how many of these it removed
      */
-    synchronized void swept(long before, long looked, long removed) {
-        share = removed >= WORTH * looked ? SMALLEST_SHARE : Math.min(LARGEST_SHARE, 2 * share);
-        due = due(looked - removed);
+    record Swept(long looked, long removed) {}
+
+    /**
+     * Sweeps. Only if that ends without an exception, what was written before it counts as swept.
+     *
+     * @return what it did
+     */
+    Swept pay(Supplier<Swept> sweep) {
+        long before = written.sum();
+        Swept swept = sweep.get();
+        paid(before, swept);
+        return swept;
+    }
+
+    private synchronized void paid(long before, Swept swept) {
+        share =
+                swept.removed >= WORTH * swept.looked
+                        ? SMALLEST_SHARE
+                        : Math.min(LARGEST_SHARE, 2 * share);
+        due = due(swept.looked - swept.removed);
         written.add(-before);
     }
 }

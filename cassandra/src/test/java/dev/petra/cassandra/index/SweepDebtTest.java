@@ -2,7 +2,9 @@
 package dev.petra.cassandra.index;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.util.concurrent.CancellationException;
 import org.junit.jupiter.api.Test;
 
 class SweepDebtTest {
@@ -18,7 +20,8 @@ class SweepDebtTest {
             if (!debt.isDue(() -> MANY)) continue;
             long removed = overwrites ? entries - MANY : 0;
             looked += entries;
-            debt.swept(debt.written(), entries, removed);
+            SweepDebt.Swept swept = new SweepDebt.Swept(entries, removed);
+            assertThat(debt.pay(() -> swept)).isEqualTo(swept);
             entries -= removed;
             assertThat(debt.isDue(() -> MANY)).isFalse();
         }
@@ -58,9 +61,28 @@ class SweepDebtTest {
     void whatIsWrittenDuringASweepCounts() {
         SweepDebt debt = new SweepDebt(0);
         debt.written(10_000);
-        long before = debt.written();
-        debt.written(10_000);
-        debt.swept(before, 10_000, 10_000);
+        debt.pay(
+                () -> {
+                    debt.written(10_000);
+                    return new SweepDebt.Swept(10_000, 10_000);
+                });
         assertThat(debt.isDue(() -> 0)).isTrue();
+    }
+
+    /** As where a stream brings rows to the table. */
+    @Test
+    void aSweepThatEndsEarlyPaysNothing() {
+        SweepDebt debt = new SweepDebt(0);
+        debt.written(10_000);
+        assertThatThrownBy(
+                        () ->
+                                debt.pay(
+                                        () -> {
+                                            throw new CancellationException();
+                                        }))
+                .isInstanceOf(CancellationException.class);
+        assertThat(debt.isDue(() -> 0)).isTrue();
+        debt.pay(() -> new SweepDebt.Swept(10_000, 10_000));
+        assertThat(debt.isDue(() -> 0)).isFalse();
     }
 }
