@@ -34,6 +34,7 @@ import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.internal.CassandraIndex;
+import org.apache.cassandra.schema.ColumnMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -58,6 +59,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private final AbstractBounds<PartitionPosition> range;
     private final ByteBuffer term;
     private final long nowInSec;
+    private final boolean withoutStaticRows;
     private final RowIterator hidden;
     private final Deque<Hit> batch = new ArrayDeque<>();
     private int batchSize = SMALLEST_BATCH;
@@ -91,6 +93,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
         this.use = use;
         this.term = value.getKey();
         this.nowInSec = command.nowInSec();
+        this.withoutStaticRows = hasConditionOnClustering(command);
         this.range = range(command);
         this.position = range.left;
         this.clustering = first(use.index(), command, range.left);
@@ -137,6 +140,16 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
         }
     }
 
+    /**
+     * Whether some clustering column has to have a value, which a static row does not have. An
+     * index on a part of the partition key finds static rows as well. Cassandra compares the
+     * clustering that they lack, and fails.
+     */
+    private static boolean hasConditionOnClustering(ReadCommand command) {
+        return command.rowFilter().getExpressions().stream()
+                .anyMatch(expression -> expression.column().isClusteringColumn());
+    }
+
     private static AbstractBounds<PartitionPosition> range(ReadCommand command) {
         if (!(command instanceof SinglePartitionReadCommand single))
             return command.dataRange().keyRange();
@@ -171,6 +184,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
             if (next == null) return endOfData();
             if (next == nextHidden) nextHidden = null;
             else nextOurs = null;
+            if (withoutStaticRows && isOfStaticRow(next)) continue;
             if (returned != null && isSame(returned, next)) continue;
             returned = next;
             return next;
@@ -180,6 +194,14 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private @Nullable Row smaller(@Nullable Row one, @Nullable Row other) {
         if (one == null || other == null) return one == null ? other : one;
         return metadata.comparator.compare(one.clustering(), other.clustering()) <= 0 ? one : other;
+    }
+
+    /** Of an index on a part of the partition key: that on a static column finds partitions. */
+    private boolean isOfStaticRow(Row hit) {
+        ColumnMetadata column = use.index().getIndexedColumn();
+        return column.isPartitionKey()
+                && metadata.comparator.size() > 1
+                && hit.clustering().bufferAt(1) == null;
     }
 
     /** Of a static column each partition is found once, whatever the path of the cell. */
