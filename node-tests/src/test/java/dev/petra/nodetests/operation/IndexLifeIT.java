@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.launcher.FileTree;
+import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -22,27 +23,47 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.AfterParameterizedClassInvocation;
+import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 
-/** The life of an index on a table in the engine, on a real node: no row is ever missed by it. */
+/**
+ * The life of an index on a table in the engine, on a real node: no row is ever missed by it. Of
+ * each kind of index.
+ */
+@ParameterizedClass
+@EnumSource(IndexKind.class)
 class IndexLifeIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final int VALUES = 10;
 
-    @TempDir static Path directory;
+    @TempDir static Path parent;
+    private static Path directory;
     private static TestNode node;
     private static CqlSession session;
 
-    @BeforeAll
-    static void start() {
+    private final IndexKind kind;
+
+    IndexLifeIT(IndexKind kind) {
+        this.kind = kind;
+    }
+
+    @BeforeParameterizedClassInvocation
+    static void start(IndexKind kind) {
+        directory = parent.resolve(kind.name());
         node =
                 TestNode.start(
-                        directory, options -> options.yaml(Map.of("sasi_indexes_enabled", true)));
+                        directory,
+                        options ->
+                                options.yaml(Map.of("sasi_indexes_enabled", true))
+                                        .jvmOptions(
+                                                "-Dpetra.legacy_indexes="
+                                                        + (kind == IndexKind.LEGACY)));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(
@@ -53,7 +74,7 @@ class IndexLifeIT {
         session.execute("CREATE INDEX by_key ON ks.indexed (KEYS(m))");
     }
 
-    @AfterAll
+    @AfterParameterizedClassInvocation
     static void stop() {
         session.close();
         node.close();
@@ -83,15 +104,16 @@ class IndexLifeIT {
     }
 
     /** Each row is found by its value, and by nothing else. */
-    private static void check(String table, String column, int first) {
+    private void check(String table, String column, int first) {
         long found = 0;
         for (int v = 0; v < VALUES; v++) found += count(table, column + " = " + (first + v));
         assertThat(found).as(table).isEqualTo(all(table));
-        assertThat(count(table, column + " >= " + first)).as(table).isEqualTo(all(table));
+        if (kind == IndexKind.SAI)
+            assertThat(count(table, column + " >= " + first)).as(table).isEqualTo(all(table));
     }
 
-    private static void awaitQueryable(String index) throws Exception {
-        TestNode.awaitQueryable(session, index, PATIENCE);
+    private void awaitQueryable(String index) throws Exception {
+        kind.await(session, index, PATIENCE);
     }
 
     private static void killAndRestart() {
@@ -123,6 +145,7 @@ class IndexLifeIT {
                         + " ks.by_key first"
             })
     void whatIsNotSupportedIsRefusedWithTheMend(String cql, String mend) {
+        assumeTrue(kind == IndexKind.SAI, "with legacy indexes off");
         assertThatThrownBy(() -> session.execute(cql))
                 .isInstanceOf(InvalidQueryException.class)
                 .hasMessageContaining("in a storage engine")
@@ -138,7 +161,7 @@ class IndexLifeIT {
     @Test
     void anIndexOfAnEmptyTableIsThereAfterARestart() throws Exception {
         create("empty");
-        session.execute("CREATE INDEX empty_v ON ks.empty (v) USING 'sai'");
+        session.execute("CREATE INDEX empty_v ON ks.empty (v)" + kind.using);
         awaitQueryable("empty_v");
         assertThat(count("empty", "v = 1")).isZero();
         insert("empty", 0, 200);
@@ -180,7 +203,7 @@ class IndexLifeIT {
             writers.add(writer);
         }
         for (int i = 0; i < 4; i++) {
-            session.execute("CREATE INDEX busy_v ON ks.busy (v) USING 'sai'");
+            session.execute("CREATE INDEX busy_v ON ks.busy (v)" + kind.using);
             awaitQueryable("busy_v");
             int before = written.get();
             long found = 0;
@@ -189,7 +212,7 @@ class IndexLifeIT {
             assertThat(found).isGreaterThanOrEqualTo(before - 4);
             session.execute("DROP INDEX ks.busy_v");
         }
-        session.execute("CREATE INDEX busy_v ON ks.busy (v) USING 'sai'");
+        session.execute("CREATE INDEX busy_v ON ks.busy (v)" + kind.using);
         awaitQueryable("busy_v");
         stop.set(true);
         for (Thread writer : writers) writer.join();
@@ -203,7 +226,7 @@ class IndexLifeIT {
         create("killed");
         insert("killed", 0, 4_000);
         for (int cycle = 0; cycle < 2; cycle++) {
-            session.execute("CREATE INDEX IF NOT EXISTS killed_v ON ks.killed (v) USING 'sai'");
+            session.execute("CREATE INDEX IF NOT EXISTS killed_v ON ks.killed (v)" + kind.using);
             int from = 4_000 + cycle * 10_000;
             Thread writer =
                     new Thread(
@@ -230,16 +253,16 @@ class IndexLifeIT {
     void anIndexOfTheSameNameOnAnotherColumnFindsNothingOfTheFormer() throws Exception {
         create("again");
         insert("again", 0, 100);
-        session.execute("CREATE INDEX again_i ON ks.again (v) USING 'sai'");
+        session.execute("CREATE INDEX again_i ON ks.again (v)" + kind.using);
         awaitQueryable("again_i");
         session.execute("DROP INDEX ks.again_i");
         insert("again", 100, 150);
-        session.execute("CREATE INDEX again_i ON ks.again (w) USING 'sai'");
+        session.execute("CREATE INDEX again_i ON ks.again (w)" + kind.using);
         awaitQueryable("again_i");
         check("again", "w", 100);
         session.execute("DROP INDEX ks.again_i");
         insert("again", 150, 200);
-        session.execute("CREATE INDEX again_i ON ks.again (v) USING 'sai'");
+        session.execute("CREATE INDEX again_i ON ks.again (v)" + kind.using);
         awaitQueryable("again_i");
         check("again", "v", 0);
     }
@@ -247,7 +270,7 @@ class IndexLifeIT {
     @Test
     void overwrittenAndDeletedRowsAreNotFoundAndARebuildFindsAll() throws Exception {
         create("changed");
-        session.execute("CREATE INDEX changed_v ON ks.changed (v) USING 'sai'");
+        session.execute("CREATE INDEX changed_v ON ks.changed (v)" + kind.using);
         awaitQueryable("changed_v");
         insert("changed", 0, 500);
         for (int i = 0; i < 500; i += 3)
@@ -271,14 +294,14 @@ class IndexLifeIT {
     @Test
     void aSnapshotHasTheIndexAsItWas() throws Exception {
         create("snapped");
-        session.execute("CREATE INDEX snapped_v ON ks.snapped (v) USING 'sai'");
+        session.execute("CREATE INDEX snapped_v ON ks.snapped (v)" + kind.using);
         awaitQueryable("snapped_v");
         insert("snapped", 0, 100);
         TableFiles files = TableFiles.of(node, "ks", "snapped");
         node.nodetool("snapshot", "-t", "s", "ks");
         insert("snapped", 100, 200);
         session.execute("DELETE FROM ks.snapped WHERE p = 3");
-        session.execute("CREATE INDEX snapped_w ON ks.snapped (w) USING 'sai'");
+        session.execute("CREATE INDEX snapped_w ON ks.snapped (w)" + kind.using);
         awaitQueryable("snapped_w");
         check("snapped", "v", 0);
         session.close();
@@ -301,7 +324,7 @@ class IndexLifeIT {
     @Test
     void importedSSTablesAreFoundAtOnceAndWhenTheyAreInTheStore() throws Exception {
         create("imported");
-        session.execute("CREATE INDEX imported_v ON ks.imported (v) USING 'sai'");
+        session.execute("CREATE INDEX imported_v ON ks.imported (v)" + kind.using);
         awaitQueryable("imported_v");
         insert("imported", 0, 50);
         session.execute("CREATE TABLE ks.source (p int, c int, v int, w int, PRIMARY KEY (p, c))");
@@ -326,8 +349,8 @@ class IndexLifeIT {
     @Test
     void whatSstableloaderSendsIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
         create("loaded");
-        session.execute("CREATE INDEX loaded_v ON ks.loaded (v) USING 'sai'");
-        session.execute("CREATE INDEX loaded_w ON ks.loaded (w) USING 'sai'");
+        session.execute("CREATE INDEX loaded_v ON ks.loaded (v)" + kind.using);
+        session.execute("CREATE INDEX loaded_w ON ks.loaded (w)" + kind.using);
         awaitQueryable("loaded_v");
         awaitQueryable("loaded_w");
         insert("loaded", 0, 50);
@@ -379,7 +402,7 @@ class IndexLifeIT {
                 for (byte[] block = new byte[1 << 20]; room > 0; room -= block.length)
                     out.write(block, 0, (int) Math.min(room, block.length));
             }
-            session.execute("CREATE INDEX narrow_v ON narrow.t (v) USING 'sai'");
+            session.execute("CREATE INDEX narrow_v ON narrow.t (v)" + kind.using);
             TestNode.await("a full disk", PATIENCE, () -> !isWritten(insert.bind(1, -1, "w")));
             assertThat(node.tryNodetool("compactionstats").output())
                     .contains("Secondary index build")
@@ -416,10 +439,11 @@ class IndexLifeIT {
 
     @Test
     void virtualTablesTellOfAnIndex() throws Exception {
+        assumeTrue(kind == IndexKind.SAI, "they are of Storage-Attached Indexes");
         create("told");
         insert("told", 0, 2_000);
         assertThat(system("told_v", "is_queryable")).isEmpty();
-        session.execute("CREATE INDEX told_v ON ks.told (v) USING 'sai'");
+        session.execute("CREATE INDEX told_v ON ks.told (v)" + kind.using);
         awaitQueryable("told_v");
         assertThat(system("told_v", "is_queryable")).containsExactly(true);
         TestNode.await(
@@ -447,7 +471,7 @@ class IndexLifeIT {
     @Test
     void garbagecollectRemovesEntriesOfFormerValues() throws Exception {
         create("swept");
-        session.execute("CREATE INDEX swept_v ON ks.swept (v) USING 'sai'");
+        session.execute("CREATE INDEX swept_v ON ks.swept (v)" + kind.using);
         awaitQueryable("swept_v");
         insert("swept", 0, 1_000);
         PreparedStatement update =
@@ -470,9 +494,9 @@ class IndexLifeIT {
                 "CREATE TABLE ks.wide (p int, q int, c int, s int static, v int,"
                         + " PRIMARY KEY ((p, q), c)) WITH memtable = 'rocks'");
         for (String index : List.of("skinny (q)", "skinny (v)", "skinny (x)"))
-            session.execute("CREATE INDEX ON ks." + index + " USING 'sai'");
+            session.execute("CREATE INDEX ON ks." + index + kind.using);
         for (String index : List.of("wide (q)", "wide (c)", "wide (s)", "wide (v)"))
-            session.execute("CREATE INDEX ON ks." + index + " USING 'sai'");
+            session.execute("CREATE INDEX ON ks." + index + kind.using);
         for (String index : List.of("skinny_q", "skinny_v", "skinny_x"))
             awaitQueryable(index + "_idx");
         for (String index : List.of("wide_q", "wide_c", "wide_s", "wide_v"))
@@ -514,7 +538,7 @@ class IndexLifeIT {
                     "UPDATE ks.alive SET w = '%2$s' WHERE p = %1$d AND q = %1$d AND c = %1$d"
                             .formatted(i, large));
         for (String column : List.of("q", "c", "v"))
-            session.execute("CREATE INDEX ON ks.alive (" + column + ") USING 'sai'");
+            session.execute("CREATE INDEX ON ks.alive (" + column + ")" + kind.using);
         for (String column : List.of("q", "c", "v")) awaitQueryable("alive_" + column + "_idx");
         for (int i = 50; i < 100; i++)
             session.execute(
@@ -538,7 +562,7 @@ class IndexLifeIT {
     @Test
     void whatIsWrittenWhileAnIndexIsSweptIsFound() throws Exception {
         create("rewritten");
-        session.execute("CREATE INDEX rewritten_v ON ks.rewritten (v) USING 'sai'");
+        session.execute("CREATE INDEX rewritten_v ON ks.rewritten (v)" + kind.using);
         awaitQueryable("rewritten_v");
         insert("rewritten", 0, 500);
         PreparedStatement update =
