@@ -65,9 +65,8 @@ public final class IndexSupport {
     public static @Nullable String reason(TableMetadata table, IndexMetadata index) {
         if (!RELEASE_HAS_THEM)
             return "indexes need Cassandra 5.0.7 or later. Upgrade this node first";
-        // Legacy indexes are not tested in clusters, nor under power loss. A KEYS index is that of
-        // a
-        // table that once had COMPACT STORAGE.
+        // Legacy indexes are not tested in clusters of nodes with and without an engine, nor under
+        // power loss. One of the kind KEYS is of a table that once had COMPACT STORAGE.
         if (KEEPS_LEGACY && index.kind == IndexMetadata.Kind.COMPOSITES) return null;
         String type = index.getIndexClassName();
         if (!type.equals(StorageAttachedIndex.class.getName()))

@@ -23,7 +23,10 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What comes to a node by streams is found by the indexes of its table, at once and later. */
+/**
+ * What comes to a node by streams is found by the indexes of its table, of either kind, at once and
+ * later.
+ */
 class IndexStreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final int PARTITIONS = 100;
@@ -38,20 +41,24 @@ class IndexStreamsIT {
     private final int seedPort = FreePorts.next();
 
     private static NodeConfig.Builder common(NodeConfig.Builder options) {
-        return options.numTokens(4).yaml(Map.of("hinted_handoff_enabled", false));
+        return options.numTokens(4)
+                .yaml(Map.of("hinted_handoff_enabled", false))
+                .jvmOptions("-Dpetra.legacy_indexes=true");
     }
 
     private static void insert(CqlSession session, int from, int to) {
         PreparedStatement insert =
-                session.prepare("INSERT INTO ks.t (p, c, s, v) VALUES (?, ?, ?, ?)");
+                session.prepare("INSERT INTO ks.t (p, c, s, v, t, w) VALUES (?, ?, ?, ?, ?, ?)");
         for (int p = from; p < to; p++)
             for (int c = 0; c < 5; c++)
-                session.execute(insert.bind(p, c, p % VALUES, (p + c) % VALUES));
+                session.execute(
+                        insert.bind(
+                                p, c, p % VALUES, (p + c) % VALUES, p % VALUES, (p + c) % VALUES));
     }
 
     /** By each index it finds what it has. */
     private static void check(TestNode node) {
-        for (String column : List.of("s", "v")) {
+        for (String column : List.of("s", "v", "t", "w")) {
             Set<String> found = new TreeSet<>();
             for (int value = 0; value < VALUES; value++)
                 found.addAll(
@@ -209,10 +216,13 @@ class IndexStreamsIT {
         try (CqlSession session = seed.session()) {
             TestNode.createKeyspace(session, "ks", 2);
             session.execute(
-                    "CREATE TABLE ks.t (p int, c int, s int static, v int, PRIMARY KEY (p, c))"
+                    "CREATE TABLE ks.t (p int, c int, s int static, v int, t int static, w int,"
+                            + " PRIMARY KEY (p, c))"
                             + " WITH memtable = 'rocks'");
             session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
             session.execute("CREATE INDEX t_s ON ks.t (s) USING 'sai'");
+            session.execute("CREATE INDEX t_t ON ks.t (t)");
+            session.execute("CREATE INDEX t_w ON ks.t (w)");
             insert(session, 0, PARTITIONS);
         }
     }

@@ -14,6 +14,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -119,7 +120,10 @@ class LoadIT {
         first =
                 TestNode.start(
                         Files.createDirectory(directory.resolve("first")),
-                        options -> options.storagePort(STORAGE_PORT).numTokens(4));
+                        options ->
+                                options.storagePort(STORAGE_PORT)
+                                        .numTokens(4)
+                                        .jvmOptions("-Dpetra.legacy_indexes=true"));
         int port = first.process().nativePort();
         second =
                 TestNode.start(
@@ -127,6 +131,7 @@ class LoadIT {
                         options ->
                                 options.storagePort(STORAGE_PORT)
                                         .address("127.0.0.2")
+                                        .jvmOptions("-Dpetra.legacy_indexes=true")
                                         // Loaders ask each node at the port of the first.
                                         .nativePort(port)
                                         .seeds(List.of("127.0.0.1:" + STORAGE_PORT))
@@ -269,6 +274,20 @@ class LoadIT {
         indexesFindAllOfWritten();
         assertLoaded(load(data));
         assertThat(content("written")).isEqualTo(content);
+        indexesFindAllOfWritten();
+        for (String column : INDEXED) session.execute("DROP INDEX ks.written_" + column + "_idx");
+        session.execute("TRUNCATE ks.written");
+        for (String column : INDEXED)
+            session.execute(
+                    "CREATE INDEX legacy_%s ON ks.written (%s)".formatted(column, column)
+                            + IndexKind.LEGACY.using);
+        for (TestNode node : List.of(first, second))
+            try (CqlSession there = node.session()) {
+                for (String column : INDEXED)
+                    IndexKind.LEGACY.await(there, "legacy_" + column, PATIENCE);
+            }
+        assertLoaded(load(data));
+        assertThat(content("written")).hasSize(1000);
         indexesFindAllOfWritten();
         assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
     }
