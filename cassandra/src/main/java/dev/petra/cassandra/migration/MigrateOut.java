@@ -37,6 +37,7 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.Throwables;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.apache.cassandra.utils.concurrent.Refs;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -274,8 +275,11 @@ public final class MigrateOut extends Migration {
      * holds what the end of that needs, and waits for the {@link #stores}. So another migration may
      * begin meanwhile, or DROP; architecture.md says why that is right.
      */
+    @SuppressWarnings("try") // the references are held, not used
     private void add(Collection<SSTableReader> sstables) {
-        try {
+        // They are live before their indexes are built: a compaction would delete them meanwhile,
+        // and Cassandra would take the failed build for one that never ends.
+        try (Refs<SSTableReader> held = Refs.ref(sstables)) {
             cfs.addSSTables(sstables);
         } catch (RuntimeException e) {
             // They are live before their indexes are built; written again they would be there
