@@ -4,6 +4,7 @@ package dev.petra.nodetests.crash;
 import static dev.petra.nodetests.fixture.CrashPoints.OURS;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
@@ -13,6 +14,7 @@ import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fuzz.FuzzAgent;
@@ -30,13 +32,20 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.AfterParameterizedClassInvocation;
+import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.EnumSource;
 
-/** What happens to an index between two steps of what others do with it: no row is missed. */
+/**
+ * What happens to an index between two steps of what others do with it: no row is missed. Of each
+ * kind of index.
+ */
+@ParameterizedClass
+@EnumSource(IndexKind.class)
 class IndexPointsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
@@ -55,23 +64,40 @@ class IndexPointsIT {
                     OURS + "index.StoreIndexes#dropFormer",
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
+                    "org.apache.cassandra.index.internal.CassandraIndex#buildBlocking",
                     "org.apache.cassandra.index.sai.StorageAttachedIndex#startInitialBuild");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
-    static Path directory;
+    static Path parent;
 
+    private static Path directory;
     private static CrashPoints crashes;
     private static TestNode node;
     private static CqlSession session;
 
-    @BeforeAll
-    static void start() throws Exception {
+    /** So that it may delete stale entries. */
+    private static final String WAITED_FOR =
+            "Cassandra takes a query by a legacy index for a write, and builds and TRUNCATE wait"
+                    + " for it";
+
+    private final IndexKind kind;
+
+    IndexPointsIT(IndexKind kind) {
+        this.kind = kind;
+    }
+
+    @BeforeParameterizedClassInvocation
+    static void start(IndexKind kind) throws Exception {
+        directory = Files.createDirectory(parent.resolve(kind.name()));
         crashes = new CrashPoints(directory, POINTS);
         node =
                 TestNode.start(
                         directory.resolve("node"),
                         options ->
                                 crashes.in(options)
+                                        .jvmOptions(
+                                                "-Dpetra.legacy_indexes="
+                                                        + (kind == IndexKind.LEGACY))
                                         .yaml(
                                                 Map.of(
                                                         "disk_failure_policy",
@@ -84,13 +110,13 @@ class IndexPointsIT {
         TestNode.createKeyspace(session, "ks", 1);
     }
 
-    @AfterAll
+    @AfterParameterizedClassInvocation
     static void stop() {
         session.close();
         node.close();
     }
 
-    private static void create(String table) throws Exception {
+    private void create(String table) throws Exception {
         session.execute(
                 "CREATE TABLE ks."
                         + table
@@ -98,13 +124,13 @@ class IndexPointsIT {
         index(table);
     }
 
-    private static void index(String table) throws Exception {
-        session.execute("CREATE INDEX " + table + "_v ON ks." + table + " (v) USING 'sai'");
+    private void index(String table) throws Exception {
+        session.execute("CREATE INDEX " + table + "_v ON ks." + table + " (v)" + kind.using);
         awaitQueryable(table);
     }
 
-    private static void awaitQueryable(String table) throws Exception {
-        TestNode.awaitQueryable(session, table + "_v", PATIENCE);
+    private void awaitQueryable(String table) throws Exception {
+        kind.await(session, table + "_v", PATIENCE);
     }
 
     private static void insert(String table, int from, int to) {
@@ -131,6 +157,7 @@ class IndexPointsIT {
     /** The query would find an index that has only begun to be built. */
     @Test
     void aQueryUnderWayTakesNoHalfRebuiltIndexForTheOld() throws Exception {
+        assumeTrue(kind == IndexKind.SAI, WAITED_FOR);
         create("rebuilt");
         insert("rebuilt", 0, ROWS);
         crashes.hold("enter", "KeyBatches#fetch");
@@ -154,6 +181,7 @@ class IndexPointsIT {
 
     @Test
     void aQueryUnderWayEndsWithTheTableThatIsTruncated() throws Exception {
+        assumeTrue(kind == IndexKind.SAI, WAITED_FOR);
         create("emptied");
         insert("emptied", 0, ROWS);
         crashes.hold("enter", "KeyBatches#fetch");
@@ -223,12 +251,12 @@ class IndexPointsIT {
         }
     }
 
-    private static void buildTwice() throws Exception {
+    private void buildTwice() throws Exception {
         crashes.hold("enter", "RowPages#next");
         CompletableFuture<Void> former = rebuild("twice");
         crashes.awaitHeld();
         execute("DROP INDEX ks.twice_v");
-        execute("CREATE INDEX twice_v ON ks.twice (v) USING 'sai'");
+        execute("CREATE INDEX twice_v ON ks.twice (v)" + kind.using);
         crashes.hold("enter", "StoreIndexBuilder#isComplete");
         crashes.awaitHeld();
         // Cassandra may interrupt it.
@@ -251,6 +279,7 @@ class IndexPointsIT {
      */
     @Test
     void aRebuildOfADroppedIndexLeavesThatInItsPlaceComplete() throws Exception {
+        assumeTrue(kind == IndexKind.SAI, "a rebuild of the other drops no entries first");
         create("replaced");
         insert("replaced", 0, ROWS);
         crashes.hold("enter", "StoreIndexes#drop");
@@ -258,7 +287,7 @@ class IndexPointsIT {
         try {
             crashes.awaitHeld();
             execute("DROP INDEX ks.replaced_v");
-            execute("CREATE INDEX replaced_v ON ks.replaced (v) USING 'sai'");
+            execute("CREATE INDEX replaced_v ON ks.replaced (v)" + kind.using);
             awaitQueryable("replaced");
             assertThat(found("replaced")).isEqualTo(ROWS);
         } finally {
@@ -274,6 +303,7 @@ class IndexPointsIT {
      */
     @Test
     void noBuildYieldsToThatOfADroppedIndex() throws Exception {
+        assumeTrue(kind == IndexKind.SAI, "a rebuild of the other drops no entries first");
         create("later");
         insert("later", 0, ROWS);
         try {
@@ -283,7 +313,7 @@ class IndexPointsIT {
             crashes.awaitHeld();
             execute("DROP INDEX ks.later_v");
             crashes.holdAlso("enter", "RowPages#next");
-            execute("CREATE INDEX later_v ON ks.later (v) USING 'sai'");
+            execute("CREATE INDEX later_v ON ks.later (v)" + kind.using);
             crashes.awaitHeld();
             crashes.holdAlso("enter", "RowTerms#columns");
             crashes.releaseAt("enter", "StoreIndexes#drop");
@@ -311,8 +341,12 @@ class IndexPointsIT {
             // So that the way out takes a while.
             node.nodetool("setcompactionthroughput", "1");
             execute("ALTER TABLE ks.outside WITH memtable = 'default'");
-            crashes.hold("enter", "StorageAttachedIndex#startInitialBuild");
-            execute("CREATE INDEX outside_v ON ks.outside (v) USING 'sai'");
+            crashes.hold(
+                    "enter",
+                    kind == IndexKind.SAI
+                            ? "StorageAttachedIndex#startInitialBuild"
+                            : "CassandraIndex#buildBlocking");
+            execute("CREATE INDEX outside_v ON ks.outside (v)" + kind.using);
             crashes.awaitHeld();
             execute("ALTER TABLE ks.outside WITH memtable = 'rocks'");
             node.nodetool("setcompactionthroughput", "64");
@@ -352,7 +386,7 @@ class IndexPointsIT {
         crashes.hold("enter", "RocksIndexes#define");
         CompletableFuture<AsyncResultSet> drop;
         try {
-            execute("CREATE INDEX brief_v ON ks.brief (v) USING 'sai'");
+            execute("CREATE INDEX brief_v ON ks.brief (v)" + kind.using);
             crashes.awaitHeld();
             drop =
                     session.executeAsync(
@@ -473,13 +507,14 @@ class IndexPointsIT {
                                 options ->
                                         options.engineParameters(Map.of("engine", "faulty"))
                                                 .jvmOptions(
+                                                        "-Dpetra.legacy_indexes=true",
                                                         "-javaagent:" + jar,
                                                         "-Dfuzz.go=" + directory.resolve("never"),
                                                         "-Dfuzz.fault=loses-boundaries"));
                 CqlSession cql = other.session()) {
             TestNode.createKeyspace(cql, "ks", 1);
             cql.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
-            assertThatThrownBy(() -> cql.execute("CREATE INDEX ON ks.t (v) USING 'sai'"))
+            assertThatThrownBy(() -> cql.execute("CREATE INDEX ON ks.t (v)" + kind.using))
                     .hasMessageContaining("this engine has no indexes");
             cql.execute("INSERT INTO ks.t (p, v) VALUES (1, 1)");
             assertThat(cql.execute("SELECT * FROM ks.t").all()).hasSize(1);
