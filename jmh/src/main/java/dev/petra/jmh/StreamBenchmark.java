@@ -175,7 +175,12 @@ public class StreamBenchmark {
     private void send(List<OutgoingSlice> slices) {
         try {
             for (OutgoingSlice slice : slices)
-                slice.write(connection.output(), Loopback.UNLIMITED, () -> {}, bytes -> {});
+                slice.write(
+                        connection.output(),
+                        Loopback.UNLIMITED,
+                        () -> {},
+                        bytes -> {},
+                        Loopback.patient());
         } catch (IOException e) {
             connection.cut();
             throw new CompletionException(e);

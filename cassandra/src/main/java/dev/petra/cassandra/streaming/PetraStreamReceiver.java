@@ -11,6 +11,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import dev.petra.engine.stream.StreamSource;
+import dev.petra.streaming.staging.IdleLimit;
 import dev.petra.streaming.staging.IncomingSlices;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -41,7 +42,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     private static final Logger logger = LoggerFactory.getLogger(PetraStreamReceiver.class);
 
     private final ColumnFamilyStore cfs;
-    private final IncomingSlices slices = new IncomingSlices(this::open);
+    private final IncomingSlices slices;
     private final AtomicInteger count = new AtomicInteger();
     private final AtomicLong bytes = new AtomicLong();
 
@@ -49,6 +50,12 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         // The peer sends this number, and Cassandra allocates a list of that size.
         super(cfs, session, Math.min(totalStreams, 1_024));
         this.cfs = cfs;
+        this.slices =
+                new IncomingSlices(
+                        session.peer.toString(),
+                        cfs.getKeyspaceName() + "." + cfs.name,
+                        IdleLimit.OF_PROCESS,
+                        this::open);
     }
 
     /**

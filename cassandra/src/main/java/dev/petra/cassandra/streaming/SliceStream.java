@@ -5,12 +5,14 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.StreamSource;
+import dev.petra.streaming.staging.IdleLimit;
 import dev.petra.streaming.staging.OutgoingSlice;
 import dev.petra.streaming.staging.SlicePlan;
 import java.io.EOFException;
 import java.io.IOException;
 import java.util.Collection;
 import java.util.List;
+import org.apache.cassandra.concurrent.ExecutorFactory;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableId;
@@ -38,13 +40,15 @@ public final class SliceStream implements OutgoingStream {
 
     private final OutgoingSlice slice;
     private final OutgoingSlice.Check check;
+    private final IdleLimit idle;
 
     /** How many bytes went out; 0 before all have. */
     private volatile long written;
 
-    private SliceStream(OutgoingSlice slice, OutgoingSlice.Check check) {
+    private SliceStream(OutgoingSlice slice, OutgoingSlice.Check check, IdleLimit idle) {
         this.slice = slice;
         this.check = check;
+        this.idle = idle;
     }
 
     /**
@@ -66,8 +70,19 @@ public final class SliceStream implements OutgoingStream {
      */
     public static List<SliceStream> of(
             StreamSource source, List<SliceRanges> slices, OutgoingSlice.Check check) {
+        return of(source, slices, check, IdleLimit.OF_PROCESS);
+    }
+
+    /**
+     * @param idle how long a peer may take nothing
+     */
+    static List<SliceStream> of(
+            StreamSource source,
+            List<SliceRanges> slices,
+            OutgoingSlice.Check check,
+            IdleLimit idle) {
         return OutgoingSlice.of(source, slices).stream()
-                .map(slice -> new SliceStream(slice, check))
+                .map(slice -> new SliceStream(slice, check, idle))
                 .toList();
     }
 
@@ -77,13 +92,30 @@ public final class SliceStream implements OutgoingStream {
         SliceProgress progress =
                 new SliceProgress(
                         session, getName(), ProgressInfo.Direction.OUT, slice.plannedBytes());
-        written =
-                slice.write(
-                        output,
-                        StreamManager.getEntireSSTableRateLimiter(session.peer),
-                        () -> check(session),
-                        progress);
+        try (IdleLimit.Wait wait =
+                idle.watch(
+                        "%s took no bytes of %s".formatted(session.peer, getName()),
+                        why -> end(session, why))) {
+            written =
+                    slice.write(
+                            output,
+                            StreamManager.getEntireSSTableRateLimiter(session.peer),
+                            () -> check(session),
+                            progress,
+                            wait);
+        }
         progress.end();
+    }
+
+    /** Closes its connections; by a thread of its own, since it tells the peer before. */
+    private static void end(StreamSession session, String why) {
+        ExecutorFactory.Global.executorFactory()
+                .startThread(
+                        "PetraStreamEnd",
+                        () -> {
+                            if (session.state().isFinalState()) return;
+                            var unused = session.onError(new IOException(why));
+                        });
     }
 
     /** A node has one thread that ends sessions, and it waits for what writes for them. */

@@ -11,16 +11,21 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.streaming.staging.IdleLimit;
 import dev.petra.streaming.staging.IncomingSlices;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -34,6 +39,8 @@ import org.apache.cassandra.streaming.OutgoingStream;
 import org.apache.cassandra.streaming.ProgressInfo;
 import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamingDataOutputPlusFixed;
+import org.apache.cassandra.utils.concurrent.Future;
+import org.apache.cassandra.utils.concurrent.ImmediateFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -62,6 +69,14 @@ class SliceStreamTest {
     /** Remembers what it is told of bytes that moved: how many, and of how many. */
     private static final class Session extends TestSession {
         private final List<long[]> told = new ArrayList<>();
+        private final CompletableFuture<Throwable> error = new CompletableFuture<>();
+
+        @Override
+        public Future<?> onError(Throwable e) {
+            state(StreamSession.State.FAILED);
+            error.complete(e);
+            return ImmediateFuture.success(null);
+        }
 
         @Override
         public void progress(
@@ -72,7 +87,7 @@ class SliceStreamTest {
         }
     }
 
-    private static final class Output extends StreamingDataOutputPlusFixed {
+    private static class Output extends StreamingDataOutputPlusFixed {
         Output() {
             super(ByteBuffer.allocate(4 << 20));
         }
@@ -161,6 +176,39 @@ class SliceStreamTest {
         session.state(StreamSession.State.FAILED);
         assertThatThrownBy(() -> stream.write(session, new Output(), 0))
                 .isInstanceOf(EOFException.class);
+    }
+
+    /** It keeps the connection: Cassandra would wait, and the store be held, as long as it does. */
+    @Test
+    void aPeerThatTakesNothingEndsTheSession() throws Exception {
+        List<SliceRanges> plan = SliceStream.plan(engine, store, ALL);
+        SliceStream stream =
+                SliceStream.of(
+                                store.send(plan),
+                                plan,
+                                () -> {},
+                                new IdleLimit(Duration.ofMillis(200)))
+                        .get(0);
+        Output full =
+                new Output() {
+                    @Override
+                    public int writeToChannel(Write write, RateLimiter limiter) throws IOException {
+                        // A session that fails closes its connections, and such waits end.
+                        session.error.join();
+                        throw new ClosedChannelException();
+                    }
+                };
+        assertThatThrownBy(() -> stream.write(session, full, 0))
+                // Such a one Cassandra does not take for another failure of the session.
+                .isInstanceOf(EOFException.class)
+                .hasMessageContaining("took no bytes of");
+        assertThat(session.error.join())
+                .isInstanceOf(IOException.class)
+                .isNotInstanceOf(EOFException.class)
+                .hasMessageContainingAll(
+                        session.peer + " took no bytes of t-", "slice 1 of 1", "idle_seconds");
+        stream.finish();
+        store.drop();
     }
 
     @Test

@@ -16,6 +16,7 @@ import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.FileStore;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -51,6 +52,7 @@ class StreamsIT {
     private static final int PARTITIONS = 400;
     private static final int ROWS = 10;
     private static final int VALUE = 4_000;
+    private static final String READING = "IncomingSlices.receive";
     private static final String SELECT = "SELECT p, c, v, writetime(v) FROM ks.t";
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -207,6 +209,56 @@ class StreamsIT {
             newcomer.process().awaitCql(PATIENCE);
             checkBoth(seed, newcomer);
         }
+    }
+
+    /** Its process does not run, and its kernel keeps the connections. */
+    @Test
+    void aSenderThatStallsEndsTheSession() throws Exception {
+        try (Seed seed = seed();
+                TestNode newcomer =
+                        newcomer(options -> options.jvmOptions("-Dpetra.stream.idle_seconds=5"))) {
+            awaitStaged();
+            signal("STOP", seed.node());
+            try {
+                newcomer.awaitLog("sent no bytes of ks.t for 5 s", PATIENCE);
+                newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
+                awaitNothingStaged();
+                // Cassandra closes no connection whose first slice is under way.
+                TestNode.await("readers end", PATIENCE, () -> !jstack(newcomer).contains(READING));
+            } finally {
+                signal("CONT", seed.node());
+            }
+            assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
+            TestNode.await(
+                    "it is up again",
+                    PATIENCE,
+                    () -> {
+                        String log = newcomer.process().log();
+                        return log.lastIndexOf("is now UP") > log.lastIndexOf("is now DOWN");
+                    });
+            newcomer.nodetool("bootstrap", "resume", "--force");
+            newcomer.process().awaitCql(PATIENCE);
+            checkBoth(seed, newcomer);
+        }
+    }
+
+    private static void signal(String name, TestNode node) throws Exception {
+        assertThat(
+                        new ProcessBuilder("kill", "-" + name, node.process().pid() + "")
+                                .inheritIO()
+                                .start()
+                                .waitFor())
+                .isZero();
+    }
+
+    private static String jstack(TestNode node) throws IOException {
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "jcmd").toString(),
+                                node.process().pid() + "",
+                                "Thread.print")
+                        .start();
+        return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
     }
 
     /**

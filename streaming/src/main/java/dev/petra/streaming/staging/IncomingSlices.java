@@ -14,12 +14,15 @@ import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.io.util.RebufferingInputStream;
+import org.apache.cassandra.net.AsyncStreamingInputPlus;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,9 +36,19 @@ public final class IncomingSlices implements AutoCloseable {
 
     private static final ByteBuffer NOTHING = ByteBuffer.allocateDirect(0);
 
+    /** How much of a block is to come before a peer is idle for too long. */
+    private static final int PIECE = 1 << 16;
+
+    private final String peer;
+    private final String table;
     private final Target target;
     private final BlockMemory large;
+    private final IdleLimit idle;
     private final Map<Long, Arriving> streams = new HashMap<>();
+
+    /** The connections that are read from now. */
+    private final Set<Reading> readings = new HashSet<>();
+
     private boolean over;
 
     /** Why a slice could not be received: all others may be whole, and do not go live. */
@@ -83,42 +96,80 @@ public final class IncomingSlices implements AutoCloseable {
         }
     }
 
-    /** For one table. */
+    /** For a table and a peer that no message needs to name. */
     public IncomingSlices(Target target) {
-        this(target, BlockMemory.INCOMING);
+        this("the peer", "the table", IdleLimit.OF_PROCESS, target);
     }
 
-    IncomingSlices(Target target, BlockMemory large) {
+    /**
+     * For one table.
+     *
+     * @param peer that sends, for messages
+     * @param table that receives, for messages
+     * @param idle how long the peer may send nothing of a slice that it has begun
+     */
+    public IncomingSlices(String peer, String table, IdleLimit idle, Target target) {
+        this(peer, table, idle, target, BlockMemory.INCOMING);
+    }
+
+    IncomingSlices(String peer, String table, IdleLimit idle, Target target, BlockMemory large) {
+        this.peer = peer;
+        this.table = table;
+        this.idle = idle;
         this.target = target;
         this.large = large;
     }
 
     /**
-     * Takes one slice, from its head to its end. Blocks on the connection and on disk.
+     * Takes one slice, from its head to its end. Blocks on the connection and on disk. The
+     * connection is of no use afterwards if this fails.
      *
      * @return how many bytes came
-     * @throws IOException if the peer does not keep to the protocol, the connection ends, or the
-     *     table cannot take it: the session has failed and is to be closed
+     * @throws IOException if the peer does not keep to the protocol or sends nothing for too long,
+     *     the connection ends, or the table cannot take it: the session has failed and is to be
+     *     closed
      * @throws IllegalStateException if the table ends meanwhile, or the session is closed
      */
     public long receive(RebufferingInputStream input, Listener listener) throws IOException {
-        try (Reading from = new Reading(input)) {
-            return receive(from, listener);
+        Reading from = new Reading(input);
+        long bytes;
+        try (from) {
+            add(from);
+            bytes = receive(from, listener);
         } catch (IOException | RuntimeException | Error e) {
             failure = String.valueOf(e.getMessage());
+            checkIdle(from, e);
             throw e;
         }
+        // Its last bytes came too late: nothing comes behind them.
+        checkIdle(from, null);
+        return bytes;
+    }
+
+    private void checkIdle(Reading from, @Nullable Throwable end) throws IOException {
+        if (!from.wait.isOver()) return;
+        String why = from.wait.reason();
+        failure = why;
+        throw new IOException(why, end);
+    }
+
+    private synchronized void add(Reading reading) throws IOException {
+        checkOpen();
+        readings.add(reading);
+    }
+
+    private synchronized void remove(Reading reading) {
+        readings.remove(reading);
     }
 
     private long receive(Reading from, Listener listener) throws IOException {
-        RebufferingInputStream input = from.input;
-        Frame first = Frame.read(input);
+        Frame first = from.frame();
         if (first.kind() != Frame.Kind.HEAD) throw new IOException("A slice begins with " + first);
         SliceHead head = HeadCodec.decode(from.content(first));
         try (SliceWriter writer = begin(first, head.stream()).begin(first.slice())) {
             from.tell(listener.begins(first.slice(), head));
             for (int number = 1; ; number++) {
-                Frame frame = Frame.read(input);
+                Frame frame = from.frame();
                 if (frame.stream() != first.stream()
                         || frame.slice() != first.slice()
                         || frame.number() != number)
@@ -138,6 +189,7 @@ public final class IncomingSlices implements AutoCloseable {
      */
     private final class Reading implements AutoCloseable {
         private final RebufferingInputStream input;
+        private final IdleLimit.Wait wait;
         private OutgoingSlice.Progress progress = bytes -> {};
         private ByteBuffer packed = NOTHING;
         private ByteBuffer plain = NOTHING;
@@ -145,6 +197,24 @@ public final class IncomingSlices implements AutoCloseable {
 
         Reading(RebufferingInputStream input) {
             this.input = input;
+            this.wait = idle.watch("%s sent no bytes of %s".formatted(peer, table), why -> end());
+        }
+
+        /**
+         * Ends the wait for bytes, from any thread: the reader finds the input closed. Cassandra
+         * does not when a session fails, for a connection whose first slice is under way.
+         */
+        void end() {
+            if (input instanceof AsyncStreamingInputPlus connection) connection.requestClosure();
+        }
+
+        Frame frame() throws IOException {
+            wait.begins();
+            try {
+                return Frame.read(input);
+            } finally {
+                wait.ends();
+            }
         }
 
         /** Tells a listener of what was read already, and of all that follows. */
@@ -192,6 +262,8 @@ public final class IncomingSlices implements AutoCloseable {
         /** Frees the buffers: nothing that was read is used any more. */
         @Override
         public void close() {
+            wait.close();
+            remove(this);
             free(packed);
             free(plain);
             packed = NOTHING;
@@ -200,12 +272,17 @@ public final class IncomingSlices implements AutoCloseable {
 
         private void fill(Frame frame, ByteBuffer bytes) throws IOException {
             try {
-                input.readFully(bytes);
+                for (int at = bytes.position(); at < bytes.limit(); at += PIECE) {
+                    wait.begins();
+                    input.readFully(bytes.slice(at, Math.min(PIECE, bytes.limit() - at)));
+                }
             } catch (EOFException | ClosedChannelException e) {
                 EOFException ended =
                         new EOFException("A stream ends in the bytes that follow " + frame);
                 ended.initCause(e);
                 throw ended;
+            } finally {
+                wait.ends();
             }
             long bytesOfFrame = Frame.BYTES + (long) frame.packed();
             read += bytesOfFrame;
@@ -313,7 +390,7 @@ public final class IncomingSlices implements AutoCloseable {
         return streams.isEmpty();
     }
 
-    /** Deletes what did not go live. Idempotent; wakes who waits. */
+    /** Deletes what did not go live. Idempotent; wakes who waits, for the peer as well. */
     @Override
     public void close() {
         List<Arriving> all;
@@ -323,6 +400,8 @@ public final class IncomingSlices implements AutoCloseable {
             streams.clear();
             // Those that are opened now are closed by who opens them.
             for (Arriving each : all) each.sink.completeExceptionally(ended());
+            // What they hold of memory would be held until the peer ends its connections.
+            readings.forEach(Reading::end);
         }
         RuntimeException failure = null;
         for (Arriving each : all)

@@ -9,6 +9,7 @@ import dev.petra.engine.stream.StreamSource;
 import dev.petra.streaming.wire.Frame;
 import dev.petra.streaming.wire.HeadCodec;
 import dev.petra.streaming.wire.HeadCodec.SliceHead;
+import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -16,6 +17,7 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import org.apache.cassandra.streaming.StreamingDataOutputPlus;
 import org.jspecify.annotations.Nullable;
 
@@ -29,7 +31,7 @@ public final class OutgoingSlice {
     /** How many bytes of a large block are in a buffer of the connection at a time. */
     private static final int CHUNK = 1 << 16;
 
-    /** For a buffer of the connection: how much of it goes out is known when it is full. */
+    /** How much of a buffer goes out is known when it is full; and a wait is for the peer alone. */
     private static final StreamingDataOutputPlus.RateLimiter NO_LIMIT =
             new StreamingDataOutputPlus.RateLimiter() {
                 @Override
@@ -115,7 +117,9 @@ public final class OutgoingSlice {
     /**
      * Writes the slice. Blocks on the disk, the connection and the limiter.
      *
+     * @param wait for the peer to take bytes; its end is to close the connection
      * @return how many bytes went out
+     * @throws EOFException if the wait was ended
      * @throws IOException if the store cannot be read or the connection fails: the session cannot
      *     go on
      */
@@ -123,16 +127,26 @@ public final class OutgoingSlice {
             StreamingDataOutputPlus output,
             StreamingDataOutputPlus.RateLimiter limiter,
             Check check,
-            Progress progress)
+            Progress progress,
+            IdleLimit.Wait wait)
             throws IOException {
+        try {
+            return write(new Writing(output, limiter, progress, wait), check);
+        } catch (IOException e) {
+            if (!wait.isOver()) throw e;
+            EOFException idle = new EOFException(wait.reason());
+            idle.initCause(e);
+            throw idle;
+        }
+    }
+
+    private long write(Writing to, Check check) throws IOException {
         try (SliceReader reader = stream.source.open(slice)) {
-            Writing to = new Writing(output, limiter, progress);
             to.write(Frame.Kind.HEAD, HeadCodec.encode(new SliceHead(stream.head, bytes)));
             for (ByteBuffer block = next(reader, check); block != null; block = next(reader, check))
                 to.write(Frame.Kind.BLOCK, block);
             to.write(Frame.Kind.END, NOTHING);
-            // Without a flush, a failure would show at a later write or not at all.
-            output.flush();
+            to.flush();
             return to.written;
         }
     }
@@ -148,16 +162,45 @@ public final class OutgoingSlice {
         private final StreamingDataOutputPlus output;
         private final StreamingDataOutputPlus.RateLimiter limiter;
         private final Progress progress;
+        private final IdleLimit.Wait wait;
         private int number;
         private long written;
 
         Writing(
                 StreamingDataOutputPlus output,
                 StreamingDataOutputPlus.RateLimiter limiter,
-                Progress progress) {
+                Progress progress,
+                IdleLimit.Wait wait) {
             this.output = output;
             this.limiter = limiter;
             this.progress = progress;
+            this.wait = wait;
+        }
+
+        /** Without it, a failure would show at a later write or not at all. */
+        void flush() throws IOException {
+            wait.begins();
+            try {
+                output.flush();
+            } finally {
+                wait.ends();
+            }
+        }
+
+        /** Waits until the connection has a buffer of so many bytes, and takes it when filled. */
+        private int send(int room, Consumer<ByteBuffer> filler) throws IOException {
+            wait.begins();
+            try {
+                return output.writeToChannel(
+                        buffers -> {
+                            ByteBuffer out = buffers.get(room);
+                            wait.ends();
+                            filler.accept(out);
+                        },
+                        NO_LIMIT);
+            } finally {
+                wait.ends();
+            }
         }
 
         void write(Frame.Kind kind, ByteBuffer content) throws IOException {
@@ -173,16 +216,15 @@ public final class OutgoingSlice {
         /** Packs a piece into a buffer of the connection, which takes it to the network. */
         private long pack(Frame.Kind kind, ByteBuffer content) throws IOException {
             int room = Frame.BYTES + Frame.scratch(content.remaining());
-            return output.writeToChannel(
-                    buffers -> {
-                        ByteBuffer out = buffers.get(room);
+            return send(
+                    room,
+                    out -> {
                         ByteBuffer packed = out.slice(Frame.BYTES, room - Frame.BYTES);
                         Frame frame = Frame.pack(kind, stream.id, slice, number, content, packed);
                         frame.write(out);
                         out.position(0).limit(Frame.BYTES + frame.packed());
                         limiter.acquire(out.limit());
-                    },
-                    NO_LIMIT);
+                    });
         }
 
         /** Writes a block as it is, in pieces, each copied to a buffer of the connection. */
@@ -191,8 +233,8 @@ public final class OutgoingSlice {
             frame.write(output);
             for (int at = content.position(); at < content.limit(); at += CHUNK) {
                 ByteBuffer chunk = content.slice(at, Math.min(CHUNK, content.limit() - at));
-                output.writeToChannel(
-                        buffers -> buffers.get(chunk.remaining()).put(chunk).flip(), limiter);
+                limiter.acquire(chunk.remaining());
+                send(chunk.remaining(), out -> out.put(chunk).flip());
             }
             return Frame.BYTES + (long) frame.packed();
         }

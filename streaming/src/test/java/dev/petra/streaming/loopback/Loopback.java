@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.loopback;
 
+import dev.petra.streaming.staging.IdleLimit;
 import io.netty.bootstrap.Bootstrap;
 import io.netty.bootstrap.ServerBootstrap;
 import io.netty.buffer.ByteBuf;
@@ -8,11 +9,13 @@ import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.ChannelInitializer;
+import io.netty.channel.ChannelOption;
 import io.netty.channel.nio.NioEventLoopGroup;
 import io.netty.channel.socket.nio.NioServerSocketChannel;
 import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.util.ReferenceCountUtil;
 import java.net.InetAddress;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
@@ -33,6 +36,11 @@ public final class Loopback implements AutoCloseable {
                 }
             };
 
+    /** Ends no wait of a slice that goes out. */
+    public static IdleLimit.Wait patient() {
+        return new IdleLimit(Duration.ZERO).watch("nothing is awaited", why -> {});
+    }
+
     private final NioEventLoopGroup threads = new NioEventLoopGroup(2);
     private final Channel server;
     private final Channel client;
@@ -41,10 +49,22 @@ public final class Loopback implements AutoCloseable {
 
     /** Connects. */
     public Loopback() {
+        this(0);
+    }
+
+    /**
+     * @param bytes of the kernel's buffers at either end, about; 0 for the usual
+     */
+    Loopback(int bytes) {
         CompletableFuture<AsyncStreamingInputPlus> accepted = new CompletableFuture<>();
+        ServerBootstrap listening = new ServerBootstrap().group(threads);
+        Bootstrap connecting = new Bootstrap().group(threads);
+        if (bytes > 0) {
+            listening.option(ChannelOption.SO_RCVBUF, bytes);
+            connecting.option(ChannelOption.SO_SNDBUF, bytes);
+        }
         server =
-                new ServerBootstrap()
-                        .group(threads)
+                listening
                         .channel(NioServerSocketChannel.class)
                         .childHandler(
                                 new ChannelInitializer<>() {
@@ -60,8 +80,7 @@ public final class Loopback implements AutoCloseable {
                         .syncUninterruptibly()
                         .channel();
         client =
-                new Bootstrap()
-                        .group(threads)
+                connecting
                         .channel(NioSocketChannel.class)
                         .handler(new ChannelInboundHandlerAdapter())
                         .connect(server.localAddress())
@@ -108,6 +127,11 @@ public final class Loopback implements AutoCloseable {
     /** Breaks the connection: what is under way at the reader's end fails. */
     public void cut() {
         client.close().syncUninterruptibly();
+    }
+
+    /** As {@link #cut}, and waits for nothing. */
+    void cutSoon() {
+        var unused = client.close();
     }
 
     @Override

@@ -10,30 +10,43 @@ import dev.petra.engine.conformance.PartitionContent;
 import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.streaming.staging.IdleLimit;
 import dev.petra.streaming.staging.IncomingSlices;
 import dev.petra.streaming.staging.OutgoingSlice;
 import dev.petra.streaming.staging.SlicePlan;
 import dev.petra.streaming.wire.Frame;
+import dev.petra.streaming.wire.HeadCodec;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import net.jpountz.lz4.LZ4Factory;
+import net.jpountz.xxhash.XXHashFactory;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.io.util.DataInputBuffer;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.Timeout.ThreadMode;
 
 /**
  * Slices from store to store by Cassandra's own streaming connections, without a node. A connection
@@ -44,6 +57,16 @@ public abstract class LoopbackTests {
     private static final OutgoingSlice.Check WHOLE = () -> {};
     private static final OutgoingSlice.Progress UNTOLD = bytes -> {};
     private static final IncomingSlices.Listener UNHEARD = (slice, head) -> UNTOLD;
+
+    private static final IdleLimit SOON = new IdleLimit(Duration.ofMillis(500));
+
+    private static final int MOST = Integer.MAX_VALUE;
+
+    /** Of a frame: docs/FORMAT.md has them. */
+    private static final int VERSION_AT = 4;
+
+    private static final int PLAIN_AT = 24;
+    private static final int CHECKSUM_AT = 32;
 
     private final EngineUnderTest kit;
     private final TestTable table =
@@ -80,6 +103,11 @@ public abstract class LoopbackTests {
                 store.scan(DataRange.allData(table.metadata().partitioner), table.all()));
     }
 
+    private static IncomingSlices session(TableStore to, IdleLimit idle) {
+        return new IncomingSlices(
+                "/10.0.0.7", "ks.t", idle, head -> to.receive(head, RangeTests.everything()));
+    }
+
     private static IncomingSlices session(TableStore to) {
         return new IncomingSlices(head -> to.receive(head, RangeTests.everything()));
     }
@@ -98,7 +126,7 @@ public abstract class LoopbackTests {
 
     private static void write(OutgoingSlice slice, Loopback connection) {
         try {
-            slice.write(connection.output(), Loopback.UNLIMITED, WHOLE, UNTOLD);
+            slice.write(connection.output(), Loopback.UNLIMITED, WHOLE, UNTOLD, Loopback.patient());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -135,7 +163,8 @@ public abstract class LoopbackTests {
                                                 connection.output(),
                                                 Loopback.UNLIMITED,
                                                 WHOLE,
-                                                bytes -> moved[0] += bytes);
+                                                bytes -> moved[0] += bytes,
+                                                Loopback.patient());
                                     } catch (IOException e) {
                                         throw new UncheckedIOException(e);
                                     }
@@ -259,6 +288,187 @@ public abstract class LoopbackTests {
         assertThat(content(to)).hasSize(41);
     }
 
+    /** All checksums fit, and what the frames say is what no store sends. */
+    @Test
+    void framesThatLieLeaveNothing() throws Exception {
+        TableStore from = filled();
+        TableStore to = kit.open(table.twin());
+        to.write(table.update(99).at(1).row(9_999).set("v", "mine").build());
+        List<PartitionContent> before = content(to);
+        List<Path> directories = directories(to);
+        List<List<byte[]>> slices = frames(bytes(from));
+        List<byte[]> all = slices.stream().flatMap(List::stream).toList();
+        // The one before it is staged by then.
+        byte[] block = all.get(2);
+        byte[] zeros = LZ4Factory.fastestInstance().fastCompressor().compress(new byte[100_000]);
+        TableId other = TableId.fromUUID(new UUID(1, 2));
+        List<byte[]> ofAnother = new ArrayList<>();
+        for (List<byte[]> slice : slices) {
+            ofAnother.add(ofTable(slice.get(0), other));
+            ofAnother.addAll(slice.subList(1, slice.size()));
+        }
+
+        Map<String, List<byte[]>> wrong = new LinkedHashMap<>();
+        wrong.put("version 99;", instead(all, 2, version(block, 99)));
+        wrong.put("%d bytes in %<d".formatted(MOST), instead(all, 2, lengths(block, MOST, MOST)));
+        wrong.put(MOST + " bytes in 16", instead(all, 2, lengths(block, MOST, 16)));
+        // Where a content may be large, and is not packed.
+        wrong.put((1 << 28) + " bytes in 16", instead(all, 2, lengths(block, 1 << 28, 16)));
+        // More than LZ4 packs into so few.
+        wrong.put("5000 bytes in 16", instead(all, 2, lengths(block, 5_000, 16)));
+        wrong.put("cannot be unpacked", instead(all, 2, packed(block, 1_000, zeros)));
+        wrong.put("has 100000 bytes, not 100001", instead(all, 2, packed(block, 100_001, zeros)));
+        wrong.put("Slices of one stream", instead(all, slices.get(0).size(), ofAnother));
+        wrong.put(other.toString(), ofAnother);
+        for (Map.Entry<String, List<byte[]>> each : wrong.entrySet()) {
+            String what = each.getKey();
+            assertThatThrownBy(() -> take(to, joined(each.getValue())))
+                    .as(what)
+                    .isInstanceOfAny(IOException.class, IllegalArgumentException.class)
+                    .hasMessageContaining(what);
+            assertThat(content(to)).as(what).isEqualTo(before);
+            assertThat(directories(to)).as(what).isEqualTo(directories);
+        }
+        // A bomb that fits its frame, and is no block.
+        assertThatThrownBy(() -> take(to, joined(instead(all, 2, packed(block, 100_000, zeros)))))
+                .isInstanceOf(IOException.class);
+        assertThat(content(to)).isEqualTo(before);
+        assertThat(directories(to)).isEqualTo(directories);
+        take(to, joined(all));
+        assertThat(content(to)).hasSize(41);
+    }
+
+    private static List<byte[]> instead(List<byte[]> frames, int place, byte[] frame) {
+        List<byte[]> changed = new ArrayList<>(frames);
+        changed.set(place, frame);
+        return changed;
+    }
+
+    private static List<byte[]> instead(List<byte[]> frames, int place, List<byte[]> of) {
+        return instead(frames, place, of.get(place));
+    }
+
+    private static byte[] version(byte[] frame, int version) {
+        byte[] bytes = frame.clone();
+        ByteBuffer.wrap(bytes).putShort(VERSION_AT, (short) version);
+        return sealed(bytes);
+    }
+
+    private static byte[] lengths(byte[] frame, int plain, int packed) {
+        byte[] bytes = frame.clone();
+        ByteBuffer.wrap(bytes).putInt(PLAIN_AT, plain).putInt(PLAIN_AT + Integer.BYTES, packed);
+        return sealed(bytes);
+    }
+
+    /** The frame with another content, which it says is unpacked so long. */
+    private static byte[] packed(byte[] frame, int plain, byte[] content) {
+        byte[] bytes = Arrays.copyOf(frame, Frame.BYTES + content.length);
+        System.arraycopy(content, 0, bytes, Frame.BYTES, content.length);
+        ByteBuffer.wrap(bytes).putLong(CHECKSUM_AT, hash(content, 0, content.length));
+        return lengths(bytes, plain, content.length);
+    }
+
+    private static byte[] ofTable(byte[] frame, TableId other) throws IOException {
+        DataInputBuffer in = new DataInputBuffer(frame);
+        Frame head = Frame.read(in);
+        byte[] bytes = new byte[head.packed()];
+        in.readFully(bytes);
+        HeadCodec.SliceHead said =
+                HeadCodec.decode(
+                        head.unpack(ByteBuffer.wrap(bytes), ByteBuffer.allocate(head.plain())));
+        StreamHead stream = said.stream();
+        byte[] content =
+                ByteBufferUtil.getArray(
+                        HeadCodec.encode(
+                                new HeadCodec.SliceHead(
+                                        new StreamHead(
+                                                stream.engine(),
+                                                stream.format(),
+                                                other,
+                                                stream.columnFamily(),
+                                                stream.slices(),
+                                                stream.bytes()),
+                                        said.bytes())));
+        return packed(frame, content.length, content);
+    }
+
+    /** With the checksum of the frame itself. */
+    private static byte[] sealed(byte[] frame) {
+        int end = Frame.BYTES - Long.BYTES;
+        ByteBuffer.wrap(frame).putLong(end, hash(frame, 0, end));
+        return frame;
+    }
+
+    private static long hash(byte[] bytes, int from, int length) {
+        return XXHashFactory.fastestInstance().hash64().hash(bytes, from, length, 0);
+    }
+
+    /** It sends some of a slice and no more, and keeps the connection. */
+    @Test
+    @Timeout(value = 1, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
+    void aPeerThatStallsLeavesNothing() throws Exception {
+        TableStore from = filled();
+        TableStore to = kit.open(table.twin());
+        to.write(table.update(99).at(1).row(9_999).set("v", "mine").build());
+        List<PartitionContent> before = content(to);
+        List<Path> directories = directories(to);
+        List<byte[]> first = frames(bytes(from)).get(0);
+        byte[] head = first.get(0);
+        byte[] within = joined(first.subList(0, 3));
+        for (byte[] sent :
+                List.of(
+                        Arrays.copyOf(head, Frame.BYTES - 1),
+                        Arrays.copyOf(head, head.length - 1),
+                        head,
+                        joined(first.subList(0, 2)),
+                        Arrays.copyOf(within, within.length - 1))) {
+            String what = sent.length + " bytes";
+            try (IncomingSlices session = session(to, SOON);
+                    Loopback connection = new Loopback()) {
+                connection.output().write(ByteBuffer.wrap(sent));
+                connection.output().flush();
+                assertThatThrownBy(() -> session.receive(connection.input(), UNHEARD))
+                        .as(what)
+                        // Cassandra takes the end of a connection for a node that went away.
+                        .isInstanceOf(IOException.class)
+                        .isNotInstanceOf(EOFException.class)
+                        .hasMessageContainingAll("/10.0.0.7 sent no bytes of ks.t", "idle_seconds");
+                assertThatThrownBy(session::ingest).as(what).hasMessageContaining("no bytes");
+            }
+            assertThat(content(to)).as(what).isEqualTo(before);
+            assertThat(directories(to)).as(what).isEqualTo(directories);
+        }
+        take(to, bytes(from));
+        assertThat(content(to)).hasSize(41);
+    }
+
+    /** It takes no bytes: the store is not held for it. */
+    @Test
+    @Timeout(value = 1, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
+    void aReceiverThatStallsReleasesTheStore() throws Exception {
+        TableStore from = filled();
+        List<OutgoingSlice> slices = slices(from);
+        slices.subList(1, 3).forEach(OutgoingSlice::finish);
+        try (Loopback connection = new Loopback(1 << 12);
+                IdleLimit.Wait wait =
+                        SOON.watch("/10.0.0.7 took no bytes", why -> connection.cutSoon())) {
+            assertThatThrownBy(
+                            () ->
+                                    slices.get(0)
+                                            .write(
+                                                    connection.output(),
+                                                    Loopback.UNLIMITED,
+                                                    WHOLE,
+                                                    UNTOLD,
+                                                    wait))
+                    // Whoever cuts the connection knows why.
+                    .isInstanceOf(EOFException.class)
+                    .hasMessageContainingAll("/10.0.0.7 took no bytes", "idle_seconds");
+        }
+        slices.get(0).finish();
+        from.drop();
+    }
+
     /** Takes all slices that some bytes have, and makes them live. */
     private static void take(TableStore to, byte[] sent) throws Exception {
         try (IncomingSlices session = session(to);
@@ -280,7 +490,7 @@ public abstract class LoopbackTests {
                 for (long left = sent.length; left > 0; )
                     left -= session.receive(connection.input(), UNHEARD);
                 session.ingest();
-            } catch (IOException e) {
+            } catch (IOException | IllegalArgumentException e) {
                 if (!session.isEmpty())
                     assertThatThrownBy(session::ingest).isInstanceOf(IOException.class);
                 throw e;
@@ -362,7 +572,8 @@ public abstract class LoopbackTests {
                                                     if (++checks[0] == (atEnd ? most : -1))
                                                         throw new IOException("taken away");
                                                 },
-                                                bytes -> frames[0]++);
+                                                bytes -> frames[0]++,
+                                                Loopback.patient());
                                     } catch (IOException e) {
                                         throw new UncheckedIOException(e);
                                     } finally {

@@ -112,7 +112,12 @@ class BlocksOffHeapTest {
     private static void send(List<OutgoingSlice> slices, Loopback connection) throws IOException {
         try {
             for (OutgoingSlice slice : slices)
-                slice.write(connection.output(), Loopback.UNLIMITED, () -> {}, bytes -> {});
+                slice.write(
+                        connection.output(),
+                        Loopback.UNLIMITED,
+                        () -> {},
+                        bytes -> {},
+                        Loopback.patient());
         } catch (IOException e) {
             connection.cut();
             throw e;

@@ -22,6 +22,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.UUID;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
@@ -31,6 +32,8 @@ import org.apache.cassandra.io.util.DataOutputBuffer;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
 import org.apache.cassandra.schema.TableId;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.Timeout.ThreadMode;
 
 class IncomingSlicesTest {
     private static final Duration SHORT = Duration.ofMillis(50);
@@ -100,6 +103,10 @@ class IncomingSlicesTest {
 
     private IncomingSlices session() {
         return new IncomingSlices(this::open);
+    }
+
+    private IncomingSlices session(IdleLimit idle, BlockMemory large) {
+        return new IncomingSlices("/10.0.0.7", "ks.t", idle, this::open, large);
     }
 
     private StreamSink open(StreamHead head) {
@@ -346,42 +353,101 @@ class IncomingSlicesTest {
                     .endsWith("close");
     }
 
-    /** It neither sends nor closes: who ends the session does not wait for it. */
+    /**
+     * It neither sends nor closes: who ends the session does not wait for it, and gives back the
+     * memory of a block of which nothing comes. Cassandra closes the connections that a session
+     * knows; a connection whose first slice is under way is none of them yet.
+     */
     @Test
+    @Timeout(value = 1, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
     void aPeerThatStallsHoldsNothing() throws Exception {
-        byte[] sent = slice(1, 0, 1).bytes();
+        Peer peer = new Peer(1).head(0, head(1)).block(0, 1, noise(5 << 19));
+        byte[] sent = Arrays.copyOf(peer.bytes(), peer.bytes().length - 1);
+        BlockMemory room = new BlockMemory(3, SHORT);
         EmbeddedChannel channel = new EmbeddedChannel();
-        CountDownLatch took = new CountDownLatch(2);
         try (AsyncStreamingInputPlus input = new AsyncStreamingInputPlus(channel)) {
-            input.append(Unpooled.copiedBuffer(sent, 0, sent.length - Frame.BYTES - 10));
-            IncomingSlices session = session();
-            CompletableFuture<Long> stalled = new CompletableFuture<>();
-            new Thread(
-                            () -> {
-                                try {
-                                    stalled.complete(
-                                            session.receive(
-                                                    input,
-                                                    (slice, head) -> bytes -> took.countDown()));
-                                } catch (Throwable e) {
-                                    stalled.completeExceptionally(e);
-                                }
-                            })
-                    .start();
-            took.await();
+            input.append(Unpooled.wrappedBuffer(sent));
+            IncomingSlices session = session(new IdleLimit(Duration.ZERO), room);
+            CompletableFuture<Long> stalled =
+                    beside(() -> session.receive(input, (slice, head) -> bytes -> {}));
+            while (room.freeMebibytes() > 0) sleep(1);
             session.close();
-            assertThat(stalled).isNotDone();
             assertThat(opened.get(0).calls).contains("close").doesNotContain("end 0");
+            assertThatThrownBy(() -> stalled.get(20, TimeUnit.SECONDS))
+                    .hasMessageContaining("ends");
+            assertThat(room.freeMebibytes()).isEqualTo(3);
+            assertThat(opened.get(0).calls).doesNotContain("end 0", "ingest");
             try (IncomingSlices next = session()) {
                 receive(next, slice(2, 0, 1).bytes());
                 next.ingest();
             }
-            // As Cassandra does with the connections of a session that has failed.
-            input.requestClosure();
-            assertThatThrownBy(() -> stalled.get(1, TimeUnit.MINUTES)).hasMessageContaining("ends");
-            assertThat(opened.get(0).calls).doesNotContain("end 0", "ingest");
         }
         channel.close().syncUninterruptibly();
+    }
+
+    /** What it was to send of a large block is not waited for, either. */
+    @Test
+    @Timeout(value = 1, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
+    void aPeerThatSendsNothingForTooLongEndsItsSession() throws Exception {
+        byte[] sent = new Peer(1).head(0, head(1)).block(0, 1, noise(5 << 19)).bytes();
+        BlockMemory room = new BlockMemory(3, SHORT);
+        IdleLimit limit = new IdleLimit(Duration.ofMillis(300));
+        for (int length : new int[] {0, 20, Frame.BYTES, sent.length - 1, sent.length}) {
+            EmbeddedChannel channel = new EmbeddedChannel();
+            try (IncomingSlices session = session(limit, room);
+                    AsyncStreamingInputPlus input = new AsyncStreamingInputPlus(channel)) {
+                if (length > 0) input.append(Unpooled.copiedBuffer(sent, 0, length));
+                assertThatThrownBy(() -> session.receive(input, (slice, head) -> bytes -> {}))
+                        .as("%d bytes", length)
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("/10.0.0.7 sent no bytes of ks.t");
+                assertThat(room.freeMebibytes()).isEqualTo(3);
+                assertThatThrownBy(session::ingest).hasMessageContaining("sent no bytes");
+            }
+            channel.close().syncUninterruptibly();
+        }
+        for (Recorded sink : opened)
+            assertThat(sink.calls).doesNotContain("end 0").endsWith("torn 0", "close");
+    }
+
+    /** Longer together than the limit, as where it is throttled; and this end is slow, too. */
+    @Test
+    @Timeout(value = 1, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
+    void aSlowPeerIsWaitedFor() throws Exception {
+        long limitMillis = 1000;
+        byte[] sent = new Peer(1).head(0, head(1)).block(0, 1, noise(5 << 19)).end(0, 2).bytes();
+        IncomingSlices session =
+                new IncomingSlices(
+                        "/10.0.0.7",
+                        "ks.t",
+                        new IdleLimit(Duration.ofMillis(limitMillis)),
+                        head -> {
+                            sleep(2 * limitMillis);
+                            return open(head);
+                        });
+        EmbeddedChannel channel = new EmbeddedChannel();
+        try (session;
+                AsyncStreamingInputPlus input = new AsyncStreamingInputPlus(channel)) {
+            CompletableFuture<Long> received =
+                    beside(() -> session.receive(input, (slice, head) -> bytes -> {}));
+            int piece = 1 << 17;
+            for (int at = 0; at < sent.length; at += piece) {
+                sleep(3 * limitMillis * piece / sent.length);
+                input.append(Unpooled.copiedBuffer(sent, at, Math.min(piece, sent.length - at)));
+            }
+            assertThat(received.get(1, TimeUnit.MINUTES)).isEqualTo(sent.length);
+            session.ingest();
+            input.requestClosure();
+        }
+        channel.close().syncUninterruptibly();
+    }
+
+    private static void sleep(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
     }
 
     @Test
@@ -417,20 +483,20 @@ class IncomingSlicesTest {
         ByteBuffer block = noise(5 << 19);
         byte[] sent = new Peer(1).head(0, head(1)).block(0, 1, block).end(0, 2).bytes();
         BlockMemory room = new BlockMemory(3, SHORT);
-        try (IncomingSlices session = new IncomingSlices(this::open, room)) {
+        try (IncomingSlices session = session(new IdleLimit(Duration.ZERO), room)) {
             receive(session, sent);
             assertThat(opened.get(0).calls).contains(taken(block), "end 0");
             assertThat(room.freeMebibytes()).isEqualTo(3);
         }
         room.acquire(1 << 20, () -> {});
-        try (IncomingSlices session = new IncomingSlices(this::open, room)) {
+        try (IncomingSlices session = session(new IdleLimit(Duration.ZERO), room)) {
             assertThatThrownBy(() -> receive(session, sent)).hasMessageContaining("memory");
             // Small ones do not wait.
             receive(session, slice(2, 0, 1).bytes());
         }
         // Its bytes do not come: what was taken is given back.
         room.release(1 << 20);
-        try (IncomingSlices session = new IncomingSlices(this::open, room)) {
+        try (IncomingSlices session = session(new IdleLimit(Duration.ZERO), room)) {
             assertThatThrownBy(() -> receive(session, Arrays.copyOf(sent, sent.length / 2)))
                     .hasMessageContaining("ends");
         }
@@ -482,11 +548,15 @@ class IncomingSlicesTest {
     }
 
     private static CompletableFuture<Long> receiveBeside(IncomingSlices session, Peer peer) {
+        return beside(() -> receive(session, peer.bytes()));
+    }
+
+    private static CompletableFuture<Long> beside(Callable<Long> receiving) {
         CompletableFuture<Long> received = new CompletableFuture<>();
         new Thread(
                         () -> {
                             try {
-                                received.complete(receive(session, peer.bytes()));
+                                received.complete(receiving.call());
                             } catch (Throwable e) {
                                 received.completeExceptionally(e);
                             }
