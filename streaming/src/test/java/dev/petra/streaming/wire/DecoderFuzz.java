@@ -3,6 +3,7 @@ package dev.petra.streaming.wire;
 
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
+import dev.petra.streaming.staging.SlicesFuzz;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -19,8 +20,8 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 /**
  * What Jazzer calls with bytes of its own, and watches which branches they take. Whatever they are,
  * a decoder answers by what they say, or by an {@link IOException} with a reason; anything else
- * that is thrown ends the process. The first byte says which decoder; checksums are made to fit,
- * since no fuzzer finds those.
+ * that is thrown ends the process. The first byte says which decoder, or a session that is sent
+ * slices; checksums are made to fit, since no fuzzer finds those.
  */
 final class DecoderFuzz {
     private DecoderFuzz() {}
@@ -30,10 +31,11 @@ final class DecoderFuzz {
         if (input.length == 0) return;
         byte[] bytes = Arrays.copyOfRange(input, 1, input.length);
         try {
-            switch (input[0] % 3) {
+            switch (input[0] & 3) {
                 case 0 -> frame(bytes);
                 case 1 -> head(bytes);
-                default -> block(ByteBuffer.wrap(bytes));
+                case 2 -> block(ByteBuffer.wrap(bytes));
+                default -> SlicesFuzz.receive(bytes);
             }
         } catch (IOException refused) {
             check(refused.getMessage() != null || refused.getCause() != null, "no reason");
@@ -103,7 +105,8 @@ final class DecoderFuzz {
                         ByteBuffer.allocate(Short.BYTES + block.length)
                                 .putShort((short) head.length)
                                 .put(block)
-                                .array()));
+                                .array()),
+                seed(3, SlicesFuzz.seed()));
     }
 
     private static byte[] seed(int decoder, byte[] bytes) {

@@ -4,6 +4,7 @@ package dev.petra.streaming.wire;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.streaming.ChildJvm;
+import dev.petra.streaming.staging.SlicesFuzz;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -29,6 +30,12 @@ class DecoderFuzzTest {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path directory;
 
+    /** Else all that is made of it would be refused before its end. */
+    @Test
+    void theSlicesToBeginWithAreReceived() throws Exception {
+        SlicesFuzz.receive(SlicesFuzz.seed());
+    }
+
     @Test
     @Timeout(value = 1, unit = TimeUnit.DAYS)
     void whateverAPeerSendsIsReadOrRefused() throws Exception {
@@ -42,7 +49,7 @@ class DecoderFuzzTest {
                         List.of(
                                 "com.code_intelligence.jazzer.Jazzer",
                                 "--target_class=" + DecoderFuzz.class.getName(),
-                                "--instrumentation_includes=dev.petra.streaming.wire.**",
+                                "--instrumentation_includes=dev.petra.streaming.wire.**:dev.petra.streaming.staging.**",
                                 "--reproducer_path=" + directory,
                                 "-artifact_prefix=" + directory + "/",
                                 "-seed=" + SEED,
