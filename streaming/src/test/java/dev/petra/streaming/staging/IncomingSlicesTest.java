@@ -432,7 +432,7 @@ class IncomingSlicesTest {
                     beside(() -> session.receive(input, (slice, head) -> bytes -> {}));
             int piece = 1 << 17;
             for (int at = 0; at < sent.length; at += piece) {
-                sleep(3 * limitMillis * piece / sent.length);
+                sleep(5 * limitMillis * piece / sent.length);
                 input.append(Unpooled.copiedBuffer(sent, at, Math.min(piece, sent.length - at)));
             }
             assertThat(received.get(1, TimeUnit.MINUTES)).isEqualTo(sent.length);
