@@ -13,6 +13,8 @@ import org.apache.cassandra.notifications.SSTableListChangedNotification;
 
 /** SAI's indexes of SSTables that a stream has received and that are not live yet. */
 public final class ReceivedSSTables {
+    private static final int BUILDS = 5;
+
     private ReceivedSSTables() {}
 
     /**
@@ -24,12 +26,16 @@ public final class ReceivedSSTables {
      * <p>Blocks until they are built. The caller has to call {@link #forget} if the SSTables do not
      * go live.
      *
-     * @throws RuntimeException if they cannot be built
+     * @throws RuntimeException if they cannot be built, or were stopped several times
      */
     public static void complete(ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
-        // Cassandra verifies checksums itself before the SSTables go live.
-        if (!cfs.indexManager.validateSSTableAttachedIndexes(sstables, false, false))
+        // Cassandra verifies checksums itself before the SSTables go live. A CREATE INDEX stops the
+        // builds of a table, and SAI then returns as if all were built.
+        for (int i = 0; i < BUILDS; i++) {
+            if (cfs.indexManager.validateSSTableAttachedIndexes(sstables, false, false)) return;
             cfs.indexManager.buildSSTableAttachedIndexesBlocking(sstables);
+        }
+        cfs.indexManager.validateSSTableAttachedIndexes(sstables, true, false);
     }
 
     /**

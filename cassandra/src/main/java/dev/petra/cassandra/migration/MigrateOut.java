@@ -162,13 +162,17 @@ public final class MigrateOut extends Migration {
                 Compactions.without(
                         cfs,
                         () -> {
+                            // They may be in use again, or be built, since compactions had to end.
+                            Set<String> still = StoreIndexes.unusable(cfs);
+                            still.retainAll(indexes);
+                            if (still.isEmpty()) return null;
                             logger.warn(
                                     "Indexes of {} that Cassandra has taken out of use are rebuilt:"
                                             + " {}",
                                     stores.displayName(),
-                                    indexes);
-                            indexes.forEach(index -> rebuilds.merge(index, 1, Integer::sum));
-                            cfs.indexManager.rebuildIndexesBlocking(indexes);
+                                    still);
+                            still.forEach(index -> rebuilds.merge(index, 1, Integer::sum));
+                            cfs.indexManager.rebuildIndexesBlocking(still);
                             return null;
                         });
     }
