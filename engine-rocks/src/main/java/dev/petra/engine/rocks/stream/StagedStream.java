@@ -52,7 +52,7 @@ public final class StagedStream implements StreamSink {
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long TELL_EVERY_NANOS = TimeUnit.MINUTES.toNanos(2);
 
-    /** How long a stream waits for the schema, all of its slices together. */
+    /** How long a stream waits for columns that never come, all of its slices together. */
     private static final long SCHEMA_NANOS = TimeUnit.SECONDS.toNanos(5);
 
     /** The state of a slice. */
@@ -204,9 +204,13 @@ public final class StagedStream implements StreamSink {
         if (isKnown.getAsBoolean()) return;
         long now = System.nanoTime();
         long until = schemaUntil.updateAndGet(known -> known == 0 ? now + SCHEMA_NANOS : known);
-        while (System.nanoTime() < until && !isKnown.getAsBoolean()) {
+        while (System.nanoTime() - until < 0) {
             checkOpen();
             LockSupport.parkNanos(PAUSE_NANOS);
+            if (!isKnown.getAsBoolean()) continue;
+            // The next ALTER has as long.
+            schemaUntil.set(0);
+            return;
         }
     }
 
@@ -368,11 +372,17 @@ public final class StagedStream implements StreamSink {
         for (; synced < end; synced++) {
             checkOpen();
             Path file = all.get(synced).path();
-            try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
-                channel.force(true);
-            } catch (IOException e) {
-                throw new FSWriteError(e, file);
-            }
+            // A use of the database: TRUNCATE and DROP delete the file once there is none.
+            store.reopenable()
+                    .maintain(
+                            database -> {
+                                try (FileChannel channel =
+                                        FileChannel.open(file, StandardOpenOption.WRITE)) {
+                                    channel.force(true);
+                                } catch (IOException e) {
+                                    throw new FSWriteError(e, file);
+                                }
+                            });
         }
     }
 
