@@ -17,8 +17,9 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.schema.TableMetadata;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.rocksdb.FlushOptions;
 
 /** Sequence numbers that an ingest takes are in no log; recovery must not meet the gap. */
@@ -44,18 +45,21 @@ class IngestLogsTest {
      * A column family whose flush is under way when another's begins a log goes on asking for the
      * log before, although nothing of it is needed.
      */
-    @Test
-    void aLogThatIsStillAskedForIsFollowedByNoGap() throws Exception {
+    @ParameterizedTest
+    @EnumSource(
+            value = WalSync.class,
+            names = {"PERIODIC", "BATCH"})
+    void aLogThatIsStillAskedForIsFollowedByNoGap(WalSync mode) throws Exception {
         try (StorageEngine engine = Tables.engine(Map.of("memory", "32MiB"))) {
-            // Stores that are opened in this mode write over old logs.
-            engine.walSync(WalSync.BATCH, Duration.ZERO);
+            // Stores that are opened in batch mode write over old logs.
+            engine.walSync(mode, Duration.ofHours(1));
             TableStore from = Tables.open(engine, directory.resolve("from"), TABLE);
             TableStore to = Tables.open(engine, directory.resolve("to"), TABLE);
             engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
             for (int i = 0; i < 100; i++) write(from, i);
             int stale = 0;
             for (int i = 0; i < 10; i++) {
-                // Logs are written over from the second on.
+                // In batch mode logs are written over from the second on.
                 write(to, 0);
                 to.flush();
                 try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {

@@ -152,16 +152,20 @@ class LogDamageTest {
         assertThat(isRefused(copy, written)).isTrue();
     }
 
-    /** Logs that are written over, several of them needed, with what is synced and what is not. */
-    private Path severalLogs() throws Exception {
+    /**
+     * Several logs, all of them synced.
+     *
+     * @param opened the mode of the store when it was opened: in batch mode logs are written over
+     */
+    private Path severalLogs(WalSync opened) throws Exception {
         store.close();
-        engine.walSync(WalSync.BATCH, Duration.ZERO);
+        engine.walSync(opened, Duration.ofHours(1));
         store = Tables.open(engine, directory.resolve("1"), TABLE);
         engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
         write(1_000, 2_000);
         store.flush();
         // Holds on to its log until there are too many.
-        write(1, 10_000);
+        write(1, 100_000);
         write(250, 2_000);
         store.syncLog();
         Path copy = crashed();
@@ -169,11 +173,14 @@ class LogDamageTest {
         return copy;
     }
 
-    @Test
-    void aFlippedBitLosesNothingThatWasSynced() throws Exception {
+    @ParameterizedTest
+    @EnumSource(
+            value = WalSync.class,
+            names = {"PERIODIC", "BATCH"})
+    void aFlippedBitLosesNothingThatWasSynced(WalSync opened) throws Exception {
         long seed = System.nanoTime();
         Random random = new Random(seed);
-        Path crashed = severalLogs();
+        Path crashed = severalLogs(opened);
         int refused = 0;
         for (int i = 0; i < 40; i++) {
             Path copy = copyOf(crashed);
@@ -245,9 +252,12 @@ class LogDamageTest {
         assertRefused(crashed, log.toString());
     }
 
-    @Test
-    void aLogThatIsMissingOrCutIsNoticed() throws Exception {
-        Path crashed = severalLogs();
+    @ParameterizedTest
+    @EnumSource(
+            value = WalSync.class,
+            names = {"PERIODIC", "BATCH"})
+    void aLogThatIsMissingOrCutIsNoticed(WalSync opened) throws Exception {
+        Path crashed = severalLogs(opened);
         for (Path log : files(crashed, "*.log")) {
             Path missing = copyOf(crashed);
             Files.delete(missing.resolve(log.getFileName()));
@@ -395,11 +405,14 @@ class LogDamageTest {
         assertThat(isRefused(copy, written)).isFalse();
     }
 
-    @Test
-    void aFlippedBitInTheManifestLosesNothing() throws Exception {
+    @ParameterizedTest
+    @EnumSource(
+            value = WalSync.class,
+            names = {"PERIODIC", "BATCH"})
+    void aFlippedBitInTheManifestLosesNothing(WalSync opened) throws Exception {
         long seed = System.nanoTime();
         Random random = new Random(seed);
-        Path crashed = severalLogs();
+        Path crashed = severalLogs(opened);
         for (int i = 0; i < 30; i++) {
             Path copy = copyOf(crashed);
             Path manifest = files(copy, "MANIFEST-*").get(0);
