@@ -91,12 +91,12 @@ public final class Bench implements Callable<Integer> {
         return 0;
     }
 
-    private @Nullable MemoryLimit memoryLimit() {
+    private @Nullable MemoryLimit memoryLimit() throws IOException {
         try {
             return options.totalMemory > 0 && !options.live
                     ? MemoryLimit.create((long) options.totalMemory << 20)
                     : null;
-        } catch (IOException e) {
+        } catch (MemoryLimit.NoLimitException e) {
             throw options.wrong(String.valueOf(e.getMessage()));
         }
     }
@@ -145,6 +145,8 @@ public final class Bench implements Callable<Integer> {
                     new LiveNodes(options, setting, work.resolve(setting.get(0).setting()))) {
                 for (List<Run> operation : grouped(setting, Run::operation))
                     nodes.measure(operation, figures, progress::done);
+            } catch (MemoryLimit.NoLimitException e) {
+                throw options.wrong(String.valueOf(e.getMessage()));
             }
     }
 
@@ -202,12 +204,14 @@ public final class Bench implements Callable<Integer> {
             settings.put("nodes of a cluster", Integer.toString(options.nodes));
             settings.put("memory of a container", options.nodeMemory() + " MiB");
         }
-        figures.rates()
-                .forEach(
-                        (setting, rate) ->
-                                settings.put(
-                                        "rate of " + setting,
-                                        String.format(Locale.ROOT, "%.0f requests/s", rate)));
+        // Live nodes have several rates, which are among the figures.
+        if (!options.live)
+            figures.rates()
+                    .forEach(
+                            (setting, rate) ->
+                                    settings.put(
+                                            "rate of " + setting,
+                                            String.format(Locale.ROOT, "%.0f requests/s", rate)));
         return settings;
     }
 }

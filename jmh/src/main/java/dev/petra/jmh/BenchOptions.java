@@ -12,6 +12,9 @@ import picocli.CommandLine.Spec;
 
 /** The options of the command line: what is compared, and how. */
 final class BenchOptions {
+    /** JVMs need about five rounds until their figures are steady. */
+    static final int WARMUPS = 4;
+
     @Spec(Spec.Target.MIXEE)
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
     private CommandSpec spec;
@@ -97,7 +100,7 @@ final class BenchOptions {
             description =
                     "With --live, rounds of each closed loop that are not counted (default:"
                             + " ${DEFAULT-VALUE}).")
-    int warmups = 4;
+    int warmups = WARMUPS;
 
     @Option(
             names = "--node-memory",

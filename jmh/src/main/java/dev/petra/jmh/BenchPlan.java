@@ -30,7 +30,9 @@ record BenchPlan(BenchOptions options) {
      * @throws ParameterException if the command line asks for what cannot be
      */
     List<Run> runs() {
-        if (options.operations.contains("openLoop") && !options.operations.contains("mixed"))
+        int mixed = options.operations.indexOf("mixed");
+        int openLoop = options.operations.indexOf("openLoop");
+        if (openLoop >= 0 && (mixed < 0 || mixed > openLoop))
             throw options.wrong(
                     "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
         List<String> chosen = chosen(options.workloads, Workload.names(), QUICK_WORKLOADS);
@@ -53,6 +55,8 @@ record BenchPlan(BenchOptions options) {
                     "--total-memory is of one node: containers have --node-memory, 'stream' has"
                             + " two, and 'tables' starts it anew");
         if (options.live) checkLive(chosen, asked);
+        else if (options.unequalMemory || options.warmups != BenchOptions.WARMUPS)
+            throw options.wrong("--unequal-memory and --warmups belong to --live");
         if (options.nodes < 1)
             throw options.wrong("--nodes must be 1 at least, not " + options.nodes);
         List<String> gcs = chosen(options.collectors, COLLECTORS, List.of("G1"));
@@ -82,6 +86,10 @@ record BenchPlan(BenchOptions options) {
             if (!Workload.of(workload, options.scale).isPreloaded() || workload.equals("stream"))
                 throw options.wrong(
                         "--live has no workload '" + workload + "', which changes what is there");
+        if (options.warmups < 0)
+            throw options.wrong("--warmups must be 0 at least, not " + options.warmups);
+        if (options.totalMemory > 0 && options.unequalMemory)
+            throw options.wrong("--total-memory is the same for all: leave --unequal-memory out");
         if (options.totalMemory == 0 && !options.unequalMemory)
             throw options.wrong(
                     "without --total-memory the page cache of this machine serves whichever node"

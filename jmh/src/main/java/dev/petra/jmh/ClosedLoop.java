@@ -79,12 +79,16 @@ final class ClosedLoop {
         }
         var unused =
                 answer.whenComplete(
-                        (done, failed) -> {
-                            if (failed != null) failure.compareAndSet(null, failed);
-                            else
-                                (reads ? this.reads : writes)
-                                        .recordValue(System.nanoTime() - began);
-                            next(random, end, ended);
-                        });
+                                (done, failed) -> {
+                                    if (failed != null) failure.compareAndSet(null, failed);
+                                    else
+                                        (reads ? this.reads : writes)
+                                                .recordValue(System.nanoTime() - began);
+                                })
+                        .whenComplete(
+                                (done, failed) -> {
+                                    if (failed != null) failure.compareAndSet(null, failed);
+                                    next(random, end, ended);
+                                });
     }
 }

@@ -53,8 +53,9 @@ final class Figures {
     }
 
     /**
-     * Takes over what JMH says of a measurement: one value of each metric, the median of the
-     * iterations, which have a JVM in common and do not stand for measurements of their own.
+     * Takes over what JMH says of a measurement: one value of each metric, since the iterations
+     * have a JVM in common and do not stand for measurements of their own. That is the median of
+     * latencies, the maximum of maxima, and else the mean, so that work in bursts counts.
      */
     void take(Run run, RunResult result) {
         Figures iterations = new Figures();
@@ -66,7 +67,14 @@ final class Figures {
                         .forEach((name, second) -> iterations.takeSecondary(run, name, second));
             }
         for (Figure figure : iterations.all())
-            add(run, figure.metric(), figure.unit(), figure.median());
+            add(run, figure.metric(), figure.unit(), together(figure));
+    }
+
+    private static double together(Figure iterations) {
+        String metric = iterations.metric();
+        if (metric.equals("longest pause") || metric.endsWith("max")) return iterations.max();
+        if (metric.matches("(.* )?P\\d.*")) return iterations.median();
+        return iterations.values().stream().mapToDouble(value -> value).average().orElseThrow();
     }
 
     private void takePrimary(Run run, Result<?> primary) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Deque;
 import java.util.List;
-import java.util.Random;
 import java.util.function.Consumer;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
@@ -23,13 +25,13 @@ final class LiveNodes implements AutoCloseable {
     /** Of open loops, in percent of the slowest engine's closed loop. */
     static final List<Integer> RATES = List.of(30, 60, 80);
 
-    /** The order of the engines in each round: by chance, and in each comparison the same. */
-    private final Random order = new Random(17);
-
     private final BenchOptions options;
     private final Workload workload;
     private final List<Node> nodes = new ArrayList<>();
-    private final List<MemoryLimit> limits = new ArrayList<>();
+
+    /** What is to be closed, the last first. */
+    private final Deque<Closeable> open = new ArrayDeque<>();
+
     private int writes = 1;
 
     private record Node(Engine engine, ClientAccess access, @Nullable MemoryLimit limit) {}
@@ -46,7 +48,11 @@ final class LiveNodes implements AutoCloseable {
             for (Engine engine : runs.stream().map(Run::engine).distinct().toList())
                 start(engine, runs.get(0).gc(), work.resolve(engine.label()));
         } catch (IOException | RuntimeException e) {
-            close();
+            try {
+                close();
+            } catch (IOException | RuntimeException also) {
+                e.addSuppressed(also);
+            }
             throw e;
         }
     }
@@ -55,14 +61,16 @@ final class LiveNodes implements AutoCloseable {
         MemoryLimit limit = null;
         if (options.totalMemory > 0) {
             limit = MemoryLimit.create(engine.label(), (long) options.totalMemory << 20);
-            limits.add(limit);
+            open.push(limit);
         }
         ProcessTarget process =
                 ProcessTarget.start(
                         Nodes.pretouched(
                                 directory, engine, gc, options.heap, options.memory, limit),
                         directory);
+        open.push(process::close);
         ClientAccess access = new ClientAccess(engine, workload, process);
+        open.push(access::disconnect);
         nodes.add(new Node(engine, access, limit));
         Access.load(access, workload, IN_FLIGHT);
         access.settle();
@@ -82,12 +90,16 @@ final class LiveNodes implements AutoCloseable {
         int warmups = warmups(options, runs.get(0));
         for (int round = 0; round < warmups + options.turns(); round++) {
             List<Run> turn = new ArrayList<>(runs);
-            Collections.shuffle(turn, order);
+            // Each comes first, and behind each other, as often.
+            Collections.rotate(turn, -round);
             for (Run run : turn) {
-                Node node = node(run.engine());
-                // Compaction that an earlier operation left would be paid for by this one.
-                Quiet.await(node.access.probe());
-                measure(node, run, round < warmups ? new Figures() : figures, figures);
+                // Else one would be measured beside the compaction that another has left.
+                for (Node node : nodes) Quiet.await(node.access.probe());
+                measure(
+                        node(run.engine()),
+                        run,
+                        round < warmups ? new Figures() : figures,
+                        figures);
                 progress.accept(
                         run.name()
                                 + (round < warmups
@@ -187,10 +199,16 @@ final class LiveNodes implements AutoCloseable {
         }
     }
 
-    /** Ends the nodes. */
+    /** Ends the nodes, and removes their groups, also if one of them does not end. */
     @Override
     public void close() throws IOException {
-        for (Node node : nodes) node.access.close();
-        for (MemoryLimit limit : limits) limit.close();
+        IOException failed = new IOException("not all nodes could be ended, see its causes");
+        while (!open.isEmpty())
+            try {
+                open.pop().close();
+            } catch (IOException | RuntimeException e) {
+                failed.addSuppressed(e);
+            }
+        if (failed.getSuppressed().length > 0) throw failed;
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A control group of Linux that bounds the memory of the processes in it, the pages of files
@@ -13,17 +15,25 @@ import java.util.List;
  *
  * <p>Needs root, and control groups of either version that this process may change.
  */
-record MemoryLimit(Path group) implements AutoCloseable {
+record MemoryLimit(Path group) implements Closeable {
     private static final Path MOUNTED = Path.of("/sys/fs/cgroup");
 
     /** Where a process enters. */
     private static final String PROCESSES = "cgroup.procs";
 
+    /** This machine has no such groups, or this process may not make one. */
+    static final class NoLimitException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        NoLimitException(String message, @Nullable IOException cause) {
+            super(message, cause);
+        }
+    }
+
     /**
      * Makes one.
      *
-     * @throws IOException if this machine has none, or this process may not; the message says what
-     *     else can be done
+     * @throws NoLimitException if there can be none; the message says what else can be done
      */
     static MemoryLimit create(long bytes) throws IOException {
         return create("node", bytes);
@@ -40,11 +50,12 @@ record MemoryLimit(Path group) implements AutoCloseable {
         Path first = mounted.resolve("memory");
         boolean isFirst = Files.exists(first.resolve("memory.limit_in_bytes"));
         if (!isFirst && !controlsMemory(mounted))
-            throw new IOException(
+            throw new NoLimitException(
                     mounted
                             + " has no control group of memory whose children can be limited. Leave"
                             + " '--total-memory' out, or limit the memory of containers:"
-                            + " '--docker'.");
+                            + " '--docker'.",
+                    null);
         MemoryLimit limit = new MemoryLimit((isFirst ? first : mounted).resolve(name));
         try {
             Files.createDirectory(limit.group);
@@ -52,7 +63,7 @@ record MemoryLimit(Path group) implements AutoCloseable {
             // What does not fit is to be read again, not swapped.
             limit.set(isFirst ? "memory.swappiness" : "memory.swap.max", "0");
         } catch (IOException e) {
-            throw new IOException(
+            throw new NoLimitException(
                     "Memory cannot be limited in "
                             + limit.group
                             + ", which needs root. Leave '--total-memory' out, or run this as"

@@ -12,10 +12,16 @@ import java.util.List;
 record ProcessTarget(NodeProcess node, Path directory) implements ClientAccess.Target {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
 
-    /** Starts it. */
+    /** Starts it; one that does not take CQL in time is ended. */
     static ProcessTarget start(NodeProcess node, Path directory) {
         node.start();
-        node.awaitCql(PATIENCE);
+        boolean started = false;
+        try {
+            node.awaitCql(PATIENCE);
+            started = true;
+        } finally {
+            if (!started && node.isAlive()) node.kill();
+        }
         return new ProcessTarget(node, directory);
     }
 

@@ -62,8 +62,13 @@ final class Report {
                 "read, write, mixed", "closed loop: each thread asks again when it is answered");
         meanings.put(
                 "openLoop",
-                "a fixed rate, the same for all engines (70 % of the slowest's closed loop), each"
-                        + " request timed from when it was due");
+                "a fixed rate, the same for all engines (70 % of the slowest's closed loop; of live"
+                        + " nodes 30, 60 and 80 %), each request timed from when it was due");
+        meanings.put(
+                "live nodes",
+                "run side by side and are measured in turns (--live): their values are of one start"
+                        + " and one load of each node, so that the test below tells two nodes"
+                        + " apart, not all nodes of two engines");
         meanings.put(
                 "at 25 %",
                 "and so on: other rates, of what the slowest engine does in a closed loop, up to"
@@ -429,18 +434,28 @@ final class Report {
         StringBuilder text = new StringBuilder();
         Map<String, Figure> earlier =
                 before.figures().stream().collect(Collectors.toMap(Report::key, figure -> figure));
+        Map<String, Map<String, List<Figure>>> rowsBefore = grouped(before.figures());
+        Map<String, Map<String, List<Figure>>> rowsAfter = grouped(after.figures());
         for (Figure now : after.figures()) {
             Figure then = earlier.get(key(now));
             if (then == null || then.median() == 0) continue;
+            boolean keptUp =
+                    keptUp(now, rowsAfter.getOrDefault(now.setting(), Map.of()))
+                            && keptUp(then, rowsBefore.getOrDefault(then.setting(), Map.of()));
             text.append(
                     String.format(
                             Locale.ROOT,
-                            "%-90s %12s -> %12s  %.2fx%s%n",
+                            "%-90s %12s -> %12s  %s%n",
                             key(now),
                             number(then.median()),
                             number(now.median()),
-                            now.median() / then.median(),
-                            verdict(now, then)));
+                            keptUp
+                                    ? String.format(
+                                                    Locale.ROOT,
+                                                    "%.2fx",
+                                                    now.median() / then.median())
+                                            + verdict(now, then)
+                                    : "did not keep up"));
         }
         return text.isEmpty() ? "The two have no figure in common.\n" : text.toString();
     }

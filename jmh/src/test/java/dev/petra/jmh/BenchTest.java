@@ -41,6 +41,10 @@ class BenchTest {
                         + " node",
                 "--total-memory=4096 --level=client --workload=tables | --total-memory is of one"
                         + " node",
+                "--level=client --operation=openLoop,mixed | needs 'mixed' before it",
+                "--level=client --warmups=1 | belong to --live",
+                "--live --level=client --unequal-memory --warmups=-1 | must be 0 at least",
+                "--live --level=client --unequal-memory --total-memory=4096 | same for all",
                 "--live --level=local | --live is of the level client",
                 "--live --level=client --workload=load --unequal-memory | no workload 'load'",
                 "--live --level=client --workload=kv | have unequal memory",

@@ -200,4 +200,21 @@ class ReportTest {
         assertThat(text.lines()).singleElement().asString().contains("3.00x (?)");
         assertThat(Report.comparison(results(), results())).contains("no figure in common");
     }
+
+    @Test
+    void whatDidNotKeepUpIsNotCompared() {
+        Results kept =
+                results(
+                        rate("rocks", 25, 1000.0),
+                        asked("rocks", 1000.0),
+                        figure("rocks", "P99 at 25 %", 90.0));
+        Results not =
+                results(
+                        rate("rocks", 25, 500.0),
+                        asked("rocks", 1000.0),
+                        figure("rocks", "P99 at 25 %", 90_000.0));
+        assertThat(Report.comparison(kept, not).lines())
+                .allSatisfy(line -> assertThat(line).endsWith("did not keep up"))
+                .hasSize(3);
+    }
 }
