@@ -7,11 +7,13 @@ import dev.petra.engine.conformance.EngineUnderTest;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.streaming.loopback.Loopback;
+import dev.petra.streaming.staging.IdleLimit;
 import dev.petra.streaming.staging.IncomingSlices;
 import dev.petra.streaming.staging.OutgoingSlice;
 import dev.petra.streaming.staging.SlicePlan;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -180,7 +182,7 @@ public class StreamBenchmark {
                         Loopback.UNLIMITED,
                         () -> {},
                         bytes -> {},
-                        Loopback.patient());
+                        new IdleLimit(Duration.ZERO).watch("", why -> {}));
         } catch (IOException e) {
             connection.cut();
             throw new CompletionException(e);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.loopback;
 
-import dev.petra.streaming.staging.IdleLimit;
 import io.netty.bootstrap.Bootstrap;
 import io.netty.bootstrap.ServerBootstrap;
 import io.netty.buffer.ByteBuf;
@@ -15,7 +14,6 @@ import io.netty.channel.socket.nio.NioServerSocketChannel;
 import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.util.ReferenceCountUtil;
 import java.net.InetAddress;
-import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
@@ -35,11 +33,6 @@ public final class Loopback implements AutoCloseable {
                     return false;
                 }
             };
-
-    /** Ends no wait of a slice that goes out. */
-    public static IdleLimit.Wait patient() {
-        return new IdleLimit(Duration.ZERO).watch("nothing is awaited", why -> {});
-    }
 
     private final NioEventLoopGroup threads = new NioEventLoopGroup(2);
     private final Channel server;

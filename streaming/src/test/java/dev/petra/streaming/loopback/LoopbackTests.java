@@ -126,7 +126,8 @@ public abstract class LoopbackTests {
 
     private static void write(OutgoingSlice slice, Loopback connection) {
         try {
-            slice.write(connection.output(), Loopback.UNLIMITED, WHOLE, UNTOLD, Loopback.patient());
+            slice.write(
+                    connection.output(), Loopback.UNLIMITED, WHOLE, UNTOLD, Patience.withoutEnd());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -164,7 +165,7 @@ public abstract class LoopbackTests {
                                                 Loopback.UNLIMITED,
                                                 WHOLE,
                                                 bytes -> moved[0] += bytes,
-                                                Loopback.patient());
+                                                Patience.withoutEnd());
                                     } catch (IOException e) {
                                         throw new UncheckedIOException(e);
                                     }
@@ -573,7 +574,7 @@ public abstract class LoopbackTests {
                                                         throw new IOException("taken away");
                                                 },
                                                 bytes -> frames[0]++,
-                                                Loopback.patient());
+                                                Patience.withoutEnd());
                                     } catch (IOException e) {
                                         throw new UncheckedIOException(e);
                                     } finally {

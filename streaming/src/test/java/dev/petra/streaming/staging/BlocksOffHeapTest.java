@@ -10,6 +10,7 @@ import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSource;
 import dev.petra.streaming.loopback.Loopback;
+import dev.petra.streaming.loopback.Patience;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
@@ -117,7 +118,7 @@ class BlocksOffHeapTest {
                         Loopback.UNLIMITED,
                         () -> {},
                         bytes -> {},
-                        Loopback.patient());
+                        Patience.withoutEnd());
         } catch (IOException e) {
             connection.cut();
             throw e;
