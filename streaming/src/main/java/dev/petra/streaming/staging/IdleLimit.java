@@ -7,6 +7,8 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * How long a slice waits for its peer: for bytes that are to come, or until some are taken.
@@ -28,6 +30,7 @@ public final class IdleLimit {
     /** A limit is that many looks, all of which see the same wait: not two points in time. */
     private static final int LOOKS = 10;
 
+    private static final Logger logger = LoggerFactory.getLogger(IdleLimit.class);
     private static final ScheduledThreadPoolExecutor LOOKING = looking();
 
     private final Duration limit;
@@ -109,7 +112,14 @@ public final class IdleLimit {
             seen = now;
             if (times < LOOKS || over || closed) return;
             over = true;
-            end.accept(reason());
+            try {
+                end.accept(reason());
+            } catch (RuntimeException | Error e) {
+                // No thread may be had now; the next look tries again, as this one's end would
+                // be the last.
+                over = false;
+                logger.error("A stream that waits too long could not be ended: {}", reason(), e);
+            }
         }
 
         /** Whether it was ended. */
