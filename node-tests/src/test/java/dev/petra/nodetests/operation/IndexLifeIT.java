@@ -374,6 +374,15 @@ class IndexLifeIT {
         check("loaded", "w", 100);
     }
 
+    /** The log of what was flushed is deleted some time after the flush. */
+    private static long roomOnceItIsSteady(Path disk) throws Exception {
+        while (true) {
+            long before = Files.getFileStore(disk).getUsableSpace();
+            Thread.sleep(2_000);
+            if (Files.getFileStore(disk).getUsableSpace() == before) return before;
+        }
+    }
+
     /**
      * The build had the store open all the while it waited for room, and the store is opened anew
      * only when nobody reads it: writes failed until the node was restarted.
@@ -397,7 +406,7 @@ class IndexLifeIT {
                 session.execute(insert.bind(i % 17, i, text + i % VALUES));
             node.nodetool("flush", "narrow", "t");
             Path ballast = disk.resolve("ballast");
-            long room = Files.getFileStore(disk).getUsableSpace() - (3 << 20);
+            long room = roomOnceItIsSteady(disk) - (3 << 20);
             try (var out = Files.newOutputStream(ballast)) {
                 for (byte[] block = new byte[1 << 20]; room > 0; room -= block.length)
                     out.write(block, 0, (int) Math.min(room, block.length));
