@@ -16,9 +16,6 @@ import org.jspecify.annotations.Nullable;
  * beside it.
  */
 final class ClosedLoop {
-    private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
-    private static final int DIGITS = 3;
-
     private final ClientAccess access;
     private final Workload workload;
     private final double readShare;
@@ -26,10 +23,10 @@ final class ClosedLoop {
     private final AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
 
     /** Times of reads, in nanoseconds. */
-    final Histogram reads = new ConcurrentHistogram(HIGHEST_NANOS, DIGITS);
+    final Histogram reads = new ConcurrentHistogram(OpenLoop.HIGHEST_NANOS, OpenLoop.DIGITS);
 
     /** Times of writes, in nanoseconds. */
-    final Histogram writes = new ConcurrentHistogram(HIGHEST_NANOS, DIGITS);
+    final Histogram writes = new ConcurrentHistogram(OpenLoop.HIGHEST_NANOS, OpenLoop.DIGITS);
 
     /**
      * @param readShare 0 to 1

@@ -38,6 +38,15 @@ record Figure(
         values = List.copyOf(values);
     }
 
+    /** The name of the metric of a percentile: P99.9, or max for the last. */
+    static String percentile(double percentile) {
+        if (percentile == 100) return "max";
+        return "P"
+                + (percentile == Math.rint(percentile)
+                        ? Long.toString((long) percentile)
+                        : Double.toString(percentile));
+    }
+
     @JsonProperty(access = JsonProperty.Access.READ_ONLY)
     double min() {
         return sorted()[0];

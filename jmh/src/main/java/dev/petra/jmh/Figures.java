@@ -83,11 +83,7 @@ final class Figures {
         add(run, "mean", unit, primary.getScore());
         if (statistics.getN() > 1)
             for (double percentile : new double[] {50, 99, 99.9})
-                add(
-                        run,
-                        "P" + (percentile == 99.9 ? "99.9" : (int) percentile),
-                        unit,
-                        statistics.getPercentile(percentile));
+                add(run, Figure.percentile(percentile), unit, statistics.getPercentile(percentile));
     }
 
     private void takeSecondary(Run run, String name, Result<?> result) {

@@ -141,8 +141,9 @@ final class LiveNodes implements AutoCloseable {
         ClosedLoop loop = new ClosedLoop(node.access, workload, readShare, ++writes);
         loop.run(IN_FLIGHT, options.seconds());
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
-        latencies(run, readShare > 0 && readShare < 1 ? "read " : "", "", loop.reads, into);
-        latencies(run, readShare > 0 && readShare < 1 ? "write " : "", "", loop.writes, into);
+        boolean both = readShare > 0 && readShare < 1;
+        latencies(run, both ? "read " : "", "", loop.reads, into);
+        latencies(run, both ? "write " : "", "", loop.writes, into);
     }
 
     private void openLoop(Node node, Run run, int percent, Figures into, Figures known)
@@ -164,11 +165,7 @@ final class LiveNodes implements AutoCloseable {
         for (double percentile : new double[] {50, 99, 99.9, 100})
             into.add(
                     run,
-                    kind
-                            + (percentile == 100
-                                    ? "max"
-                                    : "P" + (percentile == 99.9 ? "99.9" : (int) percentile))
-                            + at,
+                    kind + Figure.percentile(percentile) + at,
                     "us",
                     histogram.getValueAtPercentile(percentile) / 1000.0);
     }

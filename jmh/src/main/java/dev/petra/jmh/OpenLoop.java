@@ -15,8 +15,11 @@ import org.HdrHistogram.Histogram;
  * waited, and is seen to have waited.
  */
 final class OpenLoop {
-    private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
-    private static final int DIGITS = 3;
+    /** The longest time that a histogram of requests holds. */
+    static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(2);
+
+    /** How exactly it holds times: decimal digits. */
+    static final int DIGITS = 3;
 
     private static final int CLIENTS = 16;
 

@@ -57,10 +57,9 @@ public final class StallProfiler implements InternalProfiler {
     static synchronized void latencies(String name, Histogram histogram) {
         if (histogram.getTotalCount() == 0) return;
         for (double percentile : new double[] {50, 90, 99, 99.9, 100}) {
-            String label = percentile == 100 ? "max" : "P" + trim(percentile);
             more.add(
                     result(
-                            name + " " + label,
+                            name + " " + Figure.percentile(percentile),
                             histogram.getValueAtPercentile(percentile) / 1000.0,
                             "us"));
         }
@@ -69,10 +68,6 @@ public final class StallProfiler implements InternalProfiler {
     /** Adds a figure of another kind to the results. */
     static synchronized void add(String name, double value, String unit) {
         more.add(result(name, value, unit));
-    }
-
-    private static String trim(double number) {
-        return number == Math.rint(number) ? Long.toString((long) number) : Double.toString(number);
     }
 
     private static ScalarResult result(String name, double value, String unit) {

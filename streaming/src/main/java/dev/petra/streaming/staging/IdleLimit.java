@@ -59,8 +59,8 @@ public final class IdleLimit {
      * Watches one slice.
      *
      * @param what does not happen, for the message: "so-and-so sends no bytes"
-     * @param end ends the wait, told why; called once at the most, not after {@link Wait#close},
-     *     and it must not block
+     * @param end ends the wait, told why; called once, and again only if it throws; not after
+     *     {@link Wait#close}; it must not block
      */
     public Wait watch(String what, Consumer<String> end) {
         return new Wait(what, end);
