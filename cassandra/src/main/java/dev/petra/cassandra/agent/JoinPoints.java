@@ -54,6 +54,13 @@ final class JoinPoints {
                             "registerDaemon",
                             NODE_ADVICE + "AfterTablesOpened",
                             CASSANDRA + "service.CassandraDaemon"),
+                    // first line: NodeHooks.beforeGossip(preloadLocalStates);
+                    at(
+                            CASSANDRA + "gms.Gossiper",
+                            "start",
+                            NODE_ADVICE + "BeforeGossip",
+                            "int",
+                            "java.util.Map"),
                     // last line: NodetoolHooks.afterCompactionThroughput();
                     at(
                             SERVICE,

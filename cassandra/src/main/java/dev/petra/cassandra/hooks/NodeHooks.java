@@ -20,11 +20,14 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.gms.ApplicationState;
+import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.service.StorageService;
@@ -99,6 +102,15 @@ public final class NodeHooks {
                             + " again",
                     e);
         }
+    }
+
+    /**
+     * Before gossip starts.
+     *
+     * @param states what other nodes hear first of this one
+     */
+    public static void beforeGossip(Map<ApplicationState, VersionedValue> states) {
+        StreamCapabilities.publishWith(states);
     }
 
     /** Drops indexes that the schema lost while the node was down, or just before. */

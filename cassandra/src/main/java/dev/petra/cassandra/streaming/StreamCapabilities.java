@@ -53,20 +53,25 @@ public final class StreamCapabilities {
 
     private StreamCapabilities() {}
 
+    /**
+     * Says what this node takes with the first that gossip says of it. A peer that streams to a
+     * node which was just restarted would otherwise send SSTables, and an incremental repair would
+     * fail.
+     *
+     * @param states what gossip begins with
+     */
+    public static synchronized void publishWith(Map<ApplicationState, VersionedValue> states) {
+        published = "";
+        String mine = mine();
+        if (mine.isEmpty()) return;
+        states.put(STATE, value(mine));
+        published = mine;
+    }
+
     /** Says what this node takes, if that has changed. */
-    public static synchronized void publish() {
+    public static void publish() {
         try {
-            InetAddressAndPort me = FBUtilities.getBroadcastAddressAndPort();
-            if (!Gossiper.instance.isEnabled()
-                    || Gossiper.instance.getEndpointStateForEndpoint(me) == null) return;
-            String mine = mine();
-            if (mine.equals(published)) return;
-            Gossiper.instance.addLocalApplicationState(
-                    STATE,
-                    // Cassandra makes values by what they are for; this is any text.
-                    StorageService.instance.valueFactory.rack(mine));
-            published = mine;
-            logger.debug("Other nodes are told: {}", mine);
+            publishIfChanged();
         } catch (RuntimeException e) {
             logger.error(
                     "Gossip cannot tell the other nodes which tables are in storage engines. Until"
@@ -74,6 +79,22 @@ public final class StreamCapabilities {
                             + " told before",
                     e);
         }
+    }
+
+    private static synchronized void publishIfChanged() {
+        InetAddressAndPort me = FBUtilities.getBroadcastAddressAndPort();
+        if (!Gossiper.instance.isEnabled()
+                || Gossiper.instance.getEndpointStateForEndpoint(me) == null) return;
+        String mine = mine();
+        if (mine.equals(published)) return;
+        Gossiper.instance.addLocalApplicationState(STATE, value(mine));
+        published = mine;
+        logger.debug("Other nodes are told: {}", mine);
+    }
+
+    private static VersionedValue value(String text) {
+        // Cassandra makes values by what they are for; this is any text.
+        return StorageService.instance.valueFactory.rack(text);
     }
 
     /**

@@ -18,6 +18,8 @@ import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.StartupException;
+import org.apache.cassandra.gms.ApplicationState;
+import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.metrics.MetricNameFactory;
 import org.apache.cassandra.schema.Keyspaces;
@@ -53,6 +55,15 @@ final class NodeAdvice {
         @Advice.OnMethodExit
         static void exit() {
             NodeHooks.afterTablesOpened();
+        }
+    }
+
+    static final class BeforeGossip {
+        private BeforeGossip() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(1) Map<ApplicationState, VersionedValue> states) {
+            NodeHooks.beforeGossip(states);
         }
     }
 
