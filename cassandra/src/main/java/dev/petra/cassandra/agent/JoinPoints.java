@@ -294,6 +294,16 @@ final class JoinPoints {
                             CASSANDRA + "db.Clustering",
                             CASSANDRA + "db.DeletionTime",
                             CASSANDRA + "db.WriteContext"),
+                    // before the return: IndexHooks.afterStaleEntries(index, dataIter, …);
+                    at(
+                            CASSANDRA + "index.internal.composites.CompositesSearcher",
+                            "filterStaleEntries",
+                            LEGACY_INDEX_ADVICE + "FilterStaleEntries",
+                            CASSANDRA + "db.rows.UnfilteredRowIterator",
+                            "java.nio.ByteBuffer",
+                            "java.util.List",
+                            CASSANDRA + "db.WriteContext",
+                            "long"),
                     // return IndexHooks.initializationTask(this, …);
                     at(
                             LEGACY_INDEX,

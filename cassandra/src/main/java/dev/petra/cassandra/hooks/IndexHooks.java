@@ -17,7 +17,6 @@ import java.util.concurrent.Callable;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.ReadCommand;
-import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
@@ -25,7 +24,6 @@ import org.apache.cassandra.index.internal.CassandraIndex;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.memory.MemtableIndex;
 import org.apache.cassandra.service.StorageService;
-import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 
 /** Join points of Storage-Attached Indexes, and of Cassandra's legacy indexes. */
@@ -50,7 +48,12 @@ public final class IndexHooks {
     public static Callable<?> initializationTask(StorageAttachedIndex index, Callable<?> stock) {
         ColumnFamilyStore cfs = index.baseCfs();
         if (EngineMemtables.any(cfs) == null) return stock;
-        Callable<?> ofSSTables = Compactions.without(cfs, index, stock);
+        Callable<?> ofSSTables =
+                () -> {
+                    Compactions.without(
+                            cfs, () -> index.isIndexValid().getAsBoolean() && cfs.isValid(), stock);
+                    return null;
+                };
         if (EngineMemtables.current(cfs) == null) return ofSSTables;
         // Else some write may have been under way that does not know it.
         if (StorageService.instance.isStarting() && StoreIndexes.isBuilt(index)) return ofSSTables;
@@ -63,9 +66,7 @@ public final class IndexHooks {
             ColumnFamilyStore cfs, Index index, @Nullable Callable<?> stock) {
         return () -> {
             if (stock != null) stock.call();
-            FBUtilities.waitOnFuture(
-                    CompactionManager.instance.submitIndexBuild(
-                            new StoreIndexBuilder(cfs, List.of(index), false, null)));
+            StoreIndexBuilder.complete(cfs, List.of(index));
             return null;
         };
     }
@@ -135,6 +136,20 @@ public final class IndexHooks {
      */
     public static boolean keepsStaleEntry(CassandraIndex index) {
         return IndexSupport.isKept(index) && EngineMemtables.any(index.baseCfs) != null;
+    }
+
+    /**
+     * Closes what was read of a partition that a query found by a stale entry of a static column.
+     * Cassandra passes on an iterator without rows in its place, and forgets it. The store, or the
+     * SSTables, would stay open.
+     *
+     * @param rows that were read
+     * @param filtered what is passed on
+     */
+    public static void afterStaleEntries(
+            CassandraIndex index, UnfilteredRowIterator rows, UnfilteredRowIterator filtered) {
+        // Of other columns, what is passed on closes what was read.
+        if (index.getIndexedColumn().isStatic() && filtered != rows) rows.close();
     }
 
     /**

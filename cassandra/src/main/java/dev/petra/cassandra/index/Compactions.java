@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
-import org.apache.cassandra.index.Index;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Builds of the indexes of SSTables, and compactions. A compaction's SSTable is among those of its
@@ -14,16 +19,29 @@ import org.apache.cassandra.index.Index;
  * leaves an SSTable out of an index.
  */
 public final class Compactions {
+    private static final Logger logger = LoggerFactory.getLogger(Compactions.class);
+
     private Compactions() {}
 
     /**
      * Does something while the table is not compacted: stops the compactions that run and lets none
-     * begin. Blocks until they have ended.
+     * begin. Blocks until they have ended, and says every minute which have not. To be called
+     * neither by a compaction nor by an index build, which it would wait for.
      *
-     * @return false if some did not end within a minute; nothing was done then
+     * @param isWanted whether it is still to be done; asked before each wait
      * @throws RuntimeException of what was to be done
      */
-    public static boolean without(ColumnFamilyStore cfs, Callable<?> work) {
+    public static void without(ColumnFamilyStore cfs, BooleanSupplier isWanted, Callable<?> work) {
+        // Cassandra gives up after a minute.
+        while (isWanted.getAsBoolean() && !tryWithout(cfs, work))
+            logger.warn(
+                    "The build of indexes of {} waits for what compacts its SSTables, since more"
+                            + " than a minute: {}",
+                    cfs.metadata(),
+                    running(cfs));
+    }
+
+    private static boolean tryWithout(ColumnFamilyStore cfs, Callable<?> work) {
         Boolean done =
                 cfs.runWithCompactionsDisabled(
                         () -> {
@@ -38,11 +56,19 @@ public final class Compactions {
         return done != null;
     }
 
-    /** Makes such a build of one, for an index that is created or that the node finds. */
-    public static Callable<?> without(ColumnFamilyStore cfs, Index index, Callable<?> build) {
-        return () -> {
-            while (IndexTerms.isValid(index) && cfs.isValid() && !without(cfs, build)) {}
-            return null;
-        };
+    private static List<String> running(ColumnFamilyStore cfs) {
+        return CompactionManager.instance.active.getCompactions().stream()
+                .map(CompactionInfo.Holder::getCompactionInfo)
+                .filter(info -> cfs.metadata().equals(info.getTableMetadata()))
+                .map(
+                        info ->
+                                "%s %s, %d of %d %s"
+                                        .formatted(
+                                                info.getTaskType(),
+                                                info.getTaskId(),
+                                                info.getCompleted(),
+                                                info.getTotal(),
+                                                info.getUnit()))
+                .toList();
     }
 }

@@ -25,11 +25,13 @@ import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionInterruptedException;
+import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -85,6 +87,18 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         this.indexes = List.copyOf(indexes);
         this.anew = anew;
         this.first = first;
+    }
+
+    /**
+     * Adds what indexes lack of the rows in the store of their table. Blocks until that is done, on
+     * another thread.
+     *
+     * @throws RuntimeException if it could not be done, or was stopped
+     */
+    public static void complete(ColumnFamilyStore cfs, Collection<Index> indexes) {
+        FBUtilities.waitOnFuture(
+                CompactionManager.instance.submitIndexBuild(
+                        new StoreIndexBuilder(cfs, indexes, false, null)));
     }
 
     @Override

@@ -319,17 +319,66 @@ public final class StoreIndexes {
     }
 
     /**
-     * Returns the names of the indexes that lack rows of the store and are not being built. An
-     * index is in this state if it was created while the table migrated out of the engine, and the
-     * migration was reversed.
+     * Returns the indexes that lack rows of the store and are not being built. An index is in this
+     * state if it was created while the table migrated out of the engine, and the migration was
+     * reversed.
      */
-    public static Set<String> unbuilt(ColumnFamilyStore cfs) {
+    public static List<Index> unbuilt(ColumnFamilyStore cfs) {
         return of(cfs).stream()
                 // In this order: a build that ends in between has completed the index.
                 .filter(index -> !cfs.indexManager.isIndexBuilding(IndexTerms.name(index)))
                 .filter(index -> !isBuilt(index))
-                .map(IndexTerms::name)
-                .collect(Collectors.toSet());
+                .toList();
+    }
+
+    /**
+     * Adds what such indexes lack. Blocks until that is done. Nothing is left out that is in
+     * SSTables: a migration out of the engine that was reversed has deleted nothing from the store,
+     * and the rest has its entries with the SSTables. Queries fail meanwhile; nodes are told, so
+     * that they ask others. Logs a failure, and how to repeat it.
+     */
+    public static void complete(ColumnFamilyStore cfs, List<Index> indexes) {
+        List<Index> usable = indexes.stream().filter(cfs.indexManager::isIndexQueryable).toList();
+        usable.forEach(
+                index ->
+                        cfs.indexManager.makeIndexNonQueryable(
+                                index, Index.Status.FULL_REBUILD_STARTED));
+        try {
+            StoreIndexBuilder.complete(cfs, indexes);
+        } catch (RuntimeException e) {
+            logger.error(
+                    "The build of indexes of {} from its store failed, and queries by them fail:"
+                            + " {}. Run nodetool rebuild_index for each, or restart the node",
+                    cfs.metadata(),
+                    indexes.stream().map(IndexTerms::name).toList(),
+                    e);
+        }
+        for (Index index : usable)
+            if (isBuilt(index))
+                cfs.indexManager.makeIndexQueryable(index, Index.Status.BUILD_SUCCEEDED);
+            else cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
+    }
+
+    /**
+     * Lets queries use indexes that Cassandra took out of use, as it does where the index of an
+     * SSTable cannot be opened, if they have all rows of the store. To be called when all rows of
+     * the table are there.
+     */
+    public static void reviveBuilt(ColumnFamilyStore cfs) {
+        List<Index> revived = new ArrayList<>();
+        for (Index index : of(cfs)) {
+            if (cfs.indexManager.isIndexQueryable(index)) continue;
+            // In this order: a build that ends in between has completed the index.
+            if (cfs.indexManager.isIndexBuilding(IndexTerms.name(index)) || !isBuilt(index))
+                continue;
+            if (!cfs.getLiveSSTables().isEmpty()) return;
+            cfs.indexManager.makeIndexQueryable(index, Index.Status.BUILD_SUCCEEDED);
+            revived.add(index);
+        }
+        // One that came meanwhile, of whose index that may have been true.
+        if (passedOver(cfs).isEmpty()) return;
+        for (Index index : revived)
+            cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
     }
 
     /**

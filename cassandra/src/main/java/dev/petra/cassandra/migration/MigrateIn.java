@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
-import dev.petra.cassandra.index.Compactions;
 import dev.petra.cassandra.index.FormerEntries;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtables;
@@ -13,8 +12,6 @@ import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
-import java.util.concurrent.Callable;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DeletionTime;
@@ -31,6 +28,7 @@ import org.apache.cassandra.db.rows.RangeTombstoneMarker;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.TableMetadata;
@@ -110,8 +108,7 @@ final class MigrateIn extends Migration {
 
     /**
      * Whether the indexes that the table got on its way out of the engine, before it came back,
-     * have what is in its store. Tried once: Cassandra says what became of it, and how to repeat
-     * it. Queries by such an index fail until it is built.
+     * have what is in its store. Tried once. Queries by such an index fail until it is built.
      */
     private boolean areIndexesBuilt() {
         if (build.isRunning()) return false;
@@ -124,20 +121,11 @@ final class MigrateIn extends Migration {
             return false;
         }
         begun = true;
-        Set<String> unbuilt = StoreIndexes.unbuilt(cfs);
+        List<Index> unbuilt = StoreIndexes.unbuilt(cfs);
         if (unbuilt.isEmpty()) return true;
         state("building indexes");
-        build.begin(() -> rebuild(unbuilt));
+        build.begin(() -> StoreIndexes.complete(cfs, unbuilt));
         return false;
-    }
-
-    private void rebuild(Set<String> indexes) {
-        Callable<?> all =
-                () -> {
-                    cfs.indexManager.rebuildIndexesBlocking(indexes);
-                    return null;
-                };
-        while (!isOver() && !Compactions.without(cfs, all)) {}
     }
 
     private boolean move(SSTableReader sstable, LifecycleTransaction transaction) {
@@ -252,6 +240,7 @@ final class MigrateIn extends Migration {
         if (!stores.migration().arrived(number)) return false;
         // Some SSTables came while it ended.
         if (!cfs.getLiveSSTables().isEmpty()) TableLifecycle.migrateIn(cfs);
+        else StoreIndexes.reviveBuilt(cfs);
         state("all data is in the engine");
         TableRegistry.countDiskSpace();
         return true;

@@ -158,23 +158,22 @@ public final class MigrateOut extends Migration {
     }
 
     private void rebuild(Set<String> indexes) {
-        boolean unused =
-                Compactions.without(
-                        cfs,
-                        () -> {
-                            // They may be in use again, or be built, since compactions had to end.
-                            Set<String> still = StoreIndexes.unusable(cfs);
-                            still.retainAll(indexes);
-                            if (still.isEmpty()) return null;
-                            logger.warn(
-                                    "Indexes of {} that Cassandra has taken out of use are rebuilt:"
-                                            + " {}",
-                                    stores.displayName(),
-                                    still);
-                            still.forEach(index -> rebuilds.merge(index, 1, Integer::sum));
-                            cfs.indexManager.rebuildIndexesBlocking(still);
-                            return null;
-                        });
+        Compactions.without(
+                cfs,
+                () -> !isOver(),
+                () -> {
+                    // They may be in use again, or be built, since compactions had to end.
+                    Set<String> still = StoreIndexes.unusable(cfs);
+                    still.retainAll(indexes);
+                    if (still.isEmpty()) return null;
+                    logger.warn(
+                            "Indexes of {} that Cassandra has taken out of use are rebuilt: {}",
+                            stores.displayName(),
+                            still);
+                    still.forEach(index -> rebuilds.merge(index, 1, Integer::sum));
+                    cfs.indexManager.rebuildIndexesBlocking(still);
+                    return null;
+                });
     }
 
     /**

@@ -198,6 +198,24 @@ class IndexRacesIT {
         awaitMigration("taken", "v");
     }
 
+    /** It stayed out of use until the node was started again. */
+    @Test
+    void anIndexThatCassandraTookOutOfUseIsUsedWhenTheTableIsInTheEngine() throws Exception {
+        execute(
+                "CREATE TABLE ks.revived (p int, c int, v int, w int, x text, PRIMARY KEY (p, c))"
+                        + " WITH memtable = 'default'");
+        index("revived", "v");
+        TestNode.awaitQueryable(session, "revived_v", PATIENCE);
+        insert("revived", 0, ROWS);
+        points.fail("enter", "SSTableContext#create");
+        node.tryNodetool("flush", "ks", "revived");
+        node.awaitLog("[ks.revived.revived_v] Storage-attached index is no longer", PATIENCE);
+        points.release();
+        assertThatThrownBy(() -> found("revived", "v")).isInstanceOf(DriverException.class);
+        execute("ALTER TABLE ks.revived WITH memtable = 'rocks'");
+        awaitMigration("revived", "v");
+    }
+
     /** The migration waited for ever for somebody to open it. */
     @Test
     void anSSTableWhoseIndexNobodyOpenedIsOpenedBeforeTheTableHasLeft() throws Exception {

@@ -45,6 +45,18 @@ final class LegacyIndexAdvice {
         }
     }
 
+    static final class FilterStaleEntries {
+        private FilterStaleEntries() {}
+
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.FieldValue("index") CassandraIndex index,
+                @Advice.Argument(0) UnfilteredRowIterator rows,
+                @Advice.Return UnfilteredRowIterator filtered) {
+            IndexHooks.afterStaleEntries(index, rows, filtered);
+        }
+    }
+
     static final class InitializationTask {
         private InitializationTask() {}
 
