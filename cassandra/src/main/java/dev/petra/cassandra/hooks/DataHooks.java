@@ -82,10 +82,10 @@ public final class DataHooks {
     }
 
     /**
-     * Before a read on this node. Rows in an engine are in no index but Storage-Attached ones, and
-     * in no view, so reads by others would miss rows.
+     * Before a read on this node. Rows in an engine are in no view, and in no index that its store
+     * does not keep, so reads by these would miss rows.
      *
-     * @throws RuntimeException for an index of an engine table, or a view of one
+     * @throws RuntimeException for such an index of an engine table, or a view of one
      */
     public static void beforeRead(ReadCommand command) {
         TableMetadata table = command.metadata();

@@ -29,12 +29,6 @@ public final class IndexSupport {
                                     Arrays.asList(constructor.getParameterTypes())
                                             .contains(Memtable.class));
 
-    /**
-     * Whether tables in an engine can have legacy indexes, those of a plain CREATE INDEX. Not yet,
-     * unless the node is told so: see the comment in {@link #reason}.
-     */
-    private static final boolean KEEPS_LEGACY = Boolean.getBoolean("petra.legacy_indexes");
-
     /** Whether a table can have all of them. */
     private static final Map<Indexes, Boolean> known = new MapMaker().weakKeys().makeMap();
 
@@ -57,22 +51,22 @@ public final class IndexSupport {
 
     /** Whether the store of a table keeps the entries of an index, if the table may have it. */
     public static boolean isKept(Index index) {
-        return index instanceof StorageAttachedIndex
-                || (KEEPS_LEGACY && index instanceof CassandraIndex);
+        return index instanceof StorageAttachedIndex || index instanceof CassandraIndex;
     }
 
     /** Why a table in an engine cannot have an index, and the mend, or null if it can. */
     public static @Nullable String reason(TableMetadata table, IndexMetadata index) {
         if (!RELEASE_HAS_THEM)
             return "indexes need Cassandra 5.0.7 or later. Upgrade this node first";
-        // Legacy indexes are not tested in clusters of nodes with and without an engine, nor under
-        // power loss. One of the kind KEYS is of a table that once had COMPACT STORAGE.
-        if (KEEPS_LEGACY && index.kind == IndexMetadata.Kind.COMPOSITES) return null;
+        // A legacy index, of a plain CREATE INDEX.
+        if (index.kind == IndexMetadata.Kind.COMPOSITES) return null;
         String type = index.getIndexClassName();
         if (!type.equals(StorageAttachedIndex.class.getName()))
             return (type.equals(SASIIndex.class.getName())
                             ? "SASI indexes are not supported."
-                            : "only Storage-Attached Indexes are supported.")
+                            : index.isCustom()
+                                    ? "custom index classes are not supported."
+                                    : "indexes of the kind KEYS are not supported.")
                     + " Use CREATE INDEX "
                     + ColumnIdentifier.maybeQuote(index.name)
                     + " ON "

@@ -17,9 +17,9 @@ import org.slf4j.LoggerFactory;
  * refuses the statements by which it would come to that, but not those that a node without the
  * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
  *
- * <p>Views, and custom indexes that are not Storage-Attached, are built from SSTables and flushed
- * memtables, so they would lack rows without a word. The table fails instead, until they are
- * dropped, or the table leaves the engine; nothing is migrated in meanwhile.
+ * <p>Views, SASI indexes and custom ones, are built from SSTables and flushed memtables, so they
+ * would lack rows without a word. The table fails instead, until they are dropped, or the table
+ * leaves the engine; nothing is migrated in meanwhile.
  */
 public final class Unfit {
     private static final Logger logger = LoggerFactory.getLogger(Unfit.class);

@@ -46,7 +46,8 @@ class ClusterIT {
     /** What is logged where both nodes have the table in the same engine. */
     private static final String INGESTED = "slices into ks.t";
 
-    private static final Map<String, Object> VIEWS = Map.of("materialized_views_enabled", true);
+    private static final Map<String, Object> VIEWS =
+            Map.of("materialized_views_enabled", true, "sasi_indexes_enabled", true);
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path first;
@@ -426,14 +427,22 @@ class ClusterIT {
                 write(there, 0, 20);
                 Set<String> expected = Contents.alone(seed, CONTENT);
                 assertThat(expected).hasSize(20);
-                String[] attached = {
-                    "CREATE INDEX by_v ON ks.t (v) USING 'sai'",
-                    "SELECT * FROM ks.t WHERE v = 'v1'",
-                    "DROP INDEX ks.by_v"
+                String[][] kept = {
+                    {
+                        "CREATE INDEX by_v ON ks.t (v) USING 'sai'",
+                        "SELECT * FROM ks.t WHERE v = 'v1'",
+                        "DROP INDEX ks.by_v"
+                    },
+                    {
+                        "CREATE INDEX by_v ON ks.t (v)",
+                        "SELECT * FROM ks.t WHERE v = 'v1'",
+                        "DROP INDEX ks.by_v"
+                    }
                 };
                 String[][] doors = {
                     {
-                        "CREATE INDEX by_v ON ks.t (v)",
+                        "CREATE CUSTOM INDEX by_v ON ks.t (v) USING"
+                                + " 'org.apache.cassandra.index.sasi.SASIIndex'",
                         "SELECT * FROM ks.t WHERE v = 'v1'",
                         "DROP INDEX ks.by_v"
                     },
@@ -467,14 +476,31 @@ class ClusterIT {
                 assertThat(seed.process().log())
                         .contains("is in a storage engine and has the index 'by_v'")
                         .contains("is in a storage engine and has the materialized view 'by_v'");
-                // This one is kept, by either node.
-                on(other, there, attached[0]);
-                assertThat(firstAnswer(seed, attached[1]))
-                        .hasSize(1)
-                        .isEqualTo(firstAnswer(other, attached[1]));
-                on(other, there, attached[2]);
+                // These are kept, by either node.
+                for (String[] index : kept) {
+                    on(other, there, index[0]);
+                    assertThat(firstAnswer(seed, index[1]))
+                            .as(index[0])
+                            .hasSize(1)
+                            .isEqualTo(firstAnswer(other, index[1]));
+                    there.execute("INSERT INTO ks.t (p, c, v) VALUES (0, 1, 'other')");
+                    there.execute("INSERT INTO ks.t (p, c, v) VALUES (0, 2, 'v1')");
+                    for (TestNode each : List.of(seed, other))
+                        assertThat(firstAnswer(each, index[1]))
+                                .as(index[0])
+                                .singleElement()
+                                .asString()
+                                .contains("c:2");
+                    // Both nodes answer, and agree.
+                    assertThat(there.execute(index[1]).all())
+                            .singleElement()
+                            .satisfies(row -> assertThat(row.getInt("c")).isEqualTo(2));
+                    on(other, there, index[2]);
+                    write(there, 0, 4);
+                }
+                expected = Contents.alone(seed, CONTENT);
                 // The other mend: the index or view has the data when all of it has left.
-                for (String[] door : new String[][] {attached, doors[0], doors[1]}) {
+                for (String[] door : new String[][] {kept[0], kept[1], doors[0], doors[1]}) {
                     on(other, there, "ALTER TABLE ks.t WITH memtable = 'mixed'");
                     awaitNoMigrations(seed);
                     on(other, there, door[0]);

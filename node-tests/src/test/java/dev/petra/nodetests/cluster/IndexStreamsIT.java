@@ -41,9 +41,7 @@ class IndexStreamsIT {
     private final int seedPort = FreePorts.next();
 
     private static NodeConfig.Builder common(NodeConfig.Builder options) {
-        return options.numTokens(4)
-                .yaml(Map.of("hinted_handoff_enabled", false))
-                .jvmOptions("-Dpetra.legacy_indexes=true");
+        return options.numTokens(4).yaml(Map.of("hinted_handoff_enabled", false));
     }
 
     private static void insert(CqlSession session, int from, int to) {

@@ -120,10 +120,7 @@ class LoadIT {
         first =
                 TestNode.start(
                         Files.createDirectory(directory.resolve("first")),
-                        options ->
-                                options.storagePort(STORAGE_PORT)
-                                        .numTokens(4)
-                                        .jvmOptions("-Dpetra.legacy_indexes=true"));
+                        options -> options.storagePort(STORAGE_PORT).numTokens(4));
         int port = first.process().nativePort();
         second =
                 TestNode.start(
@@ -131,7 +128,6 @@ class LoadIT {
                         options ->
                                 options.storagePort(STORAGE_PORT)
                                         .address("127.0.0.2")
-                                        .jvmOptions("-Dpetra.legacy_indexes=true")
                                         // Loaders ask each node at the port of the first.
                                         .nativePort(port)
                                         .seeds(List.of("127.0.0.1:" + STORAGE_PORT))

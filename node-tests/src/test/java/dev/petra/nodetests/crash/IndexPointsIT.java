@@ -95,9 +95,6 @@ class IndexPointsIT {
                         directory.resolve("node"),
                         options ->
                                 crashes.in(options)
-                                        .jvmOptions(
-                                                "-Dpetra.legacy_indexes="
-                                                        + (kind == IndexKind.LEGACY))
                                         .yaml(
                                                 Map.of(
                                                         "disk_failure_policy",
@@ -507,7 +504,6 @@ class IndexPointsIT {
                                 options ->
                                         options.engineParameters(Map.of("engine", "faulty"))
                                                 .jvmOptions(
-                                                        "-Dpetra.legacy_indexes=true",
                                                         "-javaagent:" + jar,
                                                         "-Dfuzz.go=" + directory.resolve("never"),
                                                         "-Dfuzz.fault=loses-boundaries"));

@@ -73,12 +73,7 @@ class LegacyIndexIT {
     @BeforeAll
     static void start() {
         System.out.println("LegacyIndexIT: -Dpetra.seed=" + SEED);
-        node =
-                TestNode.start(
-                        directory,
-                        options ->
-                                options.jvmOptions(
-                                        TestNode.VERIFIED, "-Dpetra.legacy_indexes=true"));
+        node = TestNode.start(directory, options -> options.jvmOptions(TestNode.VERIFIED));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }

@@ -60,18 +60,11 @@ class IndexLifeIT {
                 TestNode.start(
                         directory,
                         options ->
-                                options.yaml(Map.of("sasi_indexes_enabled", true))
-                                        .jvmOptions(
-                                                "-Dpetra.legacy_indexes="
-                                                        + (kind == IndexKind.LEGACY)));
+                                kind == IndexKind.SAI
+                                        ? options.yaml(Map.of("sasi_indexes_enabled", true))
+                                        : options);
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
-        session.execute(
-                "CREATE TABLE ks.refused (p int PRIMARY KEY, v text, \"V\" text, m map<int, int>,"
-                        + " vec vector<float, 2>)"
-                        + " WITH memtable = 'rocks'");
-        session.execute("CREATE TABLE ks.indexed (p int PRIMARY KEY, v text, m map<int, int>)");
-        session.execute("CREATE INDEX by_key ON ks.indexed (KEYS(m))");
     }
 
     @AfterParameterizedClassInvocation
@@ -127,25 +120,28 @@ class IndexLifeIT {
     @CsvSource(
             delimiter = '|',
             value = {
-                "CREATE INDEX ON ks.refused (v)"
-                        + "|CREATE INDEX refused_v_idx ON ks.refused (v) USING 'sai'",
-                "CREATE INDEX \"Of\" ON ks.refused (\"V\") USING 'legacy_local_table'"
-                        + "|CREATE INDEX \"Of\" ON ks.refused (\"V\") USING 'sai'",
-                "CREATE INDEX ON ks.refused (ENTRIES(m))"
-                        + "|CREATE INDEX refused_m_idx ON ks.refused (entries(m)) USING 'sai'",
-                "CREATE CUSTOM INDEX i ON ks.refused (v) USING"
+                "CREATE CUSTOM INDEX \"Of\" ON ks.refused (\"V\") USING"
                         + " 'org.apache.cassandra.index.sasi.SASIIndex'"
-                        + "|CREATE INDEX i ON ks.refused (v) USING 'sai'",
-                "CREATE CUSTOM INDEX i ON ks.refused (v) USING"
+                        + "|SASI indexes are not supported. Use CREATE INDEX \"Of\" ON ks.refused"
+                        + " (\"V\") USING 'sai'",
+                "CREATE CUSTOM INDEX i ON ks.refused (ENTRIES(m)) USING"
                         + " 'org.apache.cassandra.index.internal.keys.KeysIndex'"
-                        + "|CREATE INDEX i ON ks.refused (v) USING 'sai'",
+                        + "|custom index classes are not supported. Use CREATE INDEX i ON"
+                        + " ks.refused (entries(m)) USING 'sai'",
                 "CREATE INDEX ON ks.refused (vec) USING 'sai'|searches a graph",
                 "ALTER TABLE ks.indexed WITH memtable = 'rocks'"
-                        + "|CREATE INDEX by_key ON ks.indexed (keys(m)) USING 'sai'. DROP INDEX"
-                        + " ks.by_key first"
+                        + "|CREATE INDEX by_v ON ks.indexed (v) USING 'sai'. DROP INDEX ks.by_v"
+                        + " first"
             })
     void whatIsNotSupportedIsRefusedWithTheMend(String cql, String mend) {
-        assumeTrue(kind == IndexKind.SAI, "with legacy indexes off");
+        assumeTrue(kind == IndexKind.SAI, "it is of neither kind");
+        session.execute(
+                "CREATE TABLE IF NOT EXISTS ks.refused (p int PRIMARY KEY, \"V\" text, m map<int,"
+                        + " int>, vec vector<float, 2>) WITH memtable = 'rocks'");
+        session.execute("CREATE TABLE IF NOT EXISTS ks.indexed (p int PRIMARY KEY, v text)");
+        session.execute(
+                "CREATE CUSTOM INDEX IF NOT EXISTS by_v ON ks.indexed (v) USING"
+                        + " 'org.apache.cassandra.index.sasi.SASIIndex'");
         assertThatThrownBy(() -> session.execute(cql))
                 .isInstanceOf(InvalidQueryException.class)
                 .hasMessageContaining("in a storage engine")
@@ -341,8 +337,26 @@ class IndexLifeIT {
         TestNode.awaitMigrations(session, PATIENCE);
         check("imported", "v", 0);
         assertThat(all("imported")).isGreaterThan(120);
+        refresh("imported", "source");
+        check("imported", "v", 0);
+        TestNode.awaitMigrations(session, PATIENCE);
+        check("imported", "v", 0);
+        assertThat(all("imported")).isGreaterThan(170);
         killAndRestart();
         check("imported", "v", 0);
+    }
+
+    /** By SSTables of another table in the table's own directory. */
+    private static void refresh(String table, String from) throws Exception {
+        session.execute("TRUNCATE ks." + from);
+        insert(from, 140, 200);
+        session.execute("DELETE FROM ks." + from + " WHERE p = 7");
+        node.nodetool("flush", "ks", from);
+        Path directory = TableFiles.of(node, "ks", table).directory();
+        for (Path file : TableFiles.children(TableFiles.of(node, "ks", from).directory()))
+            if (Files.isRegularFile(file))
+                Files.copy(file, directory.resolve(file.getFileName().toString()));
+        node.nodetool("refresh", "ks", table);
     }
 
     /** SSTables that were written without an index, which Cassandra itself does not take. */

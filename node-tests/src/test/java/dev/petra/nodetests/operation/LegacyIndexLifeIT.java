@@ -8,6 +8,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.nodetests.fixture.IndexKind;
+import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -30,13 +31,7 @@ class LegacyIndexLifeIT {
 
     @BeforeAll
     static void start() {
-        node =
-                TestNode.start(
-                        directory,
-                        options ->
-                                options.jvmOptions(
-                                        "-Dpetra.legacy_indexes=true",
-                                        "-Dpetra.migration.sstable_bytes=32768"));
+        node = TestNode.start(directory, options -> options);
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -89,43 +84,6 @@ class LegacyIndexLifeIT {
         node.process().kill();
         node.restart();
         session = node.session();
-    }
-
-    @Test
-    void aKillOnAWayLosesNoEntry() throws Exception {
-        create("moved");
-        session.execute("CREATE INDEX moved_v ON ks.moved (v)");
-        awaitBuilt("moved_v");
-        insert("moved", 0, 2_000);
-        int number = 2_000;
-        for (String memtable : List.of("default", "rocks", "default", "default", "rocks")) {
-            node.nodetool("setcompactionthroughput", "1");
-            session.execute("ALTER TABLE ks.moved WITH memtable = '" + memtable + "'");
-            check("moved");
-            insert("moved", number, number += 100);
-            session.execute("DELETE FROM ks.moved WHERE p = 3 AND c > " + (number - 50));
-            check("moved");
-            // The table in Cassandra's storage has the last writes with the next sync only.
-            node.nodetool("flush", "ks", "moved");
-            killAndRestart();
-            awaitBuilt("moved_v");
-            check("moved");
-            insert("moved", number, number += 10);
-            check("moved");
-        }
-        node.nodetool("setcompactionthroughput", "64");
-        TestNode.awaitMigrations(session, PATIENCE);
-        check("moved");
-        killAndRestart();
-        check("moved");
-        // What of them was in the hidden table is gone: all comes from the store.
-        assertThat(
-                        node.tryNodetool("tablestats", "ks.moved.moved_v")
-                                .output()
-                                .lines()
-                                .map(String::strip)
-                                .filter(line -> line.startsWith("SSTable count:")))
-                .containsExactly("SSTable count: 0");
     }
 
     /** Also where the column has another type and the index the former name. */
@@ -186,6 +144,25 @@ class LegacyIndexLifeIT {
         return session.execute("SELECT p FROM ks.expires WHERE " + where).all().stream()
                 .map(row -> row.getInt(0))
                 .collect(Collectors.toSet());
+    }
+
+    /** Cassandra does not close what it read of such a partition, and the store stayed open. */
+    @Test
+    void aTableLeavesItsStoreAfterAQueryByAFormerValueOfAStaticColumn() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.stale (p int, c int, s int static, PRIMARY KEY (p, c)) WITH"
+                        + " memtable = 'rocks'");
+        session.execute("CREATE INDEX stale_s ON ks.stale (s)");
+        awaitBuilt("stale_s");
+        for (int s = 1; s <= 2; s++)
+            session.execute("INSERT INTO ks.stale (p, c, s) VALUES (1, 1, " + s + ")");
+        assertThat(session.execute("SELECT c FROM ks.stale WHERE s = 1").all()).isEmpty();
+        assertThat(session.execute("SELECT c FROM ks.stale WHERE s = 2").all()).hasSize(1);
+        Path stores = TableFiles.of(node, "ks", "stale").stores();
+        session.execute("ALTER TABLE ks.stale WITH memtable = 'default'");
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(stores).doesNotExist();
+        assertThat(session.execute("SELECT c FROM ks.stale WHERE s = 2").all()).hasSize(1);
     }
 
     /** The term is as long as Cassandra's hidden table takes it. */

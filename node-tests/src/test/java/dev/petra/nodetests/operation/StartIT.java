@@ -248,17 +248,22 @@ class StartIT {
                 .contains("give the engine a configuration of another name");
     }
 
-    /** A table without an index is migrated; one with an index fails until one of two mends. */
+    /** A table without an index is migrated; one with a SASI index fails until one of two mends. */
     @Test
     void anotherClassOfAConfigurationMigratesItsTables(@TempDir Path other) throws Exception {
         TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
         String byIndex = "SELECT * FROM ks.i WHERE v = 1";
-        try (TestNode node = start(other, options -> options);
+        try (TestNode node =
+                        start(
+                                other,
+                                options -> options.yaml(Map.of("sasi_indexes_enabled", true)));
                 CqlSession session = node.session()) {
             createInTrie(session);
             session.execute("CREATE TABLE ks.i (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
             session.execute("INSERT INTO ks.i (p, v) VALUES (1, 1)");
-            session.execute("CREATE INDEX by_v ON ks.i (v)");
+            session.execute(
+                    "CREATE CUSTOM INDEX by_v ON ks.i (v) USING"
+                            + " 'org.apache.cassandra.index.sasi.SASIIndex'");
             session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'rocks'");
             assertThat(node.tryNodetool("flush", "ks").exitCode()).isZero();
             node.process().stop();
