@@ -31,6 +31,7 @@ import java.util.jar.JarFile;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -52,7 +53,9 @@ class RollingInstallIT {
         void take(UnpackedCassandra node) throws Exception;
     }
 
+    /** Fifteen starts of nodes. */
     @Test
+    @Timeout(value = 1, unit = TimeUnit.HOURS)
     void threeNodesOneAfterAnother() throws Exception {
         try {
             startThree();
