@@ -23,8 +23,6 @@ final class AdviceWeaver {
                 new AgentBuilder.Default()
                         // Only method bodies may change: no fields or methods are added.
                         .disableClassFormatChanges()
-                        // Advice needs no more, and half of the work goes into the rest.
-                        .with(AgentBuilder.TypeStrategy.Default.DECORATE)
                         .ignore(ElementMatchers.none())
                         .with(cassandra)
                         .with(listener);
