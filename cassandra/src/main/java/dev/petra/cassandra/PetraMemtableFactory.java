@@ -102,8 +102,8 @@ public record PetraMemtableFactory(EngineKey engine)
             throw new ConfigurationException(
                     "Storage engine '" + engine.engine() + "' needs a running node.");
         // An index table has its table's memtable configuration, and is flushed with the SSTables
-        // of the table. It is for a table that leaves its engine; in the engine nobody reads the
-        // index.
+        // of the table. It is for a table that leaves its engine, and for one that is not yet in
+        // it as a whole.
         if (cfs.metadata.get().isIndex())
             return SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner);
         StartupCheck.requirePassed();

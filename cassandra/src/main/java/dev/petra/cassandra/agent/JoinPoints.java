@@ -294,7 +294,8 @@ final class JoinPoints {
                             CASSANDRA + "db.Clustering",
                             CASSANDRA + "db.DeletionTime",
                             CASSANDRA + "db.WriteContext"),
-                    // before the return: IndexHooks.afterStaleEntries(index, dataIter, …);
+                    // at the end, also if it fails: IndexHooks.afterStaleEntries(index, dataIter,
+                    // …);
                     at(
                             CASSANDRA + "index.internal.composites.CompositesSearcher",
                             "filterStaleEntries",

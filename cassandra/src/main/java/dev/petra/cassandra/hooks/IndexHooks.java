@@ -85,8 +85,7 @@ public final class IndexHooks {
 
     /**
      * What builds indexes of a table, of one kind. The entries of Storage-Attached Indexes are
-     * dropped first; those of legacy indexes are added to, because Cassandra leaves such an index
-     * to queries while it is rebuilt.
+     * dropped first; those of legacy indexes are added to.
      *
      * @param isFullRebuild else some SSTables are to be indexed alone
      * @param stock does so with SSTables
@@ -144,10 +143,12 @@ public final class IndexHooks {
      * SSTables, would stay open.
      *
      * @param rows that were read
-     * @param filtered what is passed on
+     * @param filtered what is passed on; null if that could not be made
      */
     public static void afterStaleEntries(
-            CassandraIndex index, UnfilteredRowIterator rows, UnfilteredRowIterator filtered) {
+            CassandraIndex index,
+            UnfilteredRowIterator rows,
+            @Nullable UnfilteredRowIterator filtered) {
         // Of other columns, what is passed on closes what was read.
         if (index.getIndexedColumn().isStatic() && filtered != rows) rows.close();
     }

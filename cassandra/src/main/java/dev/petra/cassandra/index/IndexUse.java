@@ -5,7 +5,6 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermCursor;
 import java.nio.ByteBuffer;
-import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.internal.CassandraIndex;
@@ -56,20 +55,8 @@ record IndexUse(CassandraIndex index, TableStore store, long incarnation) {
         throw new IndexNotAvailableException(index);
     }
 
-    /** Nobody takes an empty index for the answer: it is not queryable until it is rebuilt. */
     IndexNotAvailableException damaged(DamagedIndexException e) {
-        ColumnFamilyStore cfs = index.baseCfs;
-        logger.error(
-                "Index {} of {} is damaged and cannot be queried; the rows of the table are not"
-                        + " damaged. Run nodetool rebuild_index {} {} {}, or restart the node",
-                name(index),
-                cfs.metadata(),
-                cfs.getKeyspaceName(),
-                cfs.getTableName(),
-                name(index),
-                e);
-        cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
-        return new IndexNotAvailableException(index);
+        return StoreIndexes.damaged(index, index.baseCfs, e);
     }
 
     private static String name(Index index) {

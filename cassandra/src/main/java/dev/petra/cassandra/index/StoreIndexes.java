@@ -27,6 +27,7 @@ import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
+import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
 import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
 import org.apache.cassandra.index.sai.disk.format.IndexDescriptor;
@@ -334,8 +335,9 @@ public final class StoreIndexes {
     /**
      * Adds what such indexes lack. Blocks until that is done. Nothing is left out that is in
      * SSTables: a migration out of the engine that was reversed has deleted nothing from the store,
-     * and the rest has its entries with the SSTables. Queries fail meanwhile; nodes are told, so
-     * that they ask others. Logs a failure, and how to repeat it.
+     * and the rest has its entries with the SSTables. Queries fail on this node meanwhile; other
+     * nodes are told, and of a Storage-Attached Index do not ask this one. Logs a failure, and how
+     * to repeat it.
      */
     public static void complete(ColumnFamilyStore cfs, List<Index> indexes) {
         List<Index> usable = indexes.stream().filter(cfs.indexManager::isIndexQueryable).toList();
@@ -365,13 +367,15 @@ public final class StoreIndexes {
      * the table are there.
      */
     public static void reviveBuilt(ColumnFamilyStore cfs) {
+        // Altered out again; then all of them count as built.
+        if (EngineMemtables.current(cfs) == null) return;
         List<Index> revived = new ArrayList<>();
         for (Index index : of(cfs)) {
             if (cfs.indexManager.isIndexQueryable(index)) continue;
             // In this order: a build that ends in between has completed the index.
             if (cfs.indexManager.isIndexBuilding(IndexTerms.name(index)) || !isBuilt(index))
                 continue;
-            if (!cfs.getLiveSSTables().isEmpty()) return;
+            if (!cfs.getLiveSSTables().isEmpty()) break;
             cfs.indexManager.makeIndexQueryable(index, Index.Status.BUILD_SUCCEEDED);
             revived.add(index);
         }
@@ -379,6 +383,23 @@ public final class StoreIndexes {
         if (passedOver(cfs).isEmpty()) return;
         for (Index index : revived)
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
+    }
+
+    /** Makes an index not queryable until it is rebuilt, so that no query finds it empty. */
+    static IndexNotAvailableException damaged(
+            Index index, ColumnFamilyStore cfs, RuntimeException e) {
+        String name = IndexTerms.name(index);
+        logger.error(
+                "Index {} of {} is damaged and cannot be queried; the rows of the table are not"
+                        + " damaged. Run nodetool rebuild_index {} {} {}, or restart the node",
+                name,
+                cfs.metadata(),
+                cfs.getKeyspaceName(),
+                cfs.getTableName(),
+                name,
+                e);
+        cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
+        return new IndexNotAvailableException(index);
     }
 
     /**

@@ -18,7 +18,6 @@ import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Token;
-import org.apache.cassandra.index.Index;
 import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.sai.QueryContext;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
@@ -137,26 +136,10 @@ public final class StoreMemtableIndex extends MemtableIndex {
                     try {
                         return source.next(after, target, limit);
                     } catch (DamagedIndexException e) {
-                        throw damaged(e);
+                        throw StoreIndexes.damaged(index, index.baseCfs(), e);
                     }
                 };
         return KeyBatches.open(undamaged, smallest, largest, end(wantedRange));
-    }
-
-    /** Makes the index not queryable until it is rebuilt, so that no query finds it empty. */
-    private IndexNotAvailableException damaged(RuntimeException e) {
-        ColumnFamilyStore cfs = index.baseCfs();
-        logger.error(
-                "Index {} of {} is damaged and cannot be queried; the rows of the table are not"
-                        + " damaged. Run nodetool rebuild_index {} {} {}, or restart the node",
-                index.getIndexMetadata().name,
-                cfs.metadata(),
-                cfs.getKeyspaceName(),
-                cfs.getTableName(),
-                index.getIndexMetadata().name,
-                e);
-        cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
-        return new IndexNotAvailableException(index);
     }
 
     private TermSearch search(
@@ -189,7 +172,8 @@ public final class StoreMemtableIndex extends MemtableIndex {
             // The store lost it because of damage, unless it was dropped or is being rebuilt.
             if (index.isIndexValid().getAsBoolean()
                     && index.baseCfs().indexManager.isIndexQueryable(index)
-                    && !store.indexes().states().containsKey(id())) throw damaged(e);
+                    && !store.indexes().states().containsKey(id()))
+                throw StoreIndexes.damaged(index, index.baseCfs(), e);
         }
         throw new IndexNotAvailableException(index);
     }

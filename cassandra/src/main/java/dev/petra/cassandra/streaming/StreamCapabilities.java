@@ -61,11 +61,14 @@ public final class StreamCapabilities {
      * @param states what gossip begins with
      */
     public static synchronized void publishWith(Map<ApplicationState, VersionedValue> states) {
-        published = "";
-        String mine = mine();
-        if (mine.isEmpty()) return;
-        states.put(STATE, value(mine));
-        published = mine;
+        try {
+            String mine = mine();
+            if (mine.isEmpty()) return;
+            states.put(STATE, value(mine));
+            published = mine;
+        } catch (RuntimeException e) {
+            notTold(e);
+        }
     }
 
     /** Says what this node takes, if that has changed. */
@@ -73,12 +76,16 @@ public final class StreamCapabilities {
         try {
             publishIfChanged();
         } catch (RuntimeException e) {
-            logger.error(
-                    "Gossip cannot tell the other nodes which tables are in storage engines. Until"
-                            + " it can, which is tried every second, they go by what they were"
-                            + " told before",
-                    e);
+            notTold(e);
         }
+    }
+
+    private static void notTold(RuntimeException e) {
+        logger.error(
+                "Gossip cannot tell the other nodes which tables are in storage engines. Until it"
+                        + " can, which is tried every second, they go by what they were told"
+                        + " before",
+                e);
     }
 
     private static synchronized void publishIfChanged() {

@@ -17,9 +17,9 @@ import org.slf4j.LoggerFactory;
  * refuses the statements by which it would come to that, but not those that a node without the
  * engine executes, nor another class of a configuration in {@code cassandra.yaml}.
  *
- * <p>Views, SASI indexes and custom ones, are built from SSTables and flushed memtables, so they
- * would lack rows without a word. The table fails instead, until they are dropped, or the table
- * leaves the engine; nothing is migrated in meanwhile.
+ * <p>Views, and indexes of SASI, of other custom classes and of the kind KEYS, are built from
+ * SSTables and flushed memtables, so they would lack rows without a word. The table fails instead,
+ * until they are dropped, or the table leaves the engine; nothing is migrated in meanwhile.
  */
 public final class Unfit {
     private static final Logger logger = LoggerFactory.getLogger(Unfit.class);

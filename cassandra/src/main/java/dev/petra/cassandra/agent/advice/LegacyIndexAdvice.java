@@ -48,11 +48,11 @@ final class LegacyIndexAdvice {
     static final class FilterStaleEntries {
         private FilterStaleEntries() {}
 
-        @Advice.OnMethodExit
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit(
                 @Advice.FieldValue("index") CassandraIndex index,
                 @Advice.Argument(0) UnfilteredRowIterator rows,
-                @Advice.Return UnfilteredRowIterator filtered) {
+                @Advice.Return @Nullable UnfilteredRowIterator filtered) {
             IndexHooks.afterStaleEntries(index, rows, filtered);
         }
     }
