@@ -46,7 +46,7 @@ class ClusterIT {
     /** What is logged where both nodes have the table in the same engine. */
     private static final String INGESTED = "slices into ks.t";
 
-    private static final Map<String, Object> VIEWS =
+    private static final Map<String, Object> VIEWS_AND_SASI =
             Map.of("materialized_views_enabled", true, "sasi_indexes_enabled", true);
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -92,7 +92,7 @@ class ClusterIT {
                 first,
                 options ->
                         options.yaml(TestNode.mixed(true))
-                                .yaml(VIEWS)
+                                .yaml(VIEWS_AND_SASI)
                                 .yaml(AUTO_REPAIR)
                                 .storagePort(seedPort)
                                 .numTokens(4)
@@ -104,7 +104,7 @@ class ClusterIT {
                 second,
                 options ->
                         options.yaml(TestNode.mixed(hasTheEngine))
-                                .yaml(VIEWS)
+                                .yaml(VIEWS_AND_SASI)
                                 .yaml(AUTO_REPAIR)
                                 .seeds(List.of("127.0.0.1:" + seedPort))
                                 .numTokens(4)

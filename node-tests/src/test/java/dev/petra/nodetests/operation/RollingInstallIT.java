@@ -21,7 +21,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Enumeration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -145,16 +144,11 @@ class RollingInstallIT {
 
     /** Waits until each node sees all that were started up. */
     private void awaitUp() throws InterruptedException {
-        List<String> wanted = Collections.nCopies(nodes.size(), "UN");
         long end = System.nanoTime() + PATIENCE.toNanos();
         for (UnpackedCassandra node : nodes)
             while (true) {
                 String status = node.nodetool("status").output();
-                if (status.lines()
-                        .filter(line -> line.matches("[UD][NLJM] .*"))
-                        .map(line -> line.substring(0, 2))
-                        .toList()
-                        .equals(wanted)) break;
+                if (TestNode.isRing(status, nodes.size())) break;
                 assertThat(System.nanoTime()).as(status).isLessThan(end);
                 TimeUnit.MILLISECONDS.sleep(200);
             }
