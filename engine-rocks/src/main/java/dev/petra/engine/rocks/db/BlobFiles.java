@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.zip.CRC32C;
@@ -20,6 +21,7 @@ import java.util.zip.CRC32C;
  *   file   = header (30 bytes) record* footer (32 bytes)
  *   record = key length (8), value length (8), expiration (8), masked CRC-32C of these (4),
  *            masked CRC-32C of key and value (4), key, value; numbers lowest byte first
+ *   footer = what ends with the masked CRC-32C (4) of all that is before it
  * </pre>
  */
 public final class BlobFiles {
@@ -61,6 +63,20 @@ public final class BlobFiles {
         } catch (EOFException e) {
             return "it is cut short";
         }
+    }
+
+    /** Whether the footer is there and whole, which RocksDB writes last. */
+    static boolean isFinished(Path file) throws IOException {
+        ByteBuffer footer = ByteBuffer.allocate(FOOTER).order(ByteOrder.LITTLE_ENDIAN);
+        try (FileChannel channel = FileChannel.open(file)) {
+            long at = channel.size() - FOOTER;
+            if (at < HEADER) return false;
+            while (footer.hasRemaining())
+                if (channel.read(footer, at + footer.position()) < 0) return false;
+        }
+        CRC32C checksum = new CRC32C();
+        checksum.update(footer.flip().limit(FOOTER - Integer.BYTES));
+        return masked(checksum) == footer.limit(FOOTER).getInt();
     }
 
     private static CRC32C checksum(InputStream in, long length, byte[] chunk) throws IOException {

@@ -67,6 +67,7 @@ final class StoreOpening {
         try {
             if (!create) LogCheck.run(spec.directory());
             options.database.setMaxFileOpeningThreads(openingThreads());
+            List<Path> blobs = create ? List.of() : files("*.blob");
             RocksDB db =
                     RocksDB.open(
                             options.database,
@@ -83,6 +84,7 @@ final class StoreOpening {
                             indexed ? handles.get(TableOptions.INDEX_AT) : null,
                             options.owned());
             try {
+                UnfinishedBlobFiles.remove(blobs, db, name());
                 if (!settings.rocksdbOptions().isEmpty())
                     database.setOptions(database.data, settings.rocksdbOptions());
                 return new Opened(
