@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.WithAgent;
 import dev.petra.nodetests.fixture.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +25,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  *
  * <p>Each {@link Writer} knows what its partition must hold.
  */
+@WithAgent
 class KillIT {
     private static final Map<String, Map<String, Object>> MODES =
             Map.of(

@@ -15,14 +15,12 @@ import java.util.SortedMap;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
  * {@code petra install} and {@code petra uninstall} on a Cassandra laid out as its tarball, whose
  * start script takes its options and its class path from the files that they change.
  */
-@DisabledIfSystemProperty(named = "petra.woven", matches = "true")
 class InstallIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 

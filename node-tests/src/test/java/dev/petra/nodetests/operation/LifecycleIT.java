@@ -12,6 +12,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.WithAgent;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,6 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Each verb of a table's life, on a real node: when it reports success, it has done its work. */
+@WithAgent
 class LifecycleIT {
     private static final Duration MOVES = Duration.ofMinutes(2);
 

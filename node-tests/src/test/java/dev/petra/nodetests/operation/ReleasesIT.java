@@ -14,7 +14,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.function.UnaryOperator;
-import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -24,7 +23,6 @@ import org.junit.jupiter.params.provider.MethodSource;
  * The same plugin in other releases of Cassandra: each with the libraries of the release that the
  * build is for, which are the same, or as good as. {@code -P long} has all of them.
  */
-@DisabledIfSystemProperty(named = "petra.woven", matches = "true")
 class ReleasesIT {
     /** What the build of the plugin gathers. */
     private static final Path RELEASES = Path.of("..", "cassandra", "target", "releases");
@@ -41,7 +39,7 @@ class ReleasesIT {
         Path home = directory.resolve("home");
         make(release, home);
         UnaryOperator<NodeConfig.Builder> other =
-                options -> options.home(home).jvmOptions(TestNode.VERIFIED);
+                options -> options.home(home).agent(true).jvmOptions(TestNode.VERIFIED);
         Path data = directory.resolve("node");
         try (TestNode node = TestNode.start(data, other)) {
             assertThat(node.process().log())
@@ -51,7 +49,10 @@ class ReleasesIT {
             node.process().stop();
         }
         // Upgraded, to the release of the build.
-        try (TestNode node = TestNode.start(data, options -> options.overwriteConf(true))) {
+        try (TestNode node =
+                TestNode.start(
+                        data,
+                        options -> options.home(WovenHome.STOCK).agent(true).overwriteConf(true))) {
             assertThat(node.process().logSinceStart()).doesNotContain(release + ", woven");
             TableLife.check(node);
         }

@@ -13,6 +13,7 @@ import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.WovenHome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,7 +25,6 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -130,22 +130,24 @@ class StartIT {
         }
     }
 
+    private static NodeConfig.Builder stock(NodeConfig.Builder options) {
+        return options.home(WovenHome.STOCK).agent(false);
+    }
+
     /** Neither the agent nor a woven Cassandra: for that see WovenIT. */
     @Test
-    @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
     void withoutTheAgentAndTheConfiguration() throws IOException {
         Map<String, Object> stock = configuration("rocks", Map.of("class_name", "TrieMemtable"));
-        assertThat(refused(options -> options.agent(false).yaml(stock)))
+        assertThat(refused(options -> stock(options).yaml(stock)))
                 .contains("Detected unreadable sstables", TableFiles.GUARD);
     }
 
     /** The same where an operator deleted the guards and the configuration is still there. */
     @Test
-    @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
     void withoutTheAgent() throws IOException {
-        assertThat(refused(options -> options.agent(false))).contains(TableFiles.GUARD);
+        assertThat(refused(StartIT::stock)).contains(TableFiles.GUARD);
         for (String table : new String[] {"a", "b", "c", "t"}) Files.delete(guard(table));
-        assertThat(refused(options -> options.agent(false)))
+        assertThat(refused(StartIT::stock))
                 .contains("Table ks.")
                 .contains(
                         "is in a storage engine, which cannot work in this node: It has neither the"
@@ -154,9 +156,8 @@ class StartIT {
     }
 
     @Test
-    @DisabledIfSystemProperty(named = "petra.woven", matches = "true")
     void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
-        try (TestNode node = TestNode.start(fresh, options -> options.agent(false));
+        try (TestNode node = TestNode.start(fresh, StartIT::stock);
                 CqlSession session = node.session()) {
             TestNode.createKeyspace(session, "ks", 1);
             assertThatThrownBy(

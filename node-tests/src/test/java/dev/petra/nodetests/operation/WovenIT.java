@@ -24,20 +24,16 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Nodes from a jar that was woven, without the agent. The same with other tests: {@code
- * -Dpetra.woven=true}.
+ * Nodes from a jar that was woven, without the agent, as most nodes of tests are; and what refuses
+ * them.
  */
 class WovenIT {
-    /** Of the builder before it, where a test's own JVM is from a woven home already. */
-    private static final Path STOCK =
-            Commands.PETRA.resolve("../../launcher/target/petra").normalize();
-
     @TempDir Path directory;
 
     @Test
     void aTableLivesWithoutTheAgent() throws Exception {
         Path home = directory.resolve("home");
-        String said = WovenHome.make(STOCK, home);
+        String said = WovenHome.make(WovenHome.STOCK, home);
         assertThat(said)
                 .contains("woven   org.apache.cassandra.service.StartupChecks.verify(")
                 .contains("woven   org.apache.cassandra.db.ColumnFamilyStore.snapshot(")
@@ -117,7 +113,7 @@ class WovenIT {
 
     private static void refusesAStockCassandraBeforeIt(
             Path data, UnaryOperator<NodeConfig.Builder> options) throws IOException {
-        Path stock = cassandra(STOCK);
+        Path stock = cassandra(WovenHome.STOCK);
         assertThat(refused(data, config -> options.apply(config).classPath(stock)))
                 .contains("Detected unreadable sstables", TableFiles.GUARD);
         for (String table : new String[] {"t", "own"})
@@ -130,7 +126,7 @@ class WovenIT {
     /** Nothing checks such a node at its start: it is not woven where that happens. */
     private void refusesTheFirstTableOfAStockCassandra(UnaryOperator<NodeConfig.Builder> woven)
             throws Exception {
-        Path stock = cassandra(STOCK);
+        Path stock = cassandra(WovenHome.STOCK);
         try (TestNode node =
                 TestNode.start(
                         directory.resolve("stock"),
