@@ -88,13 +88,18 @@ final class LiveNodes implements AutoCloseable {
      */
     void measure(List<Run> runs, Figures figures, Consumer<String> progress) throws IOException {
         int warmups = warmups(options, runs.get(0));
+        Probe all =
+                new Probe(
+                        nodes.stream()
+                                .flatMap(node -> node.access.probe().processes().stream())
+                                .toList());
         for (int round = 0; round < warmups + options.turns(); round++) {
             List<Run> turn = new ArrayList<>(runs);
             // Each comes first, and behind each other, as often.
             Collections.rotate(turn, -round);
             for (Run run : turn) {
                 // Else one would be measured beside the compaction that another has left.
-                for (Node node : nodes) Quiet.await(node.access.probe());
+                Quiet.await(all);
                 measure(
                         node(run.engine()),
                         run,
