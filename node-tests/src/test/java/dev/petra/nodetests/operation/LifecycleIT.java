@@ -27,6 +27,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Each verb of a table's life, on a real node: when it reports success, it has done its work. */
@@ -91,6 +92,12 @@ class LifecycleIT {
         node.process().kill();
         node.restart();
         session = node.session();
+    }
+
+    @Test
+    @DisabledIfSystemProperty(named = "petra.woven", matches = "all")
+    void theNodeIsWovenByTheAgent() {
+        assertThat(node.process().log()).contains(", woven by the agent");
     }
 
     @Test
