@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzes the native parser, merge and purge under ASan and UBSan: fuzz.sh OUTPUT_DIRECTORY SECONDS.
+# The directory is absolute; two processes fuzz for so many seconds each.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 native=$here/../../main/native
@@ -29,10 +30,15 @@ do
   printf '%s' "$hex" | sed 's/[^0-9a-f]//g' | xxd -r -p >"$out/corpus/seed$i" 2>/dev/null ||
     printf '\0\1' >"$out/corpus/seed$i"
 done
-"$out/fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
-  -print_final_stats=1 -artifact_prefix="$out/" "$out/corpus" 2>"$out/fuzz.log" || {
-  tail -40 "$out/fuzz.log" >&2
+# Two processes share the corpus, and their logs are fuzz-0.log and fuzz-1.log.
+rm -f "$out"/fuzz-*.log
+(
+  cd "$out"
+  ./fuzz -jobs=2 -workers=2 -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 -artifact_prefix="$out/" corpus >/dev/null 2>&1
+) || {
+  tail -n 40 "$out"/fuzz-*.log >&2
   echo "fuzz.sh: FAILED; the input is in $out" >&2
   exit 1
 }
-grep -E 'number_of_executed_units|Done' "$out/fuzz.log" | sed 's/^/fuzz.sh: /'
+grep -hE 'number_of_executed_units|Done' "$out"/fuzz-*.log | sed 's/^/fuzz.sh: /'
