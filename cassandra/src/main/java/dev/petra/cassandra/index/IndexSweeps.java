@@ -39,12 +39,13 @@ import org.slf4j.LoggerFactory;
  * and change no answer.
  *
  * <p>A background thread sweeps one store at a time, those whose {@link SweepDebt} is due, and
- * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once.
+ * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once. The thread
+ * also does what is left of {@link FormerEntries}, and finds indexes that a store has lost.
  */
 public final class IndexSweeps {
     private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
 
-    private static final int PERIOD_SECONDS = 60;
+    private static final int PERIOD_SECONDS = Integer.getInteger("petra.index.sweep_seconds", 60);
 
     private static final Map<TableStore, SweepDebt> debts = new MapMaker().weakKeys().makeMap();
 
@@ -69,7 +70,7 @@ public final class IndexSweeps {
         thread = started;
         var unused =
                 started.scheduleWithFixedDelay(
-                        () -> TableRegistry.forEachOwner(IndexSweeps::sweepIfDue),
+                        () -> TableRegistry.forEachOwner(IndexSweeps::lookAfter),
                         PERIOD_SECONDS,
                         PERIOD_SECONDS,
                         TimeUnit.SECONDS);
@@ -113,8 +114,10 @@ public final class IndexSweeps {
     }
 
     /** Throws nothing: an exception would end the background thread. */
-    private static void sweepIfDue(ColumnFamilyStore cfs) {
+    private static void lookAfter(ColumnFamilyStore cfs) {
         try {
+            FormerEntries.of(cfs).drop();
+            StoreIndexes.markLost(cfs);
             Whole table = whole(cfs);
             if (table != null && debt(table.store).isDue(() -> entries(table.store)))
                 sweep(table, true);

@@ -6,6 +6,7 @@ import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.IndexSupport;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.index.TermIndexes.State;
@@ -385,9 +386,41 @@ public final class StoreIndexes {
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
     }
 
-    /** Makes an index not queryable until it is rebuilt, so that no query finds it empty. */
+    /**
+     * Makes an index not queryable until it is rebuilt, so that no query finds it empty, and with
+     * it all that the store has lost.
+     */
     static IndexNotAvailableException damaged(
-            Index index, ColumnFamilyStore cfs, RuntimeException e) {
+            Index index, ColumnFamilyStore cfs, DamagedIndexException e) {
+        logger.debug("A query by index {} of {} meets damage", IndexTerms.name(index), cfs, e);
+        markLost(index, cfs);
+        markLost(cfs);
+        return new IndexNotAvailableException(index);
+    }
+
+    /**
+     * Makes all indexes of a table not queryable whose entries its store has lost, until they are
+     * rebuilt: other nodes are told, and ask this one no more. Not those that the store never had,
+     * such as one that was created while the table was out of the engine. Does nothing for a table
+     * on its way out of the engine: its store takes no index any more, and indexes are complete
+     * when it has left. Cheap where none is lost.
+     */
+    static void markLost(ColumnFamilyStore cfs) {
+        EngineMemtable memtable = EngineMemtables.current(cfs);
+        if (memtable == null || memtable.generation().failure() != null) return;
+        TableStore store = memtable.generation().existing();
+        if (store == null || !store.hasIndexes()) return;
+        Set<UUID> lost = store.indexes().lost();
+        if (lost.isEmpty()) return;
+        for (Index index : of(cfs))
+            // A build that is under way defines it, or fails and says so.
+            if (lost.contains(id(index))
+                    && cfs.indexManager.isIndexQueryable(index)
+                    && !cfs.indexManager.isIndexBuilding(IndexTerms.name(index)))
+                markLost(index, cfs);
+    }
+
+    private static void markLost(Index index, ColumnFamilyStore cfs) {
         String name = IndexTerms.name(index);
         logger.error(
                 "Index {} of {} is damaged and cannot be queried; the rows of the table are not"
@@ -396,10 +429,8 @@ public final class StoreIndexes {
                 cfs.metadata(),
                 cfs.getKeyspaceName(),
                 cfs.getTableName(),
-                name,
-                e);
+                name);
         cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);
-        return new IndexNotAvailableException(index);
     }
 
     /**

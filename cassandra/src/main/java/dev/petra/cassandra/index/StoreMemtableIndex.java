@@ -75,8 +75,10 @@ public final class StoreMemtableIndex extends MemtableIndex {
                 cfs.getTracker() == null ? null : EngineMemtables.any(cfs.getTracker().getView());
         if (memtable == null) return stock;
         TableStore store = memtable.generation().existing();
-        if (store != null && !StoreIndexes.isBuilt(index, store))
+        if (store != null && !StoreIndexes.isBuilt(index, store)) {
+            StoreIndexes.markLost(cfs);
             throw new IndexNotAvailableException(index);
+        }
         Collection<MemtableIndex> all = new ArrayList<>(stock);
         all.add(new StoreMemtableIndex(index, memtable));
         return all;
@@ -169,11 +171,8 @@ public final class StoreMemtableIndex extends MemtableIndex {
             if (index.baseCfs().indexManager.isIndexQueryable(index)
                     && StoreIndexes.isBuilt(index, store)) return incarnation;
         } catch (IllegalArgumentException e) {
-            // The store lost it because of damage, unless it was dropped or is being rebuilt.
-            if (index.isIndexValid().getAsBoolean()
-                    && index.baseCfs().indexManager.isIndexQueryable(index)
-                    && !store.indexes().states().containsKey(id()))
-                throw StoreIndexes.damaged(index, index.baseCfs(), e);
+            logger.debug("Index {} is not defined in {}", IndexTerms.name(index), store.spec(), e);
+            StoreIndexes.markLost(index.baseCfs());
         }
         throw new IndexNotAvailableException(index);
     }

@@ -111,9 +111,9 @@ public final class MigrateOut extends Migration {
             (index.isSSTableAttached() ? attached : apart).add(index.getIndexMetadata().name);
         if (!built && (!apart.isEmpty() || cfs.viewManager.hasViews())) {
             state("building indexes and views");
-            // Cassandra builds it at first, or does not know yet which part of a view is its own.
-            if (apart.stream().noneMatch(cfs.indexManager::isIndexBuilding)
-                    && StorageService.instance.isJoined()) build.begin(() -> buildAll(apart));
+            // Cassandra may be building it.
+            if (apart.stream().noneMatch(cfs.indexManager::isIndexBuilding) && canBuildViews())
+                build.begin(() -> buildAll(apart));
             return false;
         }
         built = true;
@@ -135,9 +135,15 @@ public final class MigrateOut extends Migration {
         return missing.isEmpty();
     }
 
+    /** Before the node has joined, Cassandra does not know which part of a view is its own. */
+    private boolean canBuildViews() {
+        return !cfs.viewManager.hasViews() || StorageService.instance.isJoined();
+    }
+
     private void buildAll(Set<String> indexes) {
         if (!indexes.isEmpty()) cfs.indexManager.rebuildIndexesBlocking(indexes);
-        if (isOver()) return;
+        // It may have got a view meanwhile.
+        if (isOver() || !canBuildViews()) return;
         locked(cfs.viewManager.iterator(), this::buildViews);
         built = true;
     }

@@ -4,6 +4,7 @@ package dev.petra.engine.index;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
@@ -27,6 +28,13 @@ public interface TermIndexes {
 
     /** The indexes that are defined. Never blocks, and makes nothing: each write asks. */
     Map<UUID, State> states();
+
+    /**
+     * The indexes that are not defined because their entries were damaged, since the store was
+     * opened; see {@link DamagedIndexException}. Not one that was defined again since. Never
+     * blocks.
+     */
+    Set<UUID> lost();
 
     /**
      * Tells one definition of an index from another: a number that was never given to an earlier

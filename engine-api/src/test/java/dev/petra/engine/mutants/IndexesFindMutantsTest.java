@@ -13,6 +13,7 @@ import dev.petra.engine.mutants.ExamplesFindMutantsTest.Example;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -37,6 +38,11 @@ final class IndexesFindMutantsTest {
         @Override
         public Map<UUID, State> states() {
             return indexes.states();
+        }
+
+        @Override
+        public Set<UUID> lost() {
+            return indexes.lost();
         }
 
         @Override

@@ -102,6 +102,11 @@ final class MemoryIndexes implements TermIndexes {
     }
 
     @Override
+    public Set<UUID> lost() {
+        return Set.of();
+    }
+
+    @Override
     public synchronized long incarnation(UUID index) {
         of(index);
         return incarnations.getOrDefault(index, 0L);

@@ -415,6 +415,36 @@ class ClusterIT {
         }
     }
 
+    /** They heard of the tables of before, and would have sent slices of them. */
+    @Test
+    void peersHearOfTablesThatChangedWhileGossipWasDisabled() throws Exception {
+        try (TestNode seed = seed();
+                TestNode other = other(true);
+                CqlSession session = other.session()) {
+            createKeyspace(session, 2);
+            String table = hash(session, "t");
+            TestNode.await("both", MOVES, () -> telling(seed, table) == 2);
+            other.nodetool("disablegossip");
+            on(other, session, "DROP TABLE ks.t");
+            other.nodetool("enablegossip");
+            TestNode.await("none", MOVES, () -> telling(seed, table) == 0);
+        }
+    }
+
+    /** How gossip names a table. */
+    private static String hash(CqlSession session, String table) {
+        return Integer.toHexString(TestNode.tableId(session, "ks", table).hashCode());
+    }
+
+    /** How many nodes tell others that they take slices of a table, as one node has heard. */
+    private static long telling(TestNode node, String table) {
+        return node.tryNodetool("gossipinfo")
+                .output()
+                .lines()
+                .filter(line -> line.strip().startsWith("X8:") && line.contains(table))
+                .count();
+    }
+
     /** A node without the engine does not refuse what the engine cannot keep. */
     @Test
     void aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes() throws Exception {

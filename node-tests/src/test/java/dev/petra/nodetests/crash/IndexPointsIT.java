@@ -31,6 +31,8 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
@@ -62,7 +64,9 @@ class IndexPointsIT {
                     OURS + "index.StoreIndexBuilder#isComplete",
                     OURS + "index.StoreIndexes#drop",
                     OURS + "index.StoreIndexes#dropFormer",
+                    OURS + "migration.MigrateIn#write",
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
+                    "org.apache.cassandra.db.compaction.CompactionTask#runMayThrow",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
                     "org.apache.cassandra.index.internal.CassandraIndex#buildBlocking",
                     "org.apache.cassandra.index.sai.StorageAttachedIndex#startInitialBuild");
@@ -94,7 +98,7 @@ class IndexPointsIT {
                 TestNode.start(
                         directory.resolve("node"),
                         options ->
-                                crashes.in(options)
+                                crashes.in(options, "-Dpetra.index.sweep_seconds=1")
                                         .yaml(
                                                 Map.of(
                                                         "disk_failure_policy",
@@ -362,6 +366,86 @@ class IndexPointsIT {
         assertThat(found("outside")).isEqualTo(ROWS);
     }
 
+    private static void createOutside(String table) throws Exception {
+        execute("CREATE TABLE ks." + table + " (p int, c int, v int, PRIMARY KEY (p, c))");
+        execute("CREATE INDEX %1$s_v ON ks.%1$s (v)".formatted(table));
+        IndexKind.LEGACY.await(session, table + "_v", PATIENCE);
+        insert(table, 0, ROWS);
+        node.nodetool("flush", "ks", table);
+        assertThat(hiddenFiles(table)).isPositive();
+    }
+
+    /** Of the table that Cassandra keeps the entries of a legacy index in. */
+    private static long hiddenFiles(String table) {
+        Path hidden = TableFiles.of(node, "ks", table).directory().resolve("." + table + "_v");
+        return TableFiles.children(hidden).stream()
+                .filter(file -> file.toString().endsWith("-Data.db"))
+                .count();
+    }
+
+    private static void assertInTheStoreAlone(String table) throws Exception {
+        TestNode.await("no hidden SSTables", PATIENCE, () -> hiddenFiles(table) == 0);
+        assertThat(found(table)).isEqualTo(ROWS);
+    }
+
+    /** They stayed for ever, and each query read them. */
+    @Test
+    void hiddenSSTablesGoThatWereCompactedWhileTheirTableCameIn() throws Exception {
+        assumeTrue(kind == IndexKind.LEGACY, "the other has no hidden table");
+        createOutside("compacted");
+        // So that the compaction which is held is the one below.
+        for (String keyspace : List.of("system", "system_schema"))
+            node.nodetool("disableautocompaction", keyspace);
+        crashes.hold("enter", "CompactionTask#runMayThrow");
+        CompletableFuture<Void> compaction =
+                CompletableFuture.runAsync(
+                        () -> node.nodetool("compact", "ks", "compacted.compacted_v"));
+        try {
+            crashes.awaitHeld();
+            execute("ALTER TABLE ks.compacted WITH memtable = 'rocks'");
+            TestNode.awaitMigrations(session, PATIENCE);
+            assertThat(hiddenFiles("compacted")).isPositive();
+        } finally {
+            crashes.release();
+        }
+        compaction.get(60, TimeUnit.SECONDS);
+        assertInTheStoreAlone("compacted");
+    }
+
+    /** The build has read SSTables, whose entries come to the hidden table when it ends. */
+    @Test
+    void hiddenSSTablesGoWhenABuildEndsAfterItsTableCameIn() throws Exception {
+        assumeTrue(kind == IndexKind.LEGACY, "the other has no hidden table");
+        createOutside("built");
+        CompletableFuture<Void> rebuild;
+        crashes.hold("enter", "MigrateIn#write");
+        try {
+            execute("ALTER TABLE ks.built WITH memtable = 'rocks'");
+            crashes.awaitHeld();
+            crashes.holdAlso("enter", "RowPages#next");
+            rebuild = rebuild("built");
+            crashes.awaitHeld();
+            crashes.releaseAt("enter", "MigrateIn#write");
+            TestNode.awaitMigrations(session, PATIENCE);
+        } finally {
+            crashes.release();
+        }
+        rebuild.get(60, TimeUnit.SECONDS);
+        assertInTheStoreAlone("built");
+    }
+
+    /** What other nodes are told of an index: 1 that it is built anew, 2 failed, 3 built. */
+    private static int told(String index) {
+        Matcher status =
+                Pattern.compile("\"" + index + "\" ?: ?(\\d)")
+                        .matcher(node.tryNodetool("gossipinfo").output());
+        return status.find() ? Integer.parseInt(status.group(1)) : 0;
+    }
+
+    private static void awaitTold(String index, int status) throws Exception {
+        TestNode.await(index + " " + status, PATIENCE, () -> told(index) == status);
+    }
+
     private static long logged(String text) {
         return node.process().log().lines().filter(line -> line.contains(text)).count();
     }
@@ -437,6 +521,44 @@ class IndexPointsIT {
         } catch (NoSuchFileException e) {
             return "";
         }
+    }
+
+    /** Other nodes would go on asking this one by the other index, and fail. */
+    @Test
+    void allIndexesOfATableAreOutOfUseWhenOneIsDamaged() throws Exception {
+        create("several");
+        for (String column : List.of("w", "u"))
+            execute("ALTER TABLE ks.several ADD " + column + " int");
+        execute("CREATE INDEX several_w ON ks.several (w)" + kind.using);
+        kind.await(session, "several_w", PATIENCE);
+        insert("several", 0, ROWS);
+        execute("INSERT INTO ks.several (p, c, w) VALUES (0, 0, 1)");
+        node.nodetool("flush", "ks", "several");
+        session.close();
+        node.process().kill();
+        damageIndex(TableFiles.of(node, "ks", "several").stores());
+        node.restart();
+        session = node.session();
+        awaitQueryable("several");
+        crashes.hold("enter", "RocksIndexes#define");
+        try {
+            execute("CREATE INDEX several_u ON ks.several (u)" + kind.using);
+            crashes.awaitHeld();
+            assertThatThrownBy(() -> found("several")).isInstanceOf(DriverException.class);
+            awaitTold("several_v", 2);
+            awaitTold("several_w", 2);
+            assertThat(told("several_u")).as("was never there").isNotEqualTo(2);
+        } finally {
+            crashes.release();
+        }
+        kind.await(session, "several_u", PATIENCE);
+        node.nodetool("rebuild_index", "ks", "several", "several_v");
+        assertThat(found("several")).isEqualTo(ROWS);
+        awaitTold("several_v", 3);
+        assertThat(told("several_w")).as("still lost").isEqualTo(2);
+        node.nodetool("rebuild_index", "ks", "several", "several_w");
+        assertThat(session.execute("SELECT c FROM ks.several WHERE w = 1").all()).hasSize(1);
+        awaitTold("several_w", 3);
     }
 
     /** Under {@code disk_failure_policy: die}. */

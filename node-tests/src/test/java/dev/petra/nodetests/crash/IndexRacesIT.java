@@ -19,6 +19,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -43,6 +44,10 @@ class IndexRacesIT {
                     SAI + "StorageAttachedIndexGroup#onSSTableChanged",
                     SAI + "disk.format.IndexDescriptor#createComponentOnDisk",
                     SAI + "disk.v1.SSTableComponentsWriter#complete");
+
+    /** As a warning names it. */
+    private static final Pattern COMPACTION =
+            Pattern.compile("Compaction [0-9a-f-]{36}, \\d+ of \\d+ bytes");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     static Path directory;
@@ -142,9 +147,11 @@ class IndexRacesIT {
      *
      * @param when and {@code method} where the compaction is held
      * @param then and {@code other} where the build of the index is held that does not wait for it
+     * @param forLong whether to wait until the log says what the build waits for
      */
     private static void createIndexBeside(
-            String table, String when, String method, String then, String other) throws Exception {
+            String table, String when, String method, String then, String other, boolean forLong)
+            throws Exception {
         migrateOut(table);
         points.hold("enter", "SSTableExport#writeNext");
         points.awaitHeld();
@@ -155,6 +162,13 @@ class IndexRacesIT {
         index(table, "w");
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
         while (!points.isHeld() && System.nanoTime() < end) TimeUnit.MILLISECONDS.sleep(20);
+        if (forLong)
+            TestNode.await(
+                    "a warning",
+                    PATIENCE,
+                    () ->
+                            log("ks." + table, "more than a minute: [").stream()
+                                    .anyMatch(line -> COMPACTION.matcher(line).find()));
         String compacted = "Compacted (";
         int before = log("/" + table + "-", compacted).size();
         points.releaseAt(when, method);
@@ -175,7 +189,8 @@ class IndexRacesIT {
                 "leave",
                 "IndexDescriptor#createComponentOnDisk",
                 "enter",
-                "StorageAttachedIndexBuilder#completeSSTable");
+                "StorageAttachedIndexBuilder#completeSSTable",
+                true);
     }
 
     /** SAI built the SSTable anew, and deleted what the compaction was writing. */
@@ -186,7 +201,8 @@ class IndexRacesIT {
                 "enter",
                 "SSTableComponentsWriter#complete",
                 "leave",
-                "StorageAttachedIndexGroup#deletePerSSTableFiles");
+                "StorageAttachedIndexGroup#deletePerSSTableFiles",
+                false);
     }
 
     /** Cassandra would build it when the node starts. */

@@ -10,6 +10,7 @@ import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.google.common.util.concurrent.Uninterruptibles;
+import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -348,6 +349,35 @@ class IndexMigrationIT {
         killAndRestart();
         check("killed", "v", "s");
         if (kind == IndexKind.LEGACY) assertThat(hiddenSSTables("ks.killed.killed_v")).isZero();
+    }
+
+    /** It waited for the node to join, which only the build of a view has to. */
+    @Test
+    void aTableLeavesWithItsIndexesBeforeTheNodeJoins() throws Exception {
+        assumeTrue(kind == IndexKind.LEGACY, "the other is written with each SSTable");
+        fill("early", "rocks");
+        index("early", "v");
+        throttle(1);
+        alter("early", "default");
+        assertThat(isMigrating("early")).isTrue();
+        session.close();
+        node.process().kill();
+        Path stores = TableFiles.of(node, "ks", "early").stores();
+        assertThat(stores).exists();
+        try (TestNode apart = TestNode.begin(directory, IndexMigrationIT::apart)) {
+            apart.awaitLog("write survey mode is active", MOVES);
+            TestNode.await("the end of the store", MOVES, () -> !Files.exists(stores));
+        }
+        node.restart();
+        session = node.session();
+        check("early", "v");
+    }
+
+    private static NodeConfig.Builder apart(NodeConfig.Builder options) {
+        return options.nativePort(node.process().nativePort())
+                .storagePort(node.process().storagePort())
+                .jmxPort(node.process().jmxPort())
+                .jvmOptions("-Dcassandra.write_survey=true");
     }
 
     /** What was in the hidden table is dropped: all comes from the store. */

@@ -3,7 +3,9 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.index.DamagedIndexException;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
@@ -26,6 +28,8 @@ final class IndexFamily {
     /** Whether it is to be made anew when the database is opened next. */
     private volatile boolean damaged;
 
+    private final Set<UUID> lost = ConcurrentHashMap.newKeySet();
+
     /** Whether its files were read, after an error, and are not damaged. */
     private volatile boolean sound;
 
@@ -33,6 +37,11 @@ final class IndexFamily {
         this.opening = opening;
         this.spec = spec;
         this.room = room;
+    }
+
+    /** Those that were undefined because of damage. Who defines one again removes it first. */
+    Set<UUID> lost() {
+        return lost;
     }
 
     boolean isDamaged() {
@@ -105,8 +114,12 @@ final class IndexFamily {
         for (int number : indexes.leftovers()) indexes.removed(number);
     }
 
-    private static void dropAll(IndexCatalog indexes) {
-        for (UUID index : indexes.states().keySet()) indexes.drop(index);
+    private void dropAll(IndexCatalog indexes) {
+        for (UUID index : indexes.states().keySet()) {
+            // Before: nobody is to take it for one that was never defined.
+            lost.add(index);
+            indexes.drop(index);
+        }
     }
 
     // Making it

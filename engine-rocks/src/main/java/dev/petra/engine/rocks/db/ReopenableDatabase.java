@@ -11,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -297,6 +298,14 @@ public final class ReopenableDatabase {
         } catch (Catalog.CatalogWriteFailure f) {
             throw failed(f.error);
         }
+    }
+
+    /**
+     * The indexes that were undefined because of damage. Who defines one removes it first.
+     * Thread-safe.
+     */
+    public Set<UUID> lostIndexes() {
+        return index.lost();
     }
 
     /**

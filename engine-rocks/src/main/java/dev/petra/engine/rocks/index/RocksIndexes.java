@@ -90,6 +90,12 @@ public final class RocksIndexes implements TermIndexes {
     }
 
     @Override
+    public Set<UUID> lost() {
+        reopenable.checkOpen();
+        return reopenable.lostIndexes();
+    }
+
+    @Override
     public long incarnation(UUID index) {
         reopenable.checkOpen();
         return catalog().number(index);
@@ -101,6 +107,8 @@ public final class RocksIndexes implements TermIndexes {
         reopenable.maintain(
                 database -> {
                     reopenable.addIndex(database);
+                    // Before: the new one may be lost as well.
+                    reopenable.lostIndexes().remove(index);
                     catalog().define(index);
                 });
         // Rows of a stream may be about to go live whose entries were derived before this index was

@@ -394,6 +394,10 @@ class IndexCrashTest {
         fillAndDamage();
         assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
         assertThat(store.indexes().states()).isEmpty();
+        assertThat(store.indexes().lost()).containsExactly(INDEX);
+        store.indexes().define(LATER);
+        store.indexes().drop(LATER);
+        assertThat(store.indexes().lost()).containsExactly(INDEX);
         write(store, 1_000);
         assertRowsAndNewIndex(1_001);
     }
@@ -407,6 +411,9 @@ class IndexCrashTest {
         assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
         for (int i = 1_100; i < 1_200; i++) write(store, i);
         assertThat(store.indexes().states()).isEmpty();
+        assertThat(store.indexes().lost()).containsExactlyInAnyOrder(INDEX, LATER);
+        store.indexes().define(LATER);
+        assertThat(store.indexes().lost()).containsExactly(INDEX);
         store.compact(List.of());
         assertRowsAndNewIndex(1_200);
     }
