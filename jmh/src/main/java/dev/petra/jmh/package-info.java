@@ -11,6 +11,7 @@
  *       OpenLoop       a fixed rate, timed from when each request was due
  *       StallProfiler  what the process did meanwhile: pauses, processor, disk, memory
  *     Results, Report  what came of it
+ *   Replay             the command for full query logs: times of each engine, answers of two
  * </pre>
  */
 @NullMarked

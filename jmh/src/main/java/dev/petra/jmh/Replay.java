@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
+import dev.petra.jmh.querylog.Comparison;
+import dev.petra.jmh.querylog.Pace;
+import dev.petra.jmh.querylog.Player;
+import dev.petra.jmh.querylog.QueryLog;
+import dev.petra.jmh.querylog.Selection;
+import dev.petra.jmh.querylog.TableSchema;
+import dev.petra.launcher.FileTree;
+import dev.petra.launcher.NodeProcess;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import org.HdrHistogram.Histogram;
+import org.openjdk.jmh.results.ScalarResult;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** {@code petra replay}. */
+@Command(
+        name = "petra replay",
+        mixinStandardHelpOptions = true,
+        sortOptions = false,
+        description = {
+            "Asks nodes of this machine, one of each engine, what the nodes of a cluster were"
+                + " asked, from their full query logs (nodetool enablefullquerylog). First it takes"
+                + " the times of each engine, then it compares the answers of two.",
+            "Writes results.json, report.md, report.html and answers.md. Ends with 0 if all answers"
+                    + " were equal, with 3 if not."
+        })
+public final class Replay implements Callable<Integer> {
+    /** The exit code where answers differ. */
+    static final int DIFFERENT = 3;
+
+    private static final int IN_FLIGHT = 32;
+    private static final int MOST_IN_FLIGHT = 1024;
+    private static final Duration PATIENCE = Duration.ofMinutes(1);
+
+    @Spec
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    @Option(
+            names = "--log",
+            required = true,
+            paramLabel = "DIR",
+            description = "A node's full query log. Once for each node.")
+    private List<Path> logs = List.of();
+
+    @Option(
+            names = "--snapshot",
+            paramLabel = "DIR",
+            description =
+                    "A table as it was when the log began: data/KEYSPACE/TABLE-ID/snapshots/TAG of"
+                            + " one node. Once for each table.")
+    private List<Path> snapshots = List.of();
+
+    @Option(
+            names = "--schema",
+            paramLabel = "FILE",
+            description = "Tables that were empty then, as DESCRIBE prints them.")
+    private List<Path> schemas = List.of();
+
+    @Option(
+            names = "--engine",
+            split = ",",
+            description =
+                    "rocks, legacy, legacy-latest (default: ${DEFAULT-VALUE}). The answers of the"
+                            + " first two are compared.")
+    private List<String> engines = List.of("rocks", "legacy-latest");
+
+    @Option(
+            names = "--speed",
+            description =
+                    "1 for the log's own, 2 for twice as fast (default: ${DEFAULT-VALUE}); 0 for"
+                            + " as fast as the engine answers "
+                            + IN_FLIGHT
+                            + " at once.")
+    private double speed = 1;
+
+    @Option(
+            names = "--timed",
+            description = "How many requests are timed, from the first (default: all). 0 for none.")
+    private long timed = Long.MAX_VALUE;
+
+    @Option(
+            names = "--compared",
+            description =
+                    "How many requests are compared, from the first (default: all). 0 for none.")
+    private long compared = Long.MAX_VALUE;
+
+    @Option(names = "--rounds", description = "How often engines are timed in turns (default: 1).")
+    private int rounds = 1;
+
+    @Option(names = "--gc", description = "G1 or ZGC (default: ${DEFAULT-VALUE}).")
+    private String gc = "G1";
+
+    @Option(names = "--heap", description = "Of each node, in MiB (default: ${DEFAULT-VALUE}).")
+    private int heap = 1024;
+
+    @Option(
+            names = "--memory",
+            description = "Beside the heap, in MiB (default: ${DEFAULT-VALUE}).")
+    private int memory = 512;
+
+    @Option(names = "--out", description = "Where the results go (default: ${DEFAULT-VALUE}).")
+    private Path out = Path.of("replay-results");
+
+    private final List<TableSchema> tables = new ArrayList<>();
+    private final Figures figures = new Figures();
+
+    private Replay() {}
+
+    /** Runs a command line and ends this JVM with its exit code. */
+    public static void main(String[] args) {
+        System.exit(command().execute(args));
+    }
+
+    static CommandLine command() {
+        CommandLine command = new CommandLine(new Replay());
+        command.setExecutionExceptionHandler(
+                (e, line, parsed) -> {
+                    if (!(e instanceof QueryLog.QueryLogException)) throw e;
+                    line.getErr().println("petra replay: " + e.getMessage());
+                    return 1;
+                });
+        return command;
+    }
+
+    @Override
+    public Integer call() throws IOException {
+        PrintWriter console = spec.commandLine().getOut();
+        List<Engine> compared = checked();
+        Files.createDirectories(out.resolve("histograms"));
+        Path work = out.resolve("work");
+        // Of one that failed.
+        delete(work);
+        String started = Instant.now().toString();
+        if (timed > 0) {
+            for (int round = 0; round < rounds; round++)
+                for (Engine engine : turned(round)) time(engine, work, console);
+            Results results = new Results(started, Machine.describe(), settings(), figures.all());
+            results.write(out.resolve("results.json"));
+            Report report = new Report(results, out.resolve("histograms"));
+            Files.writeString(out.resolve("report.md"), report.markdown());
+            Files.writeString(out.resolve("report.html"), report.html());
+            console.println(out.resolve("report.html").toAbsolutePath());
+        }
+        boolean equal = this.compared == 0 || compare(compared, work, console);
+        console.flush();
+        return equal ? 0 : DIFFERENT;
+    }
+
+    private static void delete(Path work) {
+        if (Files.exists(work)) FileTree.delete(work);
+    }
+
+    /** Checks all that was given before a node is started. */
+    private List<Engine> checked() {
+        List<Engine> all = new ArrayList<>();
+        try {
+            for (String engine : engines) all.add(Engine.of(engine));
+            Nodes.collector(gc);
+            for (Path snapshot : snapshots) tables.add(TableSchema.ofSnapshot(snapshot));
+            for (Path schema : schemas) tables.add(TableSchema.ofFile(schema));
+        } catch (IllegalArgumentException | TableSchema.SchemaException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
+        if (all.contains(Engine.BARE))
+            throw wrong("'bare' is no node: rocks, legacy, legacy-latest");
+        if (this.compared > 0 && all.size() < 2)
+            throw wrong("answers of two engines are compared: --engine ONE,OTHER or --compared 0");
+        if (tables.isEmpty()) throw wrong("no tables: --snapshot or --schema");
+        if (speed < 0 || rounds < 1 || timed < 0 || this.compared < 0)
+            throw wrong("--speed, --timed and --compared are 0 or more, --rounds 1 or more");
+        if (Files.exists(out.resolve("results.json")) || Files.exists(out.resolve("answers.md")))
+            throw wrong(out + " has results already: name another directory with --out");
+        try (QueryLog readable = new QueryLog(logs)) {
+            if (selection(readable, 1).next() == null)
+                throw wrong(
+                        "no request of the log is of the tables that are given: "
+                                + names()
+                                + ". Requests of the system's tables are left out.");
+        }
+        return all;
+    }
+
+    private ParameterException wrong(String message) {
+        return new ParameterException(spec.commandLine(), message);
+    }
+
+    private Set<TableSchema.Table> names() {
+        Set<TableSchema.Table> names = new LinkedHashSet<>();
+        for (TableSchema table : tables) names.addAll(table.tables());
+        return names;
+    }
+
+    private Selection selection(QueryLog log, long most) {
+        return new Selection(log, names(), most);
+    }
+
+    private List<Engine> turned(int round) {
+        List<Engine> turned = new ArrayList<>(engines.stream().map(Engine::of).toList());
+        Collections.rotate(turned, -round);
+        return turned;
+    }
+
+    private Map<String, String> settings() {
+        Map<String, String> settings = new LinkedHashMap<>();
+        settings.put("log", logs.toString());
+        settings.put("speed", speed == 0 ? IN_FLIGHT + " at once" : speed + " times the log's");
+        settings.put("rounds", Integer.toString(rounds));
+        settings.put("heap", heap + " MiB");
+        settings.put("memory beside the heap", memory + " MiB");
+        return settings;
+    }
+
+    // The times
+
+    private void time(Engine engine, Path work, PrintWriter console) throws IOException {
+        Run run = new Run("log", Access.Level.CLIENT, gc, "replay", engine);
+        try (Node node = new Node(engine, work.resolve(engine.label()));
+                QueryLog log = new QueryLog(logs)) {
+            Selection selection = selection(log, timed);
+            Pace pace = new Pace(node.player, speed, speed > 0 ? MOST_IN_FLIGHT : IN_FLIGHT);
+            Probe probe = node.process.probe();
+            Probe.Moment from = probe.now();
+            pace.run(selection);
+            for (ScalarResult figure :
+                    StallProfiler.figures(probe, from, probe.now(), selection.selected()))
+                figures.add(run, figure.getLabel(), figure.getScoreUnit(), figure.getScore());
+            if (pace.rate() > 0) figures.add(run, "rate", "ops/s", pace.rate());
+            latencies(run, "read", pace.reads());
+            latencies(run, "write", pace.writes());
+            console.printf(
+                    Locale.ROOT,
+                    "%s: %,d requests%s%n",
+                    engine.label(),
+                    selection.selected(),
+                    pace.errors().isEmpty() ? "" : ", of which failed: " + pace.errors());
+            console.flush();
+        } finally {
+            delete(work);
+        }
+    }
+
+    private void latencies(Run run, String kind, Histogram histogram) {
+        if (histogram.getTotalCount() == 0) return;
+        for (double percentile : new double[] {50, 99, 99.9, 100})
+            figures.add(
+                    run,
+                    kind + " " + Figure.percentile(percentile),
+                    "us",
+                    histogram.getValueAtPercentile(percentile) / 1000.0);
+    }
+
+    // The answers
+
+    private boolean compare(List<Engine> compared, Path work, PrintWriter console)
+            throws IOException {
+        Engine one = compared.get(0);
+        Engine other = compared.get(1);
+        try (Node first = new Node(one, work.resolve("1"));
+                Node second = new Node(other, work.resolve("2"));
+                QueryLog log = new QueryLog(logs)) {
+            Selection selection = selection(log, this.compared);
+            Comparison comparison =
+                    new Comparison(
+                            first.player,
+                            second.player,
+                            asked -> {
+                                console.printf(Locale.ROOT, "%,d compared%n", asked);
+                                console.flush();
+                            });
+            comparison.run(selection);
+            String text = answers(comparison, selection, one.label(), other.label());
+            Files.writeString(out.resolve("answers.md"), text);
+            console.print(text.substring(0, text.indexOf("\n## ") + 1));
+            console.println(out.resolve("answers.md").toAbsolutePath());
+            return comparison.different() == 0;
+        } finally {
+            delete(work);
+        }
+    }
+
+    /** What came of it, as Markdown: what counts first, and then each difference. */
+    private static String answers(
+            Comparison comparison, Selection selection, String one, String other) {
+        StringBuilder text = new StringBuilder();
+        text.append(
+                String.format(
+                        Locale.ROOT,
+                        "# Answers of %s and %s%n%n- compared: %,d%n- different: %,d%n",
+                        one,
+                        other,
+                        comparison.asked(),
+                        comparison.different()));
+        comparison
+                .errors()
+                .values()
+                .forEach(
+                        errors ->
+                                text.append(
+                                        "- both failed: "
+                                                + errors.count()
+                                                + ", as with "
+                                                + errors.example()
+                                                + "\n"));
+        if (selection.volatiles() > 0)
+            text.append(
+                    "- with now(), uuid() or the like: "
+                            + selection.volatiles()
+                            + "; what these answer or write differs, whatever the engine\n");
+        selection
+                .left()
+                .forEach(
+                        (reason, count) ->
+                                text.append("- not asked, " + reason + ": " + count + "\n"));
+        text.append("\n## Differences\n");
+        if (comparison.different() == 0) text.append("\nNone.\n");
+        for (Comparison.Difference difference : comparison.differences())
+            text.append(
+                    "\nRequest "
+                            + difference.number()
+                            + ", of "
+                            + Instant.ofEpochMilli(difference.query().startedMillis())
+                            + ":\n\n    "
+                            + difference.query().cql().replace('\n', ' ')
+                            + "\n\n- "
+                            + one
+                            + ": "
+                            + difference.one()
+                            + "\n- "
+                            + other
+                            + ": "
+                            + difference.other()
+                            + "\n");
+        if (comparison.different() > comparison.differences().size())
+            text.append("\nThe others are counted only.\n");
+        return text.toString();
+    }
+
+    /** A node with the tables as they were when the log began. */
+    private final class Node implements AutoCloseable {
+        private final ProcessTarget process;
+        private final CqlSession session;
+        private final Player player;
+
+        Node(Engine engine, Path directory) {
+            NodeProcess node = Nodes.pretouched(directory, engine, gc, heap, memory, null);
+            process = ProcessTarget.start(node, directory);
+            boolean complete = false;
+            try {
+                session =
+                        CqlSession.builder()
+                                .addContactPoints(process.nodes())
+                                .withLocalDatacenter("datacenter1")
+                                .withConfigLoader(
+                                        ClientAccess.options()
+                                                .withDuration(
+                                                        DefaultDriverOption.REQUEST_TIMEOUT,
+                                                        PATIENCE)
+                                                .withInt(
+                                                        DefaultDriverOption.CONNECTION_MAX_REQUESTS,
+                                                        2 * MOST_IN_FLIGHT)
+                                                .build())
+                                .build();
+                player = new Player(session);
+                for (TableSchema table : tables) load(table, engine);
+                Quiet.await(process.probe());
+                complete = true;
+            } finally {
+                if (!complete) process.close();
+            }
+        }
+
+        private void load(TableSchema schema, Engine engine) {
+            schema.create(session, engine.memtable());
+            Path snapshot = schema.snapshot();
+            if (snapshot == null) return;
+            for (TableSchema.Table table : schema.tables())
+                process.nodetool(
+                        "import",
+                        "--copy-data",
+                        "--no-tokens",
+                        table.keyspace(),
+                        table.name(),
+                        snapshot.toAbsolutePath().toString());
+        }
+
+        @Override
+        public void close() {
+            session.close();
+            process.close();
+        }
+    }
+}

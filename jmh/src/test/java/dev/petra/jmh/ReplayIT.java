@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.jmh;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DefaultConsistencyLevel;
+import com.datastax.oss.driver.api.core.cql.BatchStatement;
+import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A node's full query log, asked again of real nodes by the command. */
+class ReplayIT {
+    private static final int OTHERS = 3;
+
+    @TempDir Path directory;
+    private Path log;
+    private Path snapshot;
+    private long asked;
+
+    /** A node with a snapshot, and the log of what it was asked since. */
+    private void record() throws IOException {
+        Path data = directory.resolve("node");
+        log = Files.createDirectory(directory.resolve("log"));
+        ProcessTarget process =
+                ProcessTarget.start(Nodes.node(data, Engine.LEGACY, "G1", 512, 64), data);
+        try (process;
+                CqlSession session =
+                        CqlSession.builder()
+                                .addContactPoints(process.nodes())
+                                .withLocalDatacenter("datacenter1")
+                                .withConfigLoader(ClientAccess.options().build())
+                                .build()) {
+            session.execute(
+                    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 1}");
+            session.execute(
+                    "CREATE TABLE ks.t (k int, c int, s text static, v text, m map<text, int>,"
+                            + " PRIMARY KEY (k, c)) WITH comment = 'a; b'");
+            session.execute("CREATE TABLE ks.other (k int PRIMARY KEY, v uuid)");
+            for (int i = 0; i < 200; i++)
+                session.execute("INSERT INTO ks.t (k, c, v) VALUES (?, ?, 'old')", i % 20, i);
+            process.nodetool("flush");
+            process.nodetool("snapshot", "--tag", "before", "ks");
+            process.nodetool("enablefullquerylog", "--path", log.toString(), "--blocking", "true");
+            ask(session);
+            process.nodetool("disablefullquerylog");
+        }
+        try (Stream<Path> files = Files.walk(data)) {
+            snapshot =
+                    files.filter(file -> file.toString().matches(".*/t-[0-9a-f]+/snapshots/before"))
+                            .findFirst()
+                            .orElseThrow();
+        }
+    }
+
+    /** All that a client can say. */
+    private void ask(CqlSession session) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks.t (k, c, s, v, m) VALUES (?, ?, ?, ?, ?)");
+        PreparedStatement select = session.prepare("SELECT * FROM ks.t WHERE k = ?");
+        long seed = System.nanoTime();
+        System.out.println("seed " + seed);
+        Random random = new Random(seed);
+        for (int i = 0; i < 300; i++) {
+            int k = random.nextInt(20);
+            int c = random.nextInt(20);
+            switch (random.nextInt(9)) {
+                case 0 ->
+                        // The static and the map are not set, which is not null.
+                        session.execute(
+                                insert.boundStatementBuilder()
+                                        .setInt(0, k)
+                                        .setInt(1, c)
+                                        .setString(3, "v" + i)
+                                        .build());
+                case 1 -> session.execute("DELETE FROM ks.t WHERE k = " + k + " AND c > " + c);
+                case 2 ->
+                        session.execute(
+                                "UPDATE ks.t USING TTL 86400 SET s = ?, m['a'] = ? WHERE k = ? AND"
+                                        + " c = ?",
+                                "s" + i,
+                                null,
+                                k,
+                                c);
+                case 3 ->
+                        session.execute(
+                                BatchStatement.newInstance(
+                                        random.nextBoolean()
+                                                ? DefaultBatchType.LOGGED
+                                                : DefaultBatchType.UNLOGGED,
+                                        SimpleStatement.newInstance(
+                                                "DELETE s FROM ks.t WHERE k = ?", k),
+                                        insert.bind(k, c, null, "b" + i, Map.of("x", i))));
+                case 4 ->
+                        session.execute(
+                                SimpleStatement.newInstance(
+                                                "INSERT INTO ks.t (k, c, v) VALUES (?, ?, 'old') IF"
+                                                        + " NOT EXISTS",
+                                                k,
+                                                c)
+                                        .setSerialConsistencyLevel(
+                                                DefaultConsistencyLevel.LOCAL_SERIAL));
+                case 5 ->
+                        session.execute(
+                                SimpleStatement.newInstance(
+                                                "INSERT INTO ks.t (k, c, v, m) VALUES (?, ?, ?, ?)",
+                                                k,
+                                                c,
+                                                "t" + i,
+                                                Map.of("x", i))
+                                        .setQueryTimestamp(random.nextInt(1000)));
+                default -> session.execute(select.bind(k));
+            }
+            asked++;
+        }
+        // Pages, by the paging states of the node that was asked.
+        int rows = 0;
+        for (Row row :
+                session.execute(SimpleStatement.newInstance("SELECT * FROM ks.t").setPageSize(10)))
+            rows += row.isNull(0) ? 0 : 1;
+        asked += rows / 10;
+        session.execute("SELECT token(k), writetime(s), ttl(s) FROM ks.t PER PARTITION LIMIT 1");
+        asked++;
+        session.execute("SELECT * FROM ks.other");
+        session.execute("INSERT INTO ks.other (k, v) VALUES (1, uuid())");
+        session.execute("SELECT * FROM ks.other");
+    }
+
+    private String replay(int code, String... arguments) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>();
+        command.add(System.getProperty("petra.command"));
+        command.addAll(List.of("replay", "--log=" + log, "--heap=512", "--memory=64"));
+        command.addAll(List.of(arguments));
+        Path output = directory.resolve("output");
+        Process process =
+                new ProcessBuilder(command)
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+        try {
+            assertThat(process.waitFor()).describedAs(Files.readString(output)).isEqualTo(code);
+        } finally {
+            // If the test's time is over.
+            process.destroy();
+        }
+        return Files.readString(output);
+    }
+
+    @Test
+    void whatANodeWasAskedIsTimedAndCompared() throws IOException, InterruptedException {
+        record();
+        Path out = directory.resolve("out");
+        String told = replay(0, "--snapshot=" + snapshot, "--speed=0", "--out=" + out);
+        assertThat(told).doesNotContain("SLF4J", "WARN", "failed").contains("answers.md");
+        String answers = Files.readString(out.resolve("answers.md"));
+        assertThat(answers)
+                .contains(
+                        "- different: 0\n", "- not asked, of tables that are not given: " + OTHERS);
+        Matcher compared = Pattern.compile("- compared: (\\d+)\n").matcher(answers);
+        assertThat(compared.find()).isTrue();
+        // The last page may be empty.
+        assertThat(Long.parseLong(compared.group(1))).isBetween(asked, asked + 1);
+        Results results = Results.read(out.resolve("results.json"));
+        for (String engine : List.of("rocks", "legacy-latest"))
+            for (String metric : List.of("throughput", "read P99", "write P50", "stall"))
+                assertThat(results.figures())
+                        .anyMatch(f -> f.engine().equals(engine) && f.metric().equals(metric));
+        assertThat(out.resolve("report.html")).content().contains("rocks");
+        assertThat(out.resolve("work")).doesNotExist();
+
+        differencesAreFound();
+        aLogThatIsCutOffIsNamed();
+    }
+
+    /** What the nodes make up themselves differs. */
+    private void differencesAreFound() throws IOException, InterruptedException {
+        Path schema = directory.resolve("other.cql");
+        Files.writeString(schema, "CREATE TABLE ks.other (k int PRIMARY KEY, v uuid);");
+        Path out = directory.resolve("different");
+        String told = replay(Replay.DIFFERENT, "--schema=" + schema, "--timed=0", "--out=" + out);
+        assertThat(told)
+                .contains(
+                        "- compared: 3\n",
+                        "- different: 1\n",
+                        "- with now(), uuid() or the like: 1");
+        assertThat(out.resolve("answers.md"))
+                .content()
+                .contains(
+                        "SELECT * FROM ks.other",
+                        "- rocks: 1 rows: [k:1, v:",
+                        "- legacy-latest: 1 rows: [k:1, v:");
+        assertThat(out.resolve("results.json")).doesNotExist();
+    }
+
+    private void aLogThatIsCutOffIsNamed() throws IOException, InterruptedException {
+        try (Stream<Path> files = Files.list(log)) {
+            for (Path file : files.filter(f -> f.toString().endsWith(".cq4")).toList())
+                try (RandomAccessFile cut = new RandomAccessFile(file.toFile(), "rw")) {
+                    cut.setLength(20_000);
+                }
+        }
+        String told =
+                replay(
+                        1,
+                        "--snapshot=" + snapshot,
+                        "--timed=0",
+                        "--out=" + directory.resolve("cut"));
+        assertThat(told).contains("cannot be read after", log.toString());
+    }
+}
