@@ -117,6 +117,10 @@ PETRA(void, setBlobCache)(JNIEnv*, jclass, jlong options, jlong cache) {
     petra::setBlobCache(reinterpret_cast<void*>(options), reinterpret_cast<void*>(cache));
 }
 
+PETRA(void, ignoreWriteBuffersInRecovery)(JNIEnv*, jclass, jlong options) {
+    petra::ignoreWriteBuffersInRecovery(reinterpret_cast<void*>(options));
+}
+
 PETRA(jbyteArray, takeMalformed)(JNIEnv* env, jclass, jlong handle) {
     size_t size = 0;
     uint8_t* key = store(handle)->takeMalformed(&size);
@@ -226,7 +230,7 @@ extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_read_Cursor_fetch(
 
 extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_nativelib_MutableOptions_set(
         JNIEnv* env, jclass, jlong db, jlong family, jobjectArray keys, jobjectArray values) {
-    constexpr jsize MOST = 16;
+    constexpr jsize MOST = 64;
     jsize count = env->GetArrayLength(keys);
     if (count > MOST) return env->NewStringUTF("too many options at once");
     jstring strings[2 * MOST];

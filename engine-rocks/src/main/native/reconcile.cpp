@@ -18,6 +18,7 @@ void Scratch::begin() {
     // What one huge value needed is not kept for ever.
     out.trim(4 << 20);
     oldest.trim(), rest.trim(), next.trim(), merged.trim();
+    slot.trim(1 << 14);
 }
 
 namespace {
@@ -192,8 +193,10 @@ size_t samePath(const Array<Cell>& cells, size_t from, size_t to) {
 void mergeRows(const Row& a, const Row& b, Row& out, Scratch& scratch) {
     out.clear();
     out.counters = a.counters || b.counters;
-    out.hasClustering = a.hasClustering;
-    out.clustering = a.clustering;
+    // What a purge leaves of a row has not the bytes that were written, as nothing would have none.
+    const Row& first = a.empty() && !a.hasClustering ? b : a;
+    out.hasClustering = first.hasClustering;
+    out.clustering = first.clustering;
     out.liveness = a.liveness.supersedes(b.liveness) ? a.liveness : b.liveness;
     out.deletion = a.deletion.supersedes(b.deletion) ? a.deletion : b.deletion;
     if (!out.deletion.live() && out.deletion.deletes(out.liveness.timestamp))

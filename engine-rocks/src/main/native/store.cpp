@@ -136,6 +136,7 @@ struct Api {
     void (*setStrictMaxSuccessiveMerges)(void*, unsigned char);
     void (*setAllowUnpreparedValue)(void*, unsigned char);
     void (*setBlobCache)(void*, void*);
+    void (*setEnforceWriteBuffersInRecovery)(void*, unsigned char);
     void (*setOptions)(void*, void*, int, const char* const*, const char* const*, char**);
     unsigned char (*isValid)(const void*);
     void (*next)(void*);
@@ -398,6 +399,8 @@ const char* bind(void* env) {
          &api.setStrictMaxSuccessiveMerges);
     find(library, "rocksdb_readoptions_set_allow_unprepared_value", &api.setAllowUnpreparedValue);
     find(library, "rocksdb_options_set_blob_cache", &api.setBlobCache);
+    find(library, "rocksdb_options_set_enforce_write_buffer_manager_during_recovery",
+         &api.setEnforceWriteBuffersInRecovery);
     find(library, "rocksdb_set_options_cf", &api.setOptions);
     find(library, "rocksdb_iter_valid", &api.isValid);
     find(library, "rocksdb_iter_next", &api.next);
@@ -424,6 +427,10 @@ void install(Store* store, void* options, bool strictSuccessiveMerges) {
 void allowUnpreparedValue(void* readOptions) { api.setAllowUnpreparedValue(readOptions, 1); }
 
 void setBlobCache(void* options, void* cache) { api.setBlobCache(options, cache); }
+
+void ignoreWriteBuffersInRecovery(void* options) {
+    api.setEnforceWriteBuffersInRecovery(options, 0);
+}
 
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values) {
     Db wrappedDb{db};

@@ -71,6 +71,7 @@ void allowUnpreparedValue(void* readOptions);
  * @param cache a rocksdb_cache_t: like Java's handle, it begins with the shared pointer
  */
 void setBlobCache(void* options, void* cache);
+void ignoreWriteBuffersInRecovery(void* options);
 
 /**
  * Adds what an iterator comes to, which is left on the first entry that was not added. One iterator

@@ -16,7 +16,6 @@ import dev.petra.engine.rocks.format.TokenRanges;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
 import java.util.Collection;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -166,12 +165,12 @@ final class StoreMaintenance {
                 database -> {
                     purge.run(database, false);
                     // Compaction rewrites keys, and of the values those in the oldest files.
-                    collectBlobs(database, 1);
+                    database.collectBlobs(1);
                     try {
                         database.compact(
                                 database.large, null, null, BottommostLevelCompaction.kForce);
                     } finally {
-                        collectBlobs(database, TableOptions.BLOB_AGE_CUTOFF);
+                        database.collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
                     }
                     compactIndexes(database);
                 });
@@ -183,13 +182,6 @@ final class StoreMaintenance {
         if (index != null) database.compact(index, null, null, BottommostLevelCompaction.kForce);
     }
 
-    /** Sets which part of the blob files, the oldest ones, compaction rewrites: 0 to 1. */
-    private static void collectBlobs(Database database, double part) {
-        database.setOptions(
-                database.large,
-                Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
-    }
-
     /** Compacts some token ranges; without any, the whole store, with a purge. */
     void compact(Collection<Range<Token>> ranges) {
         reopenable.followTable();
@@ -198,7 +190,8 @@ final class StoreMaintenance {
                     if (ranges.isEmpty()) {
                         purge.run(database, false);
                         compactIndexes(database);
-                    } else
+                    } else if (reopenable.isCompactedBySize()) compactAll(database);
+                    else
                         for (TokenRanges.KeyRange range :
                                 TokenRanges.of(ranges, store.partitionKeys()))
                             database.compact(
@@ -207,6 +200,11 @@ final class StoreMaintenance {
                                     range.to(),
                                     BottommostLevelCompaction.kForceOptimized);
                 });
+    }
+
+    /** Compacts all rows, without a purge. */
+    private static void compactAll(Database database) throws RocksDBException {
+        database.compact(database.data, null, null, BottommostLevelCompaction.kForceOptimized);
     }
 
     void stopCompactions() {
@@ -240,6 +238,8 @@ final class StoreMaintenance {
                     List<TokenRanges.KeyRange> gaps =
                             TokenRanges.gaps(owned, store.partitionKeys());
                     List<ColumnFamilyHandle> families = List.of(database.data, database.large);
+                    // Of whole runs RocksDB compacts all, whatever range it is given.
+                    boolean whole = reopenable.isCompactedBySize();
                     try (WriteBatch deletions = new WriteBatch()) {
                         for (TokenRanges.KeyRange gap : gaps)
                             for (ColumnFamilyHandle family : families)
@@ -249,12 +249,13 @@ final class StoreMaintenance {
                     }
                     database.db.syncWal();
                     for (TokenRanges.KeyRange gap : gaps)
-                        for (ColumnFamilyHandle family : families)
+                        for (ColumnFamilyHandle family : whole ? List.of(database.large) : families)
                             database.compact(
                                     family,
                                     gap.from(),
                                     gap.to(),
                                     BottommostLevelCompaction.kForceOptimized);
+                    if (whole && !gaps.isEmpty()) compactAll(database);
                 });
     }
 

@@ -8,6 +8,7 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.format.LargeCells;
@@ -20,6 +21,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.Slice;
@@ -220,6 +224,47 @@ class LargeCellsTest {
         assertThat(stored(true).size()).isEqualTo(20 * 60);
         Tables.context(store).filesEnd();
         awaitFewerLargeCellsThan(20 * 10);
+    }
+
+    /** {@code nodetool stop COMPACTION}, which ended compactions only. */
+    @Test
+    void aSweepCanBeStopped() {
+        for (int i = 0; i < 10; i++) store.write(update(i, live("a", i, value(LARGE, i))));
+        CompletableFuture<Void> compaction;
+        // The sweep waits at its first cell.
+        synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
+            compaction = CompletableFuture.runAsync(() -> store.compact(List.of()));
+            Tables.await(
+                    "the sweep",
+                    () -> store.purgeProgress().phase() == PurgeProgress.Phase.SWEEPING);
+            store.stopCompactions();
+        }
+        assertThatThrownBy(compaction::join)
+                .hasCauseInstanceOf(CompactionStoppedException.class)
+                .hasMessageContaining("was stopped");
+        store.compact(List.of());
+    }
+
+    /** A quarter must be garbage; the oldest half of all values was rewritten for one. */
+    @Test
+    void littleGarbageMovesNoOthers() throws RocksDBException {
+        for (int file = 0; file < 10; file++) {
+            for (int i = 0; i < 20; i++)
+                store.write(update(20 * file + i, live("a", 1, value(LARGE, i))));
+            store.flush();
+        }
+        store.write(update(999, live("a", 2, value(LARGE, 1))));
+        store.write(update(999, live("a", 3, value(LARGE, 2))));
+        store.flush();
+        Set<String> before = blobs();
+        store.compact(List.of());
+        assertThat(blobs()).containsAll(before);
+    }
+
+    private Set<String> blobs() throws RocksDBException {
+        return Tables.context(store).database().db.getLiveFiles(false).files.stream()
+                .filter(file -> file.endsWith(".blob"))
+                .collect(Collectors.toSet());
     }
 
     @Test

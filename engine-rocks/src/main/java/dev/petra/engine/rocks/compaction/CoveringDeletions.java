@@ -71,10 +71,9 @@ final class CoveringDeletions {
     /**
      * Pushes down all covering deletions that may be purged.
      *
-     * @param background whether to go slowly
+     * @param pace how fast, and until when
      */
-    void run(Database database, long gcBefore, boolean background) throws RocksDBException {
-        Pacer pace = new Pacer(store, background);
+    void run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteSink position = new ByteSink();
         try (Cursor cursor = context.openAside()) {

@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.nativelib.Reconciler;
@@ -73,10 +74,9 @@ final class LargeCellSweep {
     /**
      * Removes what no row refers to.
      *
-     * @param background whether to go slowly
+     * @param pace how fast, and until when
      */
-    void run(Database database, boolean background) throws RocksDBException {
-        Pacer pace = new Pacer(store, background);
+    void run(Database database, Pacer pace) throws RocksDBException {
         long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
         long cells = 0;
@@ -94,8 +94,8 @@ final class LargeCellSweep {
         }
         // This came during the sweep, which has not looked at it.
         long arrived = Math.max(0, largeBytes(database) - bytes);
-        if (garbage > 0)
-            database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+        pace.check();
+        if (garbage > 0) dropGarbage(database);
         // A stream is going live: nothing was removed since, so how much is garbage is not known.
         if (store.isArriving()) return;
         purgedBefore = purged;
@@ -104,6 +104,20 @@ final class LargeCellSweep {
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
         // What is still in files with live cells goes with these, and has not come since.
         swept = Math.max(0, largeBytes(database) - arrived);
+    }
+
+    /**
+     * Compaction would rewrite the oldest half of all values too, however few went. Without that,
+     * files go in which nothing lives; RocksDB collects others by itself, once a quarter is
+     * garbage.
+     */
+    private static void dropGarbage(Database database) throws RocksDBException {
+        database.collectBlobs(0);
+        try {
+            database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
+        } finally {
+            database.collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
+        }
     }
 
     /** Removes a large cell that no row refers to; returns whether it did. */

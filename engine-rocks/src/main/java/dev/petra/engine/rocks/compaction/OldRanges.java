@@ -116,7 +116,7 @@ final class OldRanges {
         private final int mark;
         private final long restrictions;
         private final ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
-        private final Pacer pace = new Pacer(store, true);
+        private final Pacer pace;
         private final ByteSink key = new ByteSink();
         private long removed;
         private boolean ended;
@@ -129,6 +129,7 @@ final class OldRanges {
             this.gcBefore = gcBefore;
             this.mark = mark;
             this.restrictions = restrictions;
+            this.pace = new Pacer(store, database, true);
         }
 
         /** Removes those of a partition. */

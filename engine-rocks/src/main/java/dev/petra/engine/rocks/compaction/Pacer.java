@@ -1,31 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.compaction;
 
+import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 
 /**
- * Lets work in the background rest as long as it worked. Throws when the store closes, or when its
- * disk is full: the database is not opened anew as long as it is read.
+ * Lets work in the background rest as long as it worked. Throws when somebody stops it, when the
+ * store closes, or when its disk is full: the database is not opened anew as long as it is read.
  */
 final class Pacer {
     private static final int EVERY = 256;
 
     private final StoreContext store;
+    private final Database database;
+    private final BooleanSupplier stopped;
     private final boolean slowly;
     private int steps;
     private long since = System.nanoTime();
 
-    Pacer(StoreContext store, boolean slowly) {
+    /** Of work that begins now: what is stopped from now on is this. */
+    Pacer(StoreContext store, Database database, boolean slowly) {
         this.store = store;
+        this.database = database;
+        this.stopped = database.stopped();
         this.slowly = slowly;
     }
 
     void step() {
         if (++steps % EVERY != 0) return;
+        check();
         store.reopenable().checkOpen();
         store.reopenable().checkNotFull();
         if (slowly) LockSupport.parkNanos(System.nanoTime() - since);
         since = System.nanoTime();
+    }
+
+    /** Looks whether to go on, without a rest. */
+    void check() {
+        if (stopped.getAsBoolean()) throw database.stoppedException("purge");
     }
 }

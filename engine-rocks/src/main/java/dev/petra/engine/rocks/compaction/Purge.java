@@ -109,15 +109,16 @@ public final class Purge {
         running.lock();
         try {
             permission.clock(database);
+            Pacer pace = new Pacer(store, database, background);
             if (background && store.reopenable().hasWindows()) {
                 // With time windows whole files are dropped; what is left are their large cells.
                 schedule.forgetResume();
-                sweep(database, true);
+                sweep(database, pace);
                 schedule.ended();
                 return;
             }
             if (background && !schedule.isDue()) {
-                sweep(database, true);
+                sweep(database, pace);
                 return;
             }
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || permission.gcBefore() == 0) {
@@ -125,7 +126,7 @@ public final class Purge {
                 if (background) return;
                 database.compact(
                         database.data, null, null, BottommostLevelCompaction.kForceOptimized);
-                sweep(database, false);
+                sweep(database, pace);
                 return;
             }
             // A purge of the whole table that was cut short goes on below.
@@ -134,13 +135,13 @@ public final class Purge {
                 round.run(database, part -> done = part);
                 // It was stopped, or may not go on.
                 if (schedule.isResting()) return;
-                if (sweep.isDue(database)) sweep(database, true);
+                if (sweep.isDue(database)) sweep(database, pace);
                 boolean whole = round.wantsWhole() && schedule.isWholeDue();
                 if (!whole || permission.gcBefore() == 0) return;
             }
             long started = System.nanoTime();
             long before = store.reconciler().purged();
-            purge(database, background);
+            purge(database, background, pace);
             logger.info(
                     "Purged {} in {} ms: {} deletions and expired values removed",
                     store.name(),
@@ -158,9 +159,14 @@ public final class Purge {
         return store.table().isCounter() && store.catalog().has(Catalog.Flag.PARTITION_RECORDS);
     }
 
-    /** Drops files in which everything has expired; see {@link ExpiredFiles#drop}. */
+    /**
+     * Drops files in which everything has expired; see {@link ExpiredFiles#drop}. Not during a
+     * purge, which may take hours: windows are merged meanwhile.
+     *
+     * @return whether to go on
+     */
     boolean dropExpired(Database database, TimeWindows windows) throws RocksDBException {
-        running.lock();
+        if (!running.tryLock()) return true;
         try {
             return expired.drop(database, windows);
         } finally {
@@ -180,13 +186,14 @@ public final class Purge {
         }
     }
 
-    private void sweep(Database database, boolean background) throws RocksDBException {
+    private void sweep(Database database, Pacer pace) throws RocksDBException {
         if (!sweep.isPossible()) return;
         phase = Phase.SWEEPING;
-        sweep.run(database, background);
+        pace.check();
+        sweep.run(database, pace);
     }
 
-    private void purge(Database database, boolean background) throws RocksDBException {
+    private void purge(Database database, boolean background, Pacer pace) throws RocksDBException {
         long restrictions = permission.restrictions();
         Reconciler reconciler = store.reconciler();
         // Before writes are waited for: what is not waited for must not be forgotten.
@@ -202,9 +209,10 @@ public final class Purge {
             long gcBefore = permission.gcBefore();
             if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
                 phase = Phase.COVERING;
-                covering.run(database, gcBefore, background);
+                covering.run(database, gcBefore, pace);
             }
 
+            pace.check();
             phase = Phase.SETTLING;
             // Before the flush: what is written during it may stay in the write buffer.
             long flushed = database.db.getLatestSequenceNumber();
@@ -222,6 +230,7 @@ public final class Purge {
             if (hasLoosePaths(store.table())) reconciler.loosePaths();
             reconciler.activeMaxPurgeable(next);
 
+            pace.check();
             phase = Phase.PURGING;
             reconciler.resetKept();
             boolean resumed = background && schedule.resumeAt() != null;
@@ -241,7 +250,7 @@ public final class Purge {
             }
             // What a resumed one had rewritten before is not known in this process.
             store.purgeable().written(resumed ? 0 : reconciler.kept());
-            sweep(database, background);
+            sweep(database, pace);
             schedule.ended();
             schedule.wholeEnded();
             complete = true;
@@ -286,7 +295,7 @@ public final class Purge {
     private boolean rewrite(Database database, boolean background, long restrictionsBefore)
             throws RocksDBException {
         byte[] from = background ? schedule.resumeAt() : null;
-        List<byte[]> bounds = bounds(database, from);
+        List<byte[]> bounds = bounds(database, from, SLICE_BYTES);
         for (int i = 0; i <= bounds.size(); i++) {
             done = (double) i / (bounds.size() + 1);
             byte[] to = i < bounds.size() ? bounds.get(i) : null;
@@ -307,8 +316,10 @@ public final class Purge {
         return database.tryCompact(database.data, from, to, BottommostLevelCompaction.kForce);
     }
 
-    /** Where to cut the bottom into slices, behind a key. */
-    private static List<byte[]> bounds(Database database, byte @Nullable [] from) {
+    /** Where to cut the bottom into slices: the first key of each but the first. */
+    List<byte[]> bounds(Database database, byte @Nullable [] from, long sliceBytes) {
+        // Of whole runs RocksDB compacts all, whatever range it is given.
+        if (store.reopenable().isCompactedBySize()) return List.of();
         int bottommost = database.bottommostLevel();
         List<LiveFileMetaData> files = database.dataFiles();
         files.removeIf(file -> file.level() != bottommost);
@@ -318,8 +329,9 @@ public final class Purge {
         for (LiveFileMetaData file : files) {
             if (from != null && Arrays.compareUnsigned(file.largestKey(), from) < 0) continue;
             bytes += file.size();
-            if (bytes < SLICE_BYTES) continue;
-            bounds.add(file.largestKey());
+            if (bytes < sliceBytes) continue;
+            // Not that key itself, or its file would be rewritten with both slices.
+            bounds.add(Arrays.copyOf(file.largestKey(), file.largestKey().length + 1));
             bytes = 0;
         }
         return bounds;

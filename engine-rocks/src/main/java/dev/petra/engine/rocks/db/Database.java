@@ -83,6 +83,10 @@ public final class Database implements AutoCloseable {
     private volatile @Nullable ColumnFamilyHandle index;
 
     private volatile List<ColumnFamilyHandle> families;
+
+    /** What RocksDB was told; null before the first look. */
+    volatile @Nullable LevelZeroLimits limits;
+
     public final ReadOptions readOptions;
 
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
@@ -388,6 +392,23 @@ public final class Database implements AutoCloseable {
             throw new IllegalStateException("Options of " + name + ", " + options + ": " + error);
     }
 
+    /** The most files that a column family has in level 0. */
+    int levelZeroFiles() throws RocksDBException {
+        int most = 0;
+        for (ColumnFamilyHandle family : families())
+            most =
+                    Math.max(
+                            most,
+                            Integer.parseInt(
+                                    db.getProperty(family, "rocksdb.num-files-at-level0")));
+        return most;
+    }
+
+    /** Sets which part of the blob files, the oldest ones, compaction rewrites: 0 to 1. */
+    public void collectBlobs(double part) {
+        setOptions(large, Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
+    }
+
     /** Ends compactions that were asked for. Those who asked get an exception. */
     public void stopCompactions() {
         synchronized (compactions) {
@@ -406,6 +427,11 @@ public final class Database implements AutoCloseable {
         }
         // RocksDB can end such a compaction only together with all that it does.
         if (compactingFiles() > 0) db.cancelAllBackgroundWork(false);
+    }
+
+    /** For what {@link #stopped} ends. */
+    public CompactionStoppedException stoppedException(String what) {
+        return new CompactionStoppedException(what, name, closing, null);
     }
 
     /** Whether what begins now should end: closed, or who stops compactions stops it too. */

@@ -7,6 +7,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableParams;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -61,17 +62,9 @@ final class FollowedOptions {
      */
     void tell(Opened present, FileOptions wanted) {
         String name = spec.displayName();
-        Database to = present.database();
-        Map<String, String> options = wanted.asMap(false);
-        if (present.universal() && wanted.compaction().window() != null)
-            options.put("disable_auto_compactions", "true");
-        options.putAll(resources.settings().rocksdbOptions());
         try {
-            to.setOptions(to.data, options);
-            to.setOptions(to.large, wanted.asMap(true));
-            ColumnFamilyHandle index = to.index();
-            if (index != null) to.setOptions(index, wanted.asIndexMap());
-        } catch (IllegalStateException e) {
+            tell(present, wanted, limits(present, wanted));
+        } catch (IllegalStateException | RocksDBException e) {
             logger.error(
                     "RocksDB refuses the new options of {}: its files are written as before until"
                             + " the node is restarted",
@@ -85,5 +78,51 @@ final class FollowedOptions {
                     "{} switches to {} compaction when the node is restarted",
                     name,
                     present.universal() ? "leveled" : "size-tiered");
+    }
+
+    private void tell(Opened present, FileOptions wanted, LevelZeroLimits limits) {
+        Database to = present.database();
+        to.setOptions(to.data, limits.addTo(options(present, wanted)));
+        to.setOptions(to.large, limits.addTo(wanted.asMap(true)));
+        ColumnFamilyHandle index = to.index();
+        if (index != null) to.setOptions(index, limits.addTo(wanted.asIndexMap()));
+        to.limits = limits;
+    }
+
+    /** Of the rows. */
+    private Map<String, String> options(Opened present, FileOptions wanted) {
+        Map<String, String> options = wanted.asMap(false);
+        if (present.universal() && wanted.compaction().window() != null)
+            options.put("disable_auto_compactions", "true");
+        options.putAll(resources.settings().rocksdbOptions());
+        return options;
+    }
+
+    private LevelZeroLimits limits(Opened present, FileOptions wanted) throws RocksDBException {
+        return LevelZeroLimits.of(
+                LevelZeroLimits.trigger(options(present, wanted)),
+                present.database().levelZeroFiles());
+    }
+
+    /**
+     * Raises the limits of level 0 after the database was opened with many files there, and lowers
+     * them as these go. To be called every second.
+     */
+    void followBacklog() {
+        LevelZeroLimits before = database.limits();
+        if (before != null && before.isLeast()) return;
+        database.ifOpen(
+                present -> {
+                    LevelZeroLimits told = present.database().limits;
+                    try {
+                        LevelZeroLimits now = limits(present, present.files());
+                        if (told == null && now.isLeast()) present.database().limits = now;
+                        else if (told == null || now.isMuchLessThan(told))
+                            tell(present, present.files(), now);
+                    } catch (IllegalStateException | RocksDBException e) {
+                        logger.error(
+                                "RocksDB refuses limits for level 0 of {}", spec.displayName(), e);
+                    }
+                });
     }
 }

@@ -14,6 +14,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import org.apache.cassandra.io.FSWriteError;
 import org.jspecify.annotations.Nullable;
@@ -509,6 +510,23 @@ public final class ReopenableDatabase {
     public void followTable() {
         share.count(this);
         options.follow();
+        options.followBacklog();
+    }
+
+    /** What RocksDB was told; null before the first look. */
+    @Nullable LevelZeroLimits limits() {
+        return opened.database().limits;
+    }
+
+    /** Does something with the database, unless it is not open. */
+    synchronized void ifOpen(Consumer<Opened> what) {
+        Opened present = opened;
+        if (!isWritable() || !present.database().acquire()) return;
+        try {
+            what.accept(present);
+        } finally {
+            present.database().release(Database.stripe());
+        }
     }
 
     /** {@link FollowedOptions}; false if it is to be tried again. */

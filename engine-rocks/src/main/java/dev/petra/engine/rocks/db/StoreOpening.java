@@ -9,7 +9,9 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.rocksdb.ColumnFamilyHandle;
@@ -85,8 +87,16 @@ final class StoreOpening {
                             options.owned());
             try {
                 UnfinishedBlobFiles.remove(blobs, db, name());
-                if (!settings.rocksdbOptions().isEmpty())
-                    database.setOptions(database.data, settings.rocksdbOptions());
+                Map<String, String> asked = new HashMap<>(settings.rocksdbOptions());
+                if (!asked.isEmpty())
+                    database.setOptions(
+                            database.data,
+                            LevelZeroLimits.of(
+                                            Math.max(
+                                                    LevelZeroLimits.trigger(asked),
+                                                    files.compaction().fewest()),
+                                            0)
+                                    .addTo(asked));
                 return new Opened(
                         database,
                         new Catalog(database, table, room),

@@ -71,6 +71,9 @@ public final class TableOptions {
     private static final int FORMAT_VERSION = 6;
     private static final long BYTES_PER_SYNC = 1 << 20;
 
+    /** Or a few times what it takes to name all files, where that is more. */
+    private static final long MANIFEST_BYTES = 4 << 20;
+
     final DBOptions database;
     final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
     private final List<AutoCloseable> owned = new ArrayList<>();
@@ -93,7 +96,7 @@ public final class TableOptions {
             boolean create) {
         RocksSettings settings = resources.settings();
         this.database =
-                own(new DBOptions())
+                own(newDatabaseOptions())
                         .setCreateIfMissing(create)
                         // Stores of format 1 have no column family for large cells; that of
                         // indexes is missing if a crash came before it was made.
@@ -128,6 +131,8 @@ public final class TableOptions {
                         // Files are written through the page cache all the same.
                         .setUseDirectReads(direct)
                         .setBytesPerSync(BYTES_PER_SYNC)
+                        // It is read at each opening, and copied for each snapshot.
+                        .setMaxManifestFileSize(MANIFEST_BYTES)
                         .setStatsDumpPeriodSec(0)
                         // A history of all counters every ten minutes, of each table: the same
                         // ones, outside of the budget, and nobody reads it.
@@ -148,6 +153,14 @@ public final class TableOptions {
                                 .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
         columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files, direct)));
         if (indexed) columnFamilies.add(new ColumnFamilyDescriptor(INDEX, index(resources, files)));
+    }
+
+    private static DBOptions newDatabaseOptions() {
+        try (Options options = new Options()) {
+            // Only through such options can the native part be reached.
+            Reconciler.ignoreWriteBuffersInRecovery(options);
+            return new DBOptions(options);
+        }
     }
 
     /** The descriptor of the column family of indexes, where there is one. */
@@ -233,6 +246,9 @@ public final class TableOptions {
                                 SMALLEST_ARENA_BLOCK,
                                 Math.min(LARGEST_ARENA_BLOCK, settings.writeBuffer() / 256)))
                 .setMaxWriteBufferNumber(WRITE_BUFFERS)
+                // LevelZeroLimits slow writes down, and nothing else.
+                .setSoftPendingCompactionBytesLimit(0)
+                .setHardPendingCompactionBytesLimit(0)
                 .setLevelCompactionDynamicLevelBytes(true)
                 .setMemtableWholeKeyFiltering(true)
                 .setMemtablePrefixBloomSizeRatio(0);

@@ -30,6 +30,11 @@ import org.jspecify.annotations.Nullable;
 public final class FragmentReader {
     private static final byte[] EMPTY = new byte[0];
 
+    /** A row without flags, in a body of 8 bytes, which are 0. */
+    private static final short REMAINS_HEAD = ROW << Byte.SIZE | Long.BYTES;
+
+    private static final int REMAINS_BYTES = Short.BYTES + Long.BYTES;
+
     private final ByteBuffer in;
     private final int end;
     private final @Nullable LargeValues large;
@@ -71,6 +76,7 @@ public final class FragmentReader {
             SimpleCells cells) {
         try {
             FragmentReader reader = new FragmentReader(value, large);
+            reader.skipRemains();
             Row row = reader.nextRow(clustering, columns, fetched, cells);
             while (reader.in.position() < reader.end)
                 row = Rows.merge(row, reader.nextRow(row.clustering(), columns, fetched, cells));
@@ -246,6 +252,17 @@ public final class FragmentReader {
         } catch (IndexOutOfBoundsException e) {
             throw new MalformedFragment(e);
         }
+    }
+
+    /**
+     * Passes over what a purge has left of a row, if more was written since: the row has the
+     * clustering that was written then.
+     */
+    private void skipRemains() {
+        int start = in.position();
+        if (end - start > REMAINS_BYTES
+                && in.getShort(start) == REMAINS_HEAD
+                && in.getLong(start + Short.BYTES) == 0) in.position(start + REMAINS_BYTES);
     }
 
     private void begin(int kind) {

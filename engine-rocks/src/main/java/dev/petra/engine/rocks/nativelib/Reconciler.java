@@ -77,6 +77,14 @@ public final class Reconciler implements AutoCloseable {
         setBlobCache(options.getNativeHandle(), cache.getNativeHandle());
     }
 
+    /**
+     * Lets a log be recovered whatever the write buffers of all databases together hold; Java has
+     * no setter. Otherwise RocksDB writes a file after each record while others have filled them.
+     */
+    public static void ignoreWriteBuffersInRecovery(Options options) {
+        ignoreWriteBuffersInRecovery(options.getNativeHandle());
+    }
+
     private long get(int field) {
         return (long) FIELDS.getAcquire(state, field);
     }
@@ -294,6 +302,8 @@ public final class Reconciler implements AutoCloseable {
     private static native void allowUnpreparedValue(long readOptions);
 
     private static native void setBlobCache(long options, long cache);
+
+    private static native void ignoreWriteBuffersInRecovery(long options);
 
     private static native byte @Nullable [] takeMalformed(long handle);
 

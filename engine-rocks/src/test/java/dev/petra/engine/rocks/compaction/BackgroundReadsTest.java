@@ -70,7 +70,8 @@ class BackgroundReadsTest {
             Database database = Tables.context(store).database();
             int files = database.dataFiles().size();
             long before = cacheUsage(store);
-            new CoveringDeletions(Tables.context(store)).run(database, LONG_AGO + 1, false);
+            Pacer pace = new Pacer(Tables.context(store), database, false);
+            new CoveringDeletions(Tables.context(store)).run(database, LONG_AGO + 1, pace);
             assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
             // The push-down took place.
             store.flush();
@@ -190,7 +191,11 @@ class BackgroundReadsTest {
                             () ->
                                     reopenable.maintain(
                                             database -> {
-                                                Pacer pace = new Pacer(Tables.context(store), true);
+                                                Pacer pace =
+                                                        new Pacer(
+                                                                Tables.context(store),
+                                                                database,
+                                                                true);
                                                 reading.countDown();
                                                 while (!stop.get()) pace.step();
                                             }));

@@ -715,7 +715,7 @@ class PurgeTest {
             compact();
             assertThat(sweep.isDue(database)).isEqualTo(row > 0);
         }
-        sweep.run(database, false);
+        sweep.run(database, new Pacer(Tables.context(store), database, false));
         assertThat(sweep.isDue(database)).isFalse();
     }
 

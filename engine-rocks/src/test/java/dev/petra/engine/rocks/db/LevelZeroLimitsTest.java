@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.db;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.nativelib.MutableOptions;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.RocksDBException;
+
+/** Cassandra takes writes while compaction is behind. */
+class LevelZeroLimitsTest {
+    private static final int FILES = 60;
+
+    @TempDir Path directory;
+    private final StorageEngine engine =
+            Tables.engine(Map.of("memory", "32MiB", "write_stall_timeout", "2s"));
+    private TableStore store;
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private static TestTable table(String compaction) {
+        return TestTable.of(
+                "CREATE TABLE t (k int PRIMARY KEY, v text) WITH compaction = {'class': '"
+                        + compaction
+                        + "}");
+    }
+
+    private void open(TestTable table) {
+        store = engine.openStore(table.spec(directory));
+    }
+
+    private static void alter(TestTable table, String compaction) {
+        table.alter(table.metadata().unbuild().params(table(compaction).metadata().params).build());
+    }
+
+    private void write(TestTable table, int key) {
+        store.write(table.update(key).at(1).row().set("v", "value").build());
+    }
+
+    private void write(TestTable table) {
+        for (int i = 0; i < FILES; i++) {
+            write(table, i);
+            store.flush();
+        }
+    }
+
+    private Database database() {
+        return Tables.context(store).database();
+    }
+
+    private boolean isLeast() {
+        LevelZeroLimits limits = database().limits;
+        return limits != null && limits.isLeast();
+    }
+
+    private long stopped() throws RocksDBException {
+        return database().db.getLongProperty(database().data, "rocksdb.is-write-stopped");
+    }
+
+    private long delayed() throws RocksDBException {
+        return database().db.getLongProperty(database().data, "rocksdb.actual-delayed-write-rate");
+    }
+
+    /** RocksDB looks at level 0 only while it compacts by itself, and would stop at once. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "LeveledCompactionStrategy'",
+                "SizeTieredCompactionStrategy'",
+                "UnifiedCompactionStrategy'"
+            })
+    void writesGoOnWhenCompactionBegins(String compaction) throws RocksDBException {
+        TestTable table = table(compaction + ", 'enabled': 'false'");
+        open(table);
+        write(table);
+        assertThat(database().levelZeroFiles()).isEqualTo(FILES);
+        database().db.pauseBackgroundWork();
+        try {
+            alter(table, compaction);
+            Tables.tick(store);
+            assertThat(stopped()).isZero();
+            assertThat(delayed()).isZero();
+            write(table, 1);
+            assertThat(database().limits)
+                    .isEqualTo(LevelZeroLimits.of(4, FILES))
+                    .matches(limits -> !limits.isLeast());
+        } finally {
+            database().db.continueBackgroundWork();
+        }
+        // Back, as files go.
+        Tables.await(
+                "compaction",
+                () -> {
+                    Tables.tick(store);
+                    return isLeast();
+                });
+    }
+
+    @Test
+    void writesGoOnAfterAStartWithManyFiles() throws RocksDBException {
+        TestTable table = table("LeveledCompactionStrategy', 'enabled': 'false'");
+        open(table);
+        write(table);
+        store.close();
+        open(table);
+        assertThat(database().limits).isNull();
+        Tables.tick(store);
+        assertThat(database().limits).isEqualTo(LevelZeroLimits.of(4, FILES));
+    }
+
+    @Test
+    void writesGoOnWhereACompactionWaitsForMoreFilesThanRocksDBTakes() throws RocksDBException {
+        TestTable table = table("SizeTieredCompactionStrategy'");
+        open(table);
+        alter(table, "SizeTieredCompactionStrategy', 'min_threshold': '40', 'max_threshold': '64'");
+        Tables.tick(store);
+        for (int i = 0; i < 39; i++) {
+            write(table, i);
+            store.flush();
+        }
+        assertThat(database().levelZeroFiles()).isEqualTo(39);
+        assertThat(stopped()).isZero();
+        assertThat(delayed()).isZero();
+        write(table, 1);
+    }
+
+    /** As many as a table's own and the operator's together may be. */
+    @Test
+    void manyOptionsAreSetAtOnce() {
+        open(table("LeveledCompactionStrategy'"));
+        Map<String, String> options = new LinkedHashMap<>();
+        for (String name :
+                List.of(
+                        "ttl",
+                        "periodic_compaction_seconds",
+                        "max_compaction_bytes",
+                        "target_file_size_base",
+                        "target_file_size_multiplier",
+                        "max_bytes_for_level_base",
+                        "level0_file_num_compaction_trigger",
+                        "level0_slowdown_writes_trigger",
+                        "level0_stop_writes_trigger",
+                        "max_write_buffer_number",
+                        "max_successive_merges",
+                        "inplace_update_num_locks",
+                        "memtable_huge_page_size",
+                        "max_sequential_skip_in_iterations",
+                        "soft_pending_compaction_bytes_limit",
+                        "hard_pending_compaction_bytes_limit",
+                        "report_bg_io_stats",
+                        "paranoid_file_checks",
+                        "blob_file_size",
+                        "min_blob_size")) options.put(name, "100");
+        options.put("report_bg_io_stats", "false");
+        options.put("paranoid_file_checks", "false");
+        assertThat(MutableOptions.set(database().db, database().data, options)).isNull();
+    }
+
+    /** Java can set neither by itself, or has another default. */
+    @Test
+    void theManifestIsBoundAndRecoveryIgnoresOtherTablesBuffers() throws IOException {
+        open(table("LeveledCompactionStrategy'"));
+        try (Stream<Path> files = Files.list(directory)) {
+            Path options =
+                    files.filter(file -> file.getFileName().toString().startsWith("OPTIONS-"))
+                            .findFirst()
+                            .orElseThrow();
+            assertThat(options)
+                    .content()
+                    .contains(
+                            "max_manifest_file_size=4194304\n",
+                            "enforce_write_buffer_manager_during_recovery=false\n");
+        }
+    }
+}
