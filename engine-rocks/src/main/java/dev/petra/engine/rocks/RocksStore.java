@@ -34,6 +34,8 @@ import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import dev.petra.engine.stream.StreamSource;
+import java.io.IOException;
+import java.nio.file.FileStore;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -54,6 +56,7 @@ import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSReadError;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Checkpoint;
 import org.slf4j.Logger;
@@ -76,6 +79,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     private final StoreContext context;
     private final ReopenableDatabase reopenable;
     private final Consumer<RocksStore> forget;
+    private final FileStore disk;
     private final StoreSync sync;
     private final WritePath writes;
     private final PartitionReader reader;
@@ -135,6 +139,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         this.context = context;
         this.reopenable = context.reopenable();
         this.forget = forget;
+        this.disk = diskOf(context.directory());
         this.sync = new StoreSync(reopenable, context.room());
         this.writes = new WritePath(context, sync, syncer);
         this.reader = new PartitionReader(context, samples);
@@ -142,6 +147,14 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         this.indexes = new RocksIndexes(context, writes);
         this.writeBufferFilter = new WriteBufferFilter(writes, context.settings());
         this.maintenance = new StoreMaintenance(context, writeBufferFilter);
+    }
+
+    private static FileStore diskOf(Path directory) {
+        try {
+            return Files.getFileStore(directory);
+        } catch (IOException e) {
+            throw new FSReadError(e, directory);
+        }
     }
 
     /** What its parts have in common. */
@@ -263,6 +276,16 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     @Override
     public boolean isPending() {
         return sync.isPending();
+    }
+
+    @Override
+    public Object disk() {
+        return disk;
+    }
+
+    @Override
+    public void lags() {
+        sync.lags();
     }
 
     @Override

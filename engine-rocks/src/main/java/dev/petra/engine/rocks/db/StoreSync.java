@@ -64,6 +64,11 @@ public final class StoreSync {
         return !database.isClosed() && unsynced.isUnsettled();
     }
 
+    /** {@link SyncState#lags}. */
+    public void lags() {
+        unsynced.lags();
+    }
+
     /** Syncs, and wakes the writers that wait for it. */
     public void sync() {
         if (database.isFull()) {

@@ -33,8 +33,8 @@ import org.slf4j.LoggerFactory;
 public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(LogSyncer.class);
 
-    /** The disk answers some syncs together; more threads than this gain hardly anything. */
-    private static final int THREADS = 16;
+    /** A disk answers some syncs together; more threads than this gain hardly anything. */
+    private static final int THREADS_OF_A_DISK = 16;
 
     private static final long BATCH_INTERVAL_MILLIS = 1_000;
     private static final long IDLE_SECONDS = 30;
@@ -46,6 +46,9 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     public interface Log {
         String name();
 
+        /** Its disk: equal for all logs of one disk. */
+        Object disk();
+
         /** Whether there is something to sync. */
         boolean isPending();
 
@@ -53,12 +56,18 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         boolean isUnsettled();
 
         void sync();
+
+        /** In periodic mode: a sync has not ended within an interval. */
+        void lags();
     }
 
     private final Supplier<? extends Iterable<L>> logs;
     private final Duration patience;
     private final Thread thread;
-    private final ThreadPoolExecutor syncs;
+
+    /** By disk: one that does not answer holds up no other. */
+    private final Map<Object, ThreadPoolExecutor> syncs = new ConcurrentHashMap<>();
+
     private final Set<L> underWay = ConcurrentHashMap.newKeySet();
 
     /** The syncs for which {@link #syncAcknowledged} gave up waiting. */
@@ -78,17 +87,25 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     public LogSyncer(Supplier<? extends Iterable<L>> logs, Duration patience) {
         this.logs = logs;
         this.patience = patience;
-        this.syncs =
-                new ThreadPoolExecutor(
-                        THREADS,
-                        THREADS,
-                        IDLE_SECONDS,
-                        TimeUnit.SECONDS,
-                        new LinkedBlockingQueue<>(),
-                        task -> daemon(task, "petra-log-sync-worker"));
-        syncs.allowCoreThreadTimeOut(true);
         this.thread = daemon(this::run, "petra-log-sync");
         thread.start();
+    }
+
+    private ThreadPoolExecutor syncs(L log) {
+        return syncs.computeIfAbsent(
+                log.disk(),
+                disk -> {
+                    ThreadPoolExecutor ofDisk =
+                            new ThreadPoolExecutor(
+                                    THREADS_OF_A_DISK,
+                                    THREADS_OF_A_DISK,
+                                    IDLE_SECONDS,
+                                    TimeUnit.SECONDS,
+                                    new LinkedBlockingQueue<>(),
+                                    task -> daemon(task, "petra-log-sync-worker"));
+                    ofDisk.allowCoreThreadTimeOut(true);
+                    return ofDisk;
+                });
     }
 
     private static Thread daemon(Runnable task, String name) {
@@ -110,14 +127,17 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
 
     private void run() {
         while (awaitInterval())
-            for (L log : logs.get())
+            for (L log : logs.get()) {
+                if (!log.isPending()) continue;
                 // One whose sync takes longer than the interval is synced again after the next.
-                if (log.isPending() && underWay.add(log)) begin(log);
+                if (underWay.add(log)) begin(log);
+                else if (mode == WalSync.PERIODIC) log.lags();
+            }
     }
 
     private void begin(L log) {
         try {
-            syncs.execute(() -> sync(log));
+            syncs(log).execute(() -> sync(log));
         } catch (RuntimeException | Error e) {
             // No thread may be had now; this one must go on, or nothing is synced ever again.
             underWay.remove(log);
@@ -159,7 +179,7 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
             // No second sync is begun beside one that hangs, or these would take all threads in the
             // end.
             if (unanswered.containsKey(log)) failure = with(failure, unanswered(log));
-            else begun.put(log, syncs.submit(log::sync));
+            else begun.put(log, syncs(log).submit(log::sync));
         }
         long end = System.nanoTime() + patience.toNanos();
         for (Map.Entry<L, Future<?>> sync : begun.entrySet()) {
@@ -222,8 +242,12 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         }
         try {
             thread.join();
-            syncs.shutdown();
-            if (!syncs.awaitTermination(IDLE_SECONDS, TimeUnit.SECONDS))
+            syncs.values().forEach(ThreadPoolExecutor::shutdown);
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(IDLE_SECONDS);
+            boolean ended = true;
+            for (ThreadPoolExecutor ofDisk : syncs.values())
+                ended &= ofDisk.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+            if (!ended)
                 logger.error(
                         "A sync of a table's log has not ended within {} s; the engine is closed"
                                 + " all the same, and the last writes may be lost if the machine"

@@ -12,6 +12,10 @@ public final class SyncState {
     private final Object syncing = new Object();
     private volatile boolean pending;
     private volatile @Nullable Throwable failure;
+
+    /** Whether the sync under way takes too long for writes to be acknowledged meanwhile. */
+    private volatile boolean lagging;
+
     private long begun;
     private long ended;
     private long abandoned;
@@ -29,13 +33,35 @@ public final class SyncState {
     /** A write is in the log. */
     public void written(boolean await) {
         if (await) awaitNextSync();
-        else if (!pending) pending = true;
+        else {
+            if (!pending) pending = true;
+            if (lagging) awaitSyncUnderWay();
+        }
+    }
+
+    /**
+     * The sync under way has not ended within a period: writes wait for its end, as Cassandra's do,
+     * so that a power loss takes no more than a few periods.
+     */
+    public synchronized void lags() {
+        lagging = begun != ended;
+    }
+
+    private synchronized void awaitSyncUnderWay() {
+        awaitEnd(begun);
     }
 
     private synchronized void awaitNextSync() {
         pending = true;
         // A sync already under way may have begun before the write.
-        long wanted = begun + 1;
+        if (!awaitEnd(begun + 1))
+            throw new IllegalStateException(
+                    "The store was closed, or its disk was full, while a write waited for its"
+                            + " sync; the write may be lost, so do it again.");
+    }
+
+    /** Waits for the end of a sync; returns false if there will be none. */
+    private synchronized boolean awaitEnd(long wanted) {
         long abandonedBefore = abandoned;
         while (ended < wanted && abandoned == abandonedBefore && !closed) {
             try {
@@ -45,10 +71,7 @@ public final class SyncState {
             }
         }
         refuseAfterFailure();
-        if (ended < wanted)
-            throw new IllegalStateException(
-                    "The store was closed, or its disk was full, while a write waited for its"
-                            + " sync; the write may be lost, so do it again.");
+        return ended >= wanted;
     }
 
     /** One sync at a time: its end must say nothing of another that began later. */
@@ -73,6 +96,7 @@ public final class SyncState {
             synchronized (this) {
                 failure = failed;
                 ended = begun;
+                lagging = false;
                 notifyAll();
             }
         }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.Tables;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -31,6 +32,19 @@ class LogSyncerTest {
         @Override
         public String name() {
             return "t";
+        }
+
+        volatile Object name = "disk";
+        final AtomicInteger lags = new AtomicInteger();
+
+        @Override
+        public Object disk() {
+            return name;
+        }
+
+        @Override
+        public void lags() {
+            lags.incrementAndGet();
         }
 
         @Override
@@ -106,6 +120,25 @@ class LogSyncerTest {
         }
         assertThat(logs.get(0).syncs).hasValue(0);
         assertThat(idle.syncs).hasValue(0);
+        blocked.countDown();
+    }
+
+    /** Of many tables: they take all threads that there are for one disk. */
+    @Test
+    void aDiskThatDoesNotAnswerHoldsUpNoOtherDisk() {
+        CountDownLatch blocked = new CountDownLatch(1);
+        for (int i = 0; i < 20; i++) log(true).disk = () -> await(blocked);
+        FakeLog other = log(false);
+        other.name = "other disk";
+        syncer.set(WalSync.PERIODIC, Duration.ofMillis(1));
+        CountDownLatch ended = new CountDownLatch(1);
+        other.disk = ended::countDown;
+        other.pending = true;
+        await(ended);
+        // Their writers learn it, if there is more to sync.
+        logs.get(0).pending = true;
+        Tables.await("word of a sync that does not end", () -> logs.get(0).lags.get() > 0);
+        assertThat(other.lags).hasValue(0);
         blocked.countDown();
     }
 
