@@ -7,20 +7,30 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 
 /**
  * How long a write waits for a store whose compaction is behind. RocksDB would let it wait without
- * bound; it is asked not to ({@code no_slowdown}), and the write tries again, one at a time, since
- * each refused attempt is charged to RocksDB's budget as if it had written.
+ * bound; it is asked not to ({@code no_slowdown}), and the write tries again. Each refused attempt
+ * is charged to RocksDB's budget as if it had written ({@code WriteController::GetDelay}), so that
+ * writes which try too often never come. So one tries at a time, while the others wait for their
+ * turn without a try; and each waits for about as long as the one before it had to.
  */
 public final class WriteStallRetry {
     private static final long SHORTEST_PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
-    private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final String name;
     private final long timeoutMillis;
     private final Semaphore turn = new Semaphore(1, true);
+
+    /** Whether RocksDB has refused a write, and not yet taken one at its first try. */
+    private volatile boolean stalled;
+
+    /** How long the last one had to wait at its turn; set by whoever has the turn. */
+    private volatile long usualPauseNanos = SHORTEST_PAUSE_NANOS;
+
     private final AtomicLong asideBegun = new AtomicLong();
     private final AtomicLong asideEnded = new AtomicLong();
     private final AtomicLong asideSynced = new AtomicLong();
@@ -93,42 +103,74 @@ public final class WriteStallRetry {
      * @throws WriteStallException after the timeout; nothing was written
      */
     public void await(Attempt attempt) throws RocksDBException {
+        RocksDBException refused = null;
+        if (!stalled) {
+            refused = refusal(attempt);
+            if (refused == null) return;
+            stalled = true;
+        }
+        retry(attempt, refused);
+    }
+
+    /** Tries once; returns null if it was done. */
+    private static @Nullable RocksDBException refusal(Attempt attempt) throws RocksDBException {
         try {
             attempt.run();
+            return null;
         } catch (RocksDBException e) {
             if (!RocksErrors.isStall(e)) throw e;
-            retry(attempt, e);
+            return e;
         }
     }
 
-    private void retry(Attempt attempt, RocksDBException first) throws RocksDBException {
+    private void retry(Attempt attempt, @Nullable RocksDBException first) throws RocksDBException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+        RocksDBException refused = first;
+        do {
+            acquireTurn(end, refused);
+            try {
+                if (stalled) {
+                    tryInTurn(attempt, end);
+                    return;
+                }
+            } finally {
+                turn.release();
+            }
+            // It is over: nobody waits for a turn any more.
+            refused = refusal(attempt);
+            if (refused == null) return;
+            stalled = true;
+        } while (System.nanoTime() - end < 0);
+        throw stalled(refused);
+    }
+
+    private void acquireTurn(long end, @Nullable RocksDBException refused) {
         try {
-            if (!turn.tryAcquire(timeoutMillis, TimeUnit.MILLISECONDS)) throw stalled(first);
+            if (!turn.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
+                throw stalled(refused);
         } catch (InterruptedException e) {
             throw new UncheckedInterruptedException(e);
         }
-        try {
-            RocksDBException last = first;
-            for (long pause = SHORTEST_PAUSE_NANOS;
-                    System.nanoTime() - end < 0;
-                    pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
-                LockSupport.parkNanos(pause);
-                try {
-                    attempt.run();
-                    return;
-                } catch (RocksDBException e) {
-                    if (!RocksErrors.isStall(e)) throw e;
-                    last = e;
-                }
-            }
-            throw stalled(last);
-        } finally {
-            turn.release();
-        }
     }
 
-    private WriteStallException stalled(RocksDBException e) {
+    private void tryInTurn(Attempt attempt, long end) throws RocksDBException {
+        RocksDBException refused = null;
+        for (long pause = Math.max(SHORTEST_PAUSE_NANOS, usualPauseNanos / 2);
+                System.nanoTime() - end < 0;
+                pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
+            LockSupport.parkNanos(pause);
+            RocksDBException again = refusal(attempt);
+            if (again == null) {
+                usualPauseNanos = pause;
+                if (refused == null) stalled = false;
+                return;
+            }
+            refused = again;
+        }
+        throw stalled(refused);
+    }
+
+    private WriteStallException stalled(@Nullable RocksDBException e) {
         return new WriteStallException(
                 "Compaction of "
                         + name
@@ -136,6 +178,6 @@ public final class WriteStallRetry {
                         + timeoutMillis
                         + " ms (write_stall_timeout) and was not done. Try it again; if this goes"
                         + " on, the disk or compaction_throughput is too slow for these writes. "
-                        + e.getMessage());
+                        + (e == null ? "Others were waiting before it." : e.getMessage()));
     }
 }

@@ -11,20 +11,26 @@ import dev.petra.engine.rocks.nativelib.MutableOptions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.MutableDBOptions;
 import org.rocksdb.RocksDBException;
 
 /** Cassandra takes writes while compaction is behind. */
 class LevelZeroLimitsTest {
     private static final int FILES = 60;
+    private static final int WRITERS = 16;
 
     @TempDir Path directory;
     private final StorageEngine engine =
@@ -140,6 +146,52 @@ class LevelZeroLimitsTest {
         assertThat(stopped()).isZero();
         assertThat(delayed()).isZero();
         write(table, 1);
+    }
+
+    /**
+     * RocksDB charges refused attempts as if they had written: writers that tried in turns, every
+     * few milliseconds, and others before their turn, kept all of them from writing.
+     */
+    @Test
+    void slowWritesComeInTheEnd() throws RocksDBException {
+        TestTable table = table("LeveledCompactionStrategy', 'enabled': 'false'");
+        open(table);
+        write(table);
+        Database database = database();
+        database.db.pauseBackgroundWork();
+        try {
+            database.db.setDBOptions(
+                    MutableDBOptions.builder().setDelayedWriteRate(1 << 20).build());
+            database.setOptions(
+                    database.data,
+                    Map.of(
+                            "level0_slowdown_writes_trigger", "2",
+                            "level0_stop_writes_trigger", "200",
+                            "disable_auto_compactions", "false"));
+            assertThat(delayed()).isEqualTo(1 << 20);
+            String value = "x".repeat(10_000);
+            List<CompletableFuture<Void>> writers = new ArrayList<>();
+            ExecutorService threads = Executors.newFixedThreadPool(WRITERS);
+            for (int w = 0; w < WRITERS; w++) {
+                int key = w;
+                writers.add(
+                        CompletableFuture.runAsync(
+                                () -> {
+                                    for (int i = 0; i < 20; i++)
+                                        store.write(
+                                                table.update(key)
+                                                        .at(i)
+                                                        .row()
+                                                        .set("v", value)
+                                                        .build());
+                                },
+                                threads));
+            }
+            threads.shutdown();
+            writers.forEach(CompletableFuture::join);
+        } finally {
+            database.db.continueBackgroundWork();
+        }
     }
 
     /** As many as a table's own and the operator's together may be. */
