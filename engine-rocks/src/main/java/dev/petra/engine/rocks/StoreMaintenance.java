@@ -165,8 +165,8 @@ final class StoreMaintenance {
                 database -> {
                     purge.run(database, false);
                     // Compaction rewrites keys, and of the values those in the oldest files.
-                    database.collectBlobs(1);
                     try {
+                        database.collectBlobs(1);
                         database.compact(
                                 database.large, null, null, BottommostLevelCompaction.kForce);
                     } finally {

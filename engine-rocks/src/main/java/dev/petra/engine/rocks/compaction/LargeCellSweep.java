@@ -112,8 +112,8 @@ final class LargeCellSweep {
      * garbage.
      */
     private static void dropGarbage(Database database) throws RocksDBException {
-        database.collectBlobs(0);
         try {
+            database.collectBlobs(0);
             database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
         } finally {
             database.collectBlobs(TableOptions.BLOB_AGE_CUTOFF);

@@ -29,10 +29,12 @@ final class FollowedOptions {
     }
 
     /** What a table's files depend on. */
-    private record Asked(TableParams table, boolean automatic, boolean partitioned) {
+    private record Asked(
+            Database database, TableParams table, boolean automatic, boolean partitioned) {
         @SuppressWarnings("ReferenceEquality")
         boolean isSame(@Nullable Asked other) {
             return other != null
+                    && database == other.database
                     && table == other.table
                     && automatic == other.automatic
                     && partitioned == other.partitioned;
@@ -44,6 +46,7 @@ final class FollowedOptions {
         TableMetadata table = spec.metadata().get();
         Asked asked =
                 new Asked(
+                        database.present(),
                         table.params,
                         spec.mayCompact().getAsBoolean(),
                         resources.indexes().isLarge());
@@ -89,11 +92,15 @@ final class FollowedOptions {
         to.limits = limits;
     }
 
+    private static boolean isCompacting(Opened present) {
+        FileOptions files = present.files();
+        return files.automatic() && !(present.universal() && files.compaction().window() != null);
+    }
+
     /** Of the rows. */
     private Map<String, String> options(Opened present, FileOptions wanted) {
         Map<String, String> options = wanted.asMap(false);
-        if (present.universal() && wanted.compaction().window() != null)
-            options.put("disable_auto_compactions", "true");
+        if (!isCompacting(present.writing(wanted))) options.put("disable_auto_compactions", "true");
         options.putAll(resources.settings().rocksdbOptions());
         return options;
     }
@@ -109,11 +116,13 @@ final class FollowedOptions {
      * them as these go. To be called every second.
      */
     void followBacklog() {
-        LevelZeroLimits before = database.limits();
+        LevelZeroLimits before = database.present().limits;
         if (before != null && before.isLeast()) return;
         database.ifOpen(
                 present -> {
                     LevelZeroLimits told = present.database().limits;
+                    // RocksDB looks at no limits then, and is told them when it is to compact.
+                    if (!isCompacting(present)) return;
                     try {
                         LevelZeroLimits now = limits(present, present.files());
                         if (told == null && now.isLeast()) present.database().limits = now;

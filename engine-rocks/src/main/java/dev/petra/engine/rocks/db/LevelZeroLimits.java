@@ -18,6 +18,11 @@ record LevelZeroLimits(int slowdown, int stop, boolean isLeast) {
     private static final int LEAST = 20;
 
     private static final int MORE = 16;
+
+    /** With so many fewer files than the least limit, that will do. */
+    private static final int CLOSE = 4;
+
+    private static final int MOST_TRIGGER = 1 << 20;
     private static final int DEFAULT_TRIGGER = 4;
 
     /**
@@ -25,15 +30,17 @@ record LevelZeroLimits(int slowdown, int stop, boolean isLeast) {
      * @param files how many there are
      */
     static LevelZeroLimits of(int trigger, int files) {
-        int least = Math.max(LEAST, 2 * trigger);
-        int slowdown = Math.max(least, files + MORE);
+        int least = Math.max(LEAST, 2 * Math.min(trigger, MOST_TRIGGER));
+        int slowdown = files > least - CLOSE ? files + MORE : least;
         return new LevelZeroLimits(slowdown, slowdown + MORE, slowdown == least);
     }
 
     /** How many files a compaction waits for, of a column family that gets these options. */
     static int trigger(Map<String, String> options) {
         String trigger = options.get("level0_file_num_compaction_trigger");
-        return trigger == null ? DEFAULT_TRIGGER : Integer.parseInt(trigger);
+        if (trigger == null) return DEFAULT_TRIGGER;
+        // RocksDB takes suffixes, as 1K.
+        return trigger.matches("\\d{1,9}") ? Integer.parseInt(trigger) : MOST_TRIGGER;
     }
 
     /** Adds them to options that do not have them. */

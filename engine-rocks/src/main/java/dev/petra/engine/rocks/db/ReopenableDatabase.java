@@ -513,9 +513,9 @@ public final class ReopenableDatabase {
         options.followBacklog();
     }
 
-    /** What RocksDB was told; null before the first look. */
-    @Nullable LevelZeroLimits limits() {
-        return opened.database().limits;
+    /** The one that is open, or was last. Its options are those of the table when it was opened. */
+    Database present() {
+        return opened.database();
     }
 
     /** Does something with the database, unless it is not open. */

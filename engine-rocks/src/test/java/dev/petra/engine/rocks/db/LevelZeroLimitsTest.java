@@ -4,7 +4,9 @@ package dev.petra.engine.rocks.db;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.nativelib.MutableOptions;
@@ -121,15 +123,44 @@ class LevelZeroLimitsTest {
     }
 
     @Test
-    void writesGoOnAfterAStartWithManyFiles() throws RocksDBException {
+    void limitsAreRaisedOnlyForABacklog() {
+        assertThat(LevelZeroLimits.of(4, 16).isLeast()).isTrue();
+        assertThat(LevelZeroLimits.of(4, 17)).isEqualTo(new LevelZeroLimits(33, 49, false));
+        LevelZeroLimits most = LevelZeroLimits.of(Integer.MAX_VALUE, 0);
+        assertThat(most.slowdown()).isGreaterThan(1_000_000);
+        assertThat(most.stop()).isGreaterThan(most.slowdown());
+        assertThat(LevelZeroLimits.trigger(Map.of())).isEqualTo(4);
+        String trigger = "level0_file_num_compaction_trigger";
+        assertThat(LevelZeroLimits.trigger(Map.of(trigger, "12"))).isEqualTo(12);
+        assertThat(LevelZeroLimits.trigger(Map.of(trigger, "1K"))).isGreaterThan(1000);
+    }
+
+    /** {@code nodetool disableautocompaction} was forgotten. */
+    @Test
+    void compactionStaysOffWhenTheDatabaseIsOpenedAnew() throws InterruptedException {
+        TestTable table = table("LeveledCompactionStrategy'");
+        store =
+                engine.openStore(
+                        new StoreSpec(directory, "t", 1, table.ref(), () -> true, () -> false));
+        Tables.tick(store);
+        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        assertThat(reopenable.isCompacting()).isFalse();
+        assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+        Tables.heal(reopenable);
+        Tables.tick(store);
+        assertThat(reopenable.isCompacting()).isFalse();
+    }
+
+    /** Time windows always have many files. */
+    @Test
+    void nothingIsToldWhereRocksDBDoesNotCompact() {
         TestTable table = table("LeveledCompactionStrategy', 'enabled': 'false'");
         open(table);
         write(table);
         store.close();
         open(table);
-        assertThat(database().limits).isNull();
         Tables.tick(store);
-        assertThat(database().limits).isEqualTo(LevelZeroLimits.of(4, FILES));
+        assertThat(database().limits).isNull();
     }
 
     @Test
