@@ -413,11 +413,12 @@ public final class StoreIndexes {
         Set<UUID> lost = store.indexes().lost();
         if (lost.isEmpty()) return;
         for (Index index : of(cfs))
-            // A build that is under way defines it, or fails and says so.
-            if (lost.contains(id(index))
-                    && cfs.indexManager.isIndexQueryable(index)
-                    && !cfs.indexManager.isIndexBuilding(IndexTerms.name(index)))
-                markLost(index, cfs);
+            // A build that is under way defines it, or fails and says so. One that has just ended
+            // has
+            // defined it, so that is asked last.
+            if (cfs.indexManager.isIndexQueryable(index)
+                    && !cfs.indexManager.isIndexBuilding(IndexTerms.name(index))
+                    && lost.contains(id(index))) markLost(index, cfs);
     }
 
     private static void markLost(Index index, ColumnFamilyStore cfs) {
