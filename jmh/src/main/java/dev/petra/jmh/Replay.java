@@ -52,7 +52,7 @@ public final class Replay implements Callable<Integer> {
     static final int DIFFERENT = 3;
 
     private static final int IN_FLIGHT = 32;
-    private static final int MOST_IN_FLIGHT = 1024;
+    private static final int MOST_IN_FLIGHT = 256;
     private static final Duration PATIENCE = Duration.ofMinutes(1);
 
     @Spec

@@ -58,6 +58,11 @@ class ReplayIT {
             process.nodetool("flush");
             process.nodetool("snapshot", "--tag", "before", "ks");
             process.nodetool("enablefullquerylog", "--path", log.toString(), "--blocking", "true");
+            // Not there where they are asked again.
+            session.execute(
+                    "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy',"
+                            + " 'replication_factor': 1}");
+            session.execute("USE app");
             ask(session);
             process.nodetool("disablefullquerylog");
         }

@@ -25,19 +25,22 @@ record CqlText(Kind kind, @Nullable String keyspace, @Nullable String table, boo
         OTHER
     }
 
-    /** Comments, strings, and names in quotes, each of which may look like the others inside. */
+    /**
+     * Comments, strings, and names in quotes, each of which may look like the others inside. One
+     * with a quote in it, which is doubled there, is taken for two. No group is repeated: Java
+     * would need stack for each character of a long string.
+     */
     private static final Pattern QUOTED =
             Pattern.compile(
-                    "--[^\\n]*|//[^\\n]*|/\\*.*?\\*/|'(?:[^']|'')*'|\\$\\$.*?\\$\\$"
-                            + "|\"(?:[^\"]|\"\")*\"",
+                    "--[^\\n]*|//[^\\n]*|/\\*.*?\\*/|'[^']*'|\\$\\$.*?\\$\\$" + "|\"[^\"]*\"",
                     Pattern.DOTALL);
 
-    private static final String NAME = "(\"(?:[^\"]|\"\")*\"|\\w+)";
+    private static final String NAME = "(\"(?:[^\"]++|\"\")*+\"|\\w++)";
 
     /** Its first group is there unless it is only a name in quotes, which may look like one. */
     private static final Pattern TABLE =
             Pattern.compile(
-                    "\"(?:[^\"]|\"\")*\"|\\b(?:FROM|INTO|UPDATE|TRUNCATE(?:\\s+(?:TABLE|COLUMNFAMILY)\\b)?)\\s+"
+                    "\"(?:[^\"]++|\"\")*+\"|\\b(?:FROM|INTO|UPDATE|TRUNCATE(?:\\s+(?:TABLE|COLUMNFAMILY)\\b)?)\\s+"
                             + NAME
                             + "(?:\\s*\\.\\s*"
                             + NAME

@@ -2,6 +2,7 @@
 package dev.petra.jmh.querylog;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -45,12 +46,17 @@ public record LoggedQuery(
      * What a request says beside its statement. The consistency level is left out: the nodes that
      * are asked again are alone.
      *
+     * @param keyspace of names without one, of this request alone; null for the connection's
      * @param pageSize in rows; -1 for no paging
      * @param timestamp of what it writes, in microseconds; {@link Long#MIN_VALUE} if none is known
      * @param nowInSeconds what has expired, since the epoch; {@link Long#MIN_VALUE} if not known
      */
     public record Parameters(
-            int pageSize, @Nullable ByteBuffer pagingState, long timestamp, long nowInSeconds) {}
+            @Nullable String keyspace,
+            int pageSize,
+            @Nullable ByteBuffer pagingState,
+            long timestamp,
+            long nowInSeconds) {}
 
     /**
      * The parameters of a request and its values, as the native protocol has them (in its
@@ -77,11 +83,15 @@ public record LoggedQuery(
         ByteBuffer state = has(flags, PAGING_STATE) ? value(bytes) : null;
         if (has(flags, SERIAL_CONSISTENCY)) bytes.getShort();
         long given = has(flags, TIMESTAMP) ? bytes.getLong() : timestamp;
-        if (has(flags, KEYSPACE))
-            bytes.position(bytes.position() + Short.BYTES + bytes.getShort(bytes.position()));
+        String keyspace = null;
+        if (has(flags, KEYSPACE)) {
+            byte[] name = new byte[Short.toUnsignedInt(bytes.getShort())];
+            bytes.get(name);
+            keyspace = new String(name, StandardCharsets.UTF_8);
+        }
         long now =
                 has(flags, NOW_IN_SECONDS) ? Integer.toUnsignedLong(bytes.getInt()) : nowInSeconds;
-        return new Parameters(pageSize, state, given, now);
+        return new Parameters(keyspace, pageSize, state, given, now);
     }
 
     private static boolean has(int flags, int flag) {

@@ -41,6 +41,9 @@ public final class Player {
     private static final Set<DataType> EMPTY =
             Set.of(DataTypes.TEXT, DataTypes.ASCII, DataTypes.BLOB);
 
+    /** The driver takes 0 for its own default. */
+    private static final int NOT_PAGED = Integer.MAX_VALUE;
+
     private final CqlSession session;
     private final Map<Prepared, CompletableFuture<PreparedStatement>> prepared =
             new ConcurrentHashMap<>();
@@ -71,7 +74,10 @@ public final class Player {
                                     part instanceof SimpleStatement simple
                                             ? SimpleStatement.builder(simple)
                                             : new BoundStatementBuilder((BoundStatement) part);
-                            builder.setPageSize(parameters.pageSize())
+                            builder.setPageSize(
+                                            parameters.pageSize() > 0
+                                                    ? parameters.pageSize()
+                                                    : NOT_PAGED)
                                     .setPagingState(parameters.pagingState());
                             return with(builder, parameters).build();
                         });
@@ -88,8 +94,11 @@ public final class Player {
                                     BatchStatement.builder(DefaultBatchType.valueOf(type));
                             for (CompletableFuture<? extends BatchableStatement<?>> part : parts)
                                 builder.addStatement(part.join());
-                            if (query.keyspace() != null)
-                                builder.setKeyspace(CqlIdentifier.fromInternal(query.keyspace()));
+                            for (LoggedQuery.Part part : query.parts()) {
+                                String keyspace = keyspace(query, part);
+                                if (keyspace != null)
+                                    builder.setKeyspace(CqlIdentifier.fromInternal(keyspace));
+                            }
                             return with(builder, query.parameters()).build();
                         });
     }
@@ -106,10 +115,11 @@ public final class Player {
 
     private CompletionStage<? extends BatchableStatement<?>> part(
             LoggedQuery query, LoggedQuery.Part part) {
-        SimpleStatement simple = simple(query.keyspace(), part.cql());
+        String keyspace = keyspace(query, part);
+        SimpleStatement simple = simple(keyspace, part.cql());
         if (part.values().isEmpty()) return CompletableFuture.completedFuture(simple);
         return prepared.computeIfAbsent(
-                        new Prepared(query.keyspace(), part.cql()),
+                        new Prepared(keyspace, part.cql()),
                         text -> session.prepareAsync(simple).toCompletableFuture())
                 .thenApply(
                         statement -> {
@@ -123,6 +133,14 @@ public final class Player {
                             }
                             return bound.build();
                         });
+    }
+
+    /**
+     * Of a statement that needs one: a client may be connected to a keyspace that is not there, and
+     * ask other tables by their full names.
+     */
+    private static @Nullable String keyspace(LoggedQuery query, LoggedQuery.Part part) {
+        return CqlText.of(part.cql()).keyspace() == null ? query.keyspace() : null;
     }
 
     private static SimpleStatement simple(@Nullable String keyspace, String cql) {

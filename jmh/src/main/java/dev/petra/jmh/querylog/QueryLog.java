@@ -163,7 +163,13 @@ public final class QueryLog implements AutoCloseable {
                 default ->
                         throw new IllegalArgumentException("a record of the type '" + type + "'");
             }
-            head = new LoggedQuery(started, keyspace, batch, parts, parameters);
+            head =
+                    new LoggedQuery(
+                            started,
+                            parameters.keyspace() == null ? keyspace : parameters.keyspace(),
+                            batch,
+                            parts,
+                            parameters);
         }
 
         private static void batch(WireIn in, List<LoggedQuery.Part> parts) {

@@ -38,6 +38,15 @@ class CqlTextTest {
     }
 
     @Test
+    void aStringMayBeLong() {
+        String value = "'" + "x''".repeat(500_000) + "'";
+        assertThat(CqlText.of("INSERT INTO ks.t (k, v) VALUES (1, " + value + ")"))
+                .isEqualTo(new CqlText(CqlText.Kind.WRITE, "ks", "t", false));
+        assertThat(CqlText.of("SELECT " + value.replace('\'', '"') + " FROM ks.t").table())
+                .isEqualTo("t");
+    }
+
+    @Test
     void semicolonsInTextsEndNoStatement() {
         assertThat(
                         CqlText.statements(

@@ -50,6 +50,7 @@ class LoggedQueryTest {
         assertThat(parameters)
                 .isEqualTo(
                         new LoggedQuery.Parameters(
+                                newer != 0 ? "ks" : null,
                                 100,
                                 ByteBuffer.wrap(new byte[] {1, 2}),
                                 55,
@@ -58,7 +59,8 @@ class LoggedQueryTest {
 
     @Test
     void whatAClientLeavesOutIsWhatTheNodeTook() {
-        assertThat(read(begun(5, 0), 5)).isEqualTo(new LoggedQuery.Parameters(-1, null, 7, 8));
+        assertThat(read(begun(5, 0), 5))
+                .isEqualTo(new LoggedQuery.Parameters(null, -1, null, 7, 8));
     }
 
     @Test

@@ -91,7 +91,8 @@ class QueryLogTest {
             assertThat(query).isNotNull();
             assertThat(query.startedMillis()).isEqualTo(1000);
             assertThat(query.batch()).isNull();
-            assertThat(query.parameters()).isEqualTo(new LoggedQuery.Parameters(100, null, 77, 88));
+            assertThat(query.parameters())
+                    .isEqualTo(new LoggedQuery.Parameters(null, 100, null, 77, 88));
             assertThat(query.parts())
                     .containsExactly(
                             new LoggedQuery.Part(
