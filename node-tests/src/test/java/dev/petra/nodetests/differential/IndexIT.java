@@ -7,6 +7,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.WithAgent;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -30,6 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
  * engine, by SAI's own in Cassandra's storage, and with ALLOW FILTERING in a table without any. The
  * first gives what the last does, in the same order; of the second is told where it differs.
  */
+@WithAgent
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class IndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());

@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.WithAgent;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -32,6 +33,7 @@ import org.junit.jupiter.api.io.TempDir;
  * a table without any. The first gives what the last does, in the same order; where Cassandra's own
  * index gives something else, the engine may give that.
  */
+@WithAgent
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class LegacyIndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
