@@ -65,7 +65,7 @@ record Answer(byte[] digest, String kind, String text) {
         Content add(@Nullable ByteBuffer value) {
             int length = value == null ? -1 : value.remaining();
             digest.update(ByteBuffer.allocate(Integer.BYTES).putInt(length).flip());
-            if (value != null) digest.update(value);
+            if (value != null) digest.update(value.duplicate());
             return this;
         }
 
