@@ -518,31 +518,26 @@ public final class ReopenableDatabase {
         return opened.database();
     }
 
-    /** Does something with the database, unless it is not open. */
-    synchronized void ifOpen(Consumer<Opened> what) {
+    /** Does something with the database, and returns whether it could: not unless it is open. */
+    synchronized boolean ifOpen(Consumer<Opened> what) {
         Opened present = opened;
-        if (!isWritable() || !present.database().acquire()) return;
+        if (!isWritable() || !present.database().acquire()) return false;
         try {
             what.accept(present);
         } finally {
             present.database().release(Database.stripe());
         }
+        return true;
     }
 
     /** {@link FollowedOptions}; false if it is to be tried again. */
     boolean writeFiles(FileOptions wanted) {
-        if (wanted.equals(opened.files())) return true;
-        synchronized (this) {
-            Opened present = opened;
-            if (!isWritable() || !present.database().acquire()) return false;
-            try {
-                options.tell(present, wanted);
-            } finally {
-                present.database().release(Database.stripe());
-            }
-            opened = present.writing(wanted);
-            return true;
-        }
+        return wanted.equals(opened.files())
+                || ifOpen(
+                        present -> {
+                            options.tell(present, wanted);
+                            opened = present.writing(wanted);
+                        });
     }
 
     // The end
