@@ -444,7 +444,7 @@ class IndexMigrationIT {
         index("left", "v");
         throttle(1);
         alter("left", "default");
-        assertThat(isMigrating("left")).isTrue();
+        stopAMigrationOut("left");
         session.execute("DROP INDEX ks.left_v");
         alter("left", "rocks");
         throttle(64);
