@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 
 /**
  * Configures the node of a container by environment variables: those of Cassandra's official image,
@@ -18,6 +19,13 @@ import java.util.TreeMap;
 final class ContainerEnvironment {
     private static final String ENGINE_SETTING = "PETRA_";
     private static final String YAML = "PETRA_YAML";
+
+    /** What Kubernetes and {@code docker --link} tell of a service whose name begins with petra. */
+    private static final Pattern OF_A_SERVICE =
+            Pattern.compile(
+                    "PETRA_(\\w+_)?(SERVICE_HOST|SERVICE_PORT(_\\w+)?"
+                            + "|PORT(_\\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\\w+)");
+
     private static final String EXPORTER_PORT = "PETRA_EXPORTER_PORT";
     private static final int LEAST_HEAP = 256;
     private static final int MOST_HEAP = 8 << 10;
@@ -40,6 +48,8 @@ final class ContainerEnvironment {
             Map<String, String> variables, long memory, String address, Path exporter) {
         this.variables = new TreeMap<>(variables);
         this.variables.values().removeIf(String::isBlank);
+        // Kubernetes' own, of a service called petra-exporter.
+        if (text(EXPORTER_PORT, "").contains("://")) this.variables.remove(EXPORTER_PORT);
         this.memoryMebibytes = memory >> 20;
         this.address = address;
         this.exporter = exporter;
@@ -110,7 +120,8 @@ final class ContainerEnvironment {
                 (name, value) -> {
                     if (name.startsWith(ENGINE_SETTING)
                             && !name.equals(YAML)
-                            && !name.equals(EXPORTER_PORT))
+                            && !name.equals(EXPORTER_PORT)
+                            && !OF_A_SERVICE.matcher(name).matches())
                         engine.put(
                                 name.substring(ENGINE_SETTING.length()).toLowerCase(Locale.ROOT),
                                 value.strip());

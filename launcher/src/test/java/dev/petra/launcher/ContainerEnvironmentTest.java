@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -100,6 +101,28 @@ class ContainerEnvironmentTest {
         assertThatThrownBy(() -> config(Map.of(variable, value), 2 * GIB))
                 .isInstanceOf(NodeException.class)
                 .hasMessageContaining(message);
+    }
+
+    /** Of a service called petra, or petra-data, in the same namespace. */
+    @Test
+    void whatKubernetesTellsOfAServiceIsNoSetting() {
+        Map<String, String> variables = new HashMap<>();
+        for (String service : new String[] {"PETRA", "PETRA_DATA", "PETRA_EXPORTER"})
+            for (String end :
+                    new String[] {
+                        "SERVICE_HOST",
+                        "SERVICE_PORT",
+                        "SERVICE_PORT_CQL",
+                        "PORT",
+                        "PORT_9042_TCP",
+                        "PORT_9042_TCP_PROTO",
+                        "PORT_9042_TCP_PORT",
+                        "PORT_9042_TCP_ADDR"
+                    }) variables.put(service + "_" + end, "tcp://10.0.0.1:9042");
+        Map<String, String> ours = Map.of("PETRA_WRITE_BUFFER", "8MiB");
+        variables.putAll(ours);
+        assertThat(config(variables, 4 * GIB).yaml()).isEqualTo(config(ours, 4 * GIB).yaml());
+        assertThat(config(variables, 4 * GIB).jvmOptions()).isEmpty();
     }
 
     @Test
