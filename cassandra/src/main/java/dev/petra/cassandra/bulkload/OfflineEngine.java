@@ -8,7 +8,9 @@ import java.util.Map;
 
 /** Opens the engine in a process that is not a node, to write or read one store. */
 final class OfflineEngine {
-    private static final Map<String, String> SETTINGS = Map.of("memory", "64MiB");
+    /** Nobody repeats a write here, so it waits for compaction as long as a migration's does. */
+    private static final Map<String, String> SETTINGS =
+            Map.of("memory", "64MiB", "write_stall_timeout", "10m");
 
     private OfflineEngine() {}
 

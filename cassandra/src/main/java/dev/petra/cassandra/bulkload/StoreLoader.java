@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.bulkload;
 
+import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.streaming.SliceStream;
 import dev.petra.engine.CorruptStoreException;
@@ -170,12 +171,16 @@ public final class StoreLoader {
                             + " data of the table, or what a StoreWriter wrote. For SSTables there"
                             + " is sstableloader.");
         try (Stream<Path> files = Files.list(directory)) {
-            if (files.anyMatch(file -> file.toString().endsWith("-Data.db")))
+            if (files.anyMatch(file -> file.toString().endsWith("-Data.db"))
+                    || Files.exists(stores.resolve(MigrationMark.NAME)))
                 throw new LoadException(
                         directory
-                                + " has SSTables as well: the table was on its way into the engine"
-                                + " or out of it. Move them to a folder of their own, and load that"
-                                + " by sstableloader, too.");
+                                + " was taken when the table was on its way into the engine or out"
+                                + " of it, so it has SSTables as well, here or in the snapshot of"
+                                + " the same name in another data directory. Move all of them to"
+                                + " folders of their own, remove "
+                                + stores.resolve(MigrationMark.NAME)
+                                + ", load this, and load those by sstableloader, too.");
         }
         try (Stream<Path> files = Files.list(stores)) {
             List<Path> generations =

@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
     /** The file's name. */
-    static final String NAME = "MOVING";
+    public static final String NAME = "MOVING";
 
     private static final String CONFIGURATION = "configuration=";
     private static final String AFTER = "after=";

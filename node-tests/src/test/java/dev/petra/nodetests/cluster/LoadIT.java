@@ -380,6 +380,9 @@ class LoadIT {
         Path both = directory.resolve("both");
         TableFiles.copy(snapshot, both);
         Files.createFile(both.resolve("nb-1-big-Data.db"));
+        Path moving = directory.resolve("moving");
+        TableFiles.copy(snapshot, moving);
+        Files.createFile(moving.resolve("rocksdb/MOVING"));
 
         assertRefused(load(directory.resolve("nowhere")), "Unknown directory");
         assertRefused(load(directory.resolve("first")), "must have a folder rocksdb");
@@ -402,6 +405,7 @@ class LoadIT {
                 List.of("The cluster cannot be asked by", "127.0.0.77"));
         reasons.put(arguments(newer), List.of("says format 99"));
         reasons.put(arguments(both), List.of("has SSTables as well"));
+        reasons.put(arguments(moving), List.of("in another data directory"));
         List<List<String>> all = new ArrayList<>(reasons.keySet());
         all.add(arguments(snapshot, "--target-table", "stock", "--ignore", "127.0.0.1,127.0.0.2"));
         Iterator<NodeTool.Result> results = loads(all).iterator();
