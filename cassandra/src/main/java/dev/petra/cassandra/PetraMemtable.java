@@ -261,8 +261,12 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         if (reason != ColumnFamilyStore.FlushReason.SCHEMA_CHANGE
                 || PetraMemtableFactory.owns(metadata())) return false;
         try {
-            // Durable before anything can be written elsewhere.
-            departure = generation.stores().migration().begin(factory.configuration());
+            synchronized (owner.getTracker()) {
+                // TRUNCATE came first: what it left leaves by the memtable that it made.
+                if (owner.getCurrentMemtable() != this) return false;
+                // Durable before anything can be written elsewhere.
+                departure = generation.stores().migration().begin(factory.configuration());
+            }
             return true;
         } catch (RuntimeException | FSError e) {
             logger.error(

@@ -105,6 +105,8 @@ final class JoinPoints {
                             "long",
                             "long",
                             "long"),
+                    // return TableHooks.activeMemtables(memtables);
+                    at(CFS, "activeMemtables", TABLE_ADVICE + "ActiveMemtables"),
                     // return MetricHooks.estimateKeys(this, n);
                     at(CFS, "estimateKeys", TABLE_ADVICE + "EstimateKeys"),
                     // return MetricHooks.meanCellsPerPartition(

@@ -66,7 +66,10 @@ public final class NodeHooks {
 
     /** When all tables are open and the node has not joined yet. */
     public static void afterTablesOpened() {
-        boolean added = StorageService.instance.addPostShutdownHook(NodeHooks::afterShutdown);
+        // The end of a migration needs the commit log, which is closed before the engines.
+        boolean added =
+                StorageService.instance.addPreShutdownHook(NodeHooks::stopMigrations)
+                        && StorageService.instance.addPostShutdownHook(NodeHooks::afterShutdown);
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
@@ -113,9 +116,7 @@ public final class NodeHooks {
         StreamCapabilities.publishWith(states);
     }
 
-    /** Drops indexes that the schema lost while the node was down, or just before. */
-    private static void afterShutdown() {
-        IndexSweeps.stop();
+    private static void stopMigrations() {
         try {
             Migrations.stop();
         } catch (InterruptedException e) {
@@ -123,6 +124,10 @@ public final class NodeHooks {
             logger.warn(
                     "Interrupted while migrations of tables stop; they go on at the next start");
         }
+    }
+
+    private static void afterShutdown() {
+        IndexSweeps.stop();
         Disposals.logLeft();
         Engines.closeAll();
     }

@@ -101,6 +101,8 @@ final class SchemaGate {
         if (PetraMemtableFactory.owns(table)) {
             if (SchemaConstants.isSystemKeyspace(table.keyspace))
                 throw refused(table, "system tables cannot be.");
+            if (table.isCompactTable())
+                throw refused(table, "a table WITH COMPACT STORAGE cannot be.");
             return;
         }
         for (String data : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations()) {

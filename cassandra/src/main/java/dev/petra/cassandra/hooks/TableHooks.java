@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.hooks;
 
+import com.google.common.collect.Iterables;
 import com.google.common.collect.Ordering;
+import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.commitlog.CommitLogOrder;
+import dev.petra.cassandra.disk.SnapshotNames;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.migration.MigrateOut;
 import dev.petra.cassandra.migration.Migrations;
@@ -16,7 +19,10 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.Future;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
@@ -28,6 +34,7 @@ import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.concurrent.ImmediateFuture;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -100,14 +107,30 @@ public final class TableHooks {
      * whatever crashes.
      */
     public static void truncate(ColumnFamilyStore cfs) {
-        EngineMemtable table = EngineMemtables.current(cfs);
-        if (table == null) return;
-        table.generation().stores().countTruncation();
-        EngineMemtables.forgetAll(cfs, table.generation());
-        // With auto_snapshot off Cassandra has already dropped it, before it came here.
-        // One without rows may have parts that are about to come into it.
-        if (!table.isClean() || table.generation().hasStore())
-            FBUtilities.waitOnFuture(cfs.dumpMemtable());
+        Future<?> dumped = ImmediateFuture.success(null);
+        // Else an ALTER out of the engine that comes between would make it a memtable that stands
+        // for what leaves, and the rows that are forgotten here would come back from there.
+        synchronized (cfs.getTracker()) {
+            EngineMemtable table = EngineMemtables.current(cfs);
+            if (table == null) return;
+            if (table.departure() != 0 || !PetraMemtableFactory.owns(cfs.metadata()))
+                throw isMigrating(table.generation().stores().displayName());
+            table.generation().stores().countTruncation();
+            EngineMemtables.forgetAll(cfs, table.generation());
+            // With auto_snapshot off Cassandra has already dropped it, before it came here.
+            // One without rows may have parts that are about to come into it.
+            if (!table.isClean() || table.generation().hasStore()) dumped = cfs.dumpMemtable();
+        }
+        FBUtilities.waitOnFuture(dumped);
+    }
+
+    private static IllegalStateException isMigrating(String table) {
+        return new IllegalStateException(
+                "TRUNCATE of "
+                        + table
+                        + " cannot be done while the table is being migrated into a storage"
+                        + " engine or out of it: see petra.migrations, and try again when that"
+                        + " is over.");
     }
 
     /**
@@ -120,12 +143,7 @@ public final class TableHooks {
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores != null && stores.migration().isUnderWay())
-            throw new IllegalStateException(
-                    "TRUNCATE of "
-                            + stores.displayName()
-                            + " cannot be done while the table is being migrated into a storage"
-                            + " engine or out of it: see petra.migrations, and try again when that"
-                            + " is over.");
+            throw isMigrating(stores.displayName());
         return stores == null ? -1 : stores.truncations();
     }
 
@@ -190,8 +208,13 @@ public final class TableHooks {
             case USER_FORCED -> NodetoolOperations.flush(table);
             case DRAIN -> flushForDrain(table);
             // Cassandra goes on to delete what it read: a commit log, received files.
-            case STARTUP, STREAMS_RECEIVED, INTERNALLY_FORCED, COMMITLOG_DIRTY ->
+            case STREAMS_RECEIVED, INTERNALLY_FORCED, COMMITLOG_DIRTY ->
                     NodetoolOperations.syncLog(table);
+            // All tables of a keyspace of which one was replayed. Nothing was replayed into one
+            // without an open store, so one that cannot be opened does not keep the node down.
+            case STARTUP -> {
+                if (table.generation().hasStore()) NodetoolOperations.syncLog(table);
+            }
             default -> {
                 // The others want SSTables, to send, validate, index or snapshot them.
             }
@@ -226,10 +249,13 @@ public final class TableHooks {
      * until {@link #snapshotEnds}.
      *
      * @return what to give that method
+     * @throws IllegalArgumentException if Cassandra would refuse the name, which it does only when
+     *     the engine's copy is made
      */
     public static @Nullable Object snapshotBegins(ColumnFamilyStore cfs, String tag) {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores == null) return null;
+        SnapshotNames.check(tag);
         stores.lockContent();
         try {
             EngineMemtable departing =
@@ -240,6 +266,29 @@ public final class TableHooks {
             stores.unlockContent();
             throw e;
         }
+    }
+
+    /**
+     * The memtables that Cassandra frees memory by flushing. It finds those of a table's legacy
+     * indexes by that of the table, which an engine's is not.
+     *
+     * @param stock those of all tables that are not hidden
+     */
+    public static Iterable<Memtable> activeMemtables(Iterable<Memtable> stock) {
+        List<Memtable> hidden = new ArrayList<>();
+        TableRegistry.forEachOwner(
+                cfs -> {
+                    // One that is still being opened has no indexes yet. While a former memtable
+                    // of the table's is flushed, a hidden one goes with it: by itself it would
+                    // have the commit log forget what is in that.
+                    if (isOpen(cfs) && EngineMemtables.areWritesOurs(cfs))
+                        cfs.getIndexMemtables().forEach(hidden::add);
+                });
+        return hidden.isEmpty() ? stock : Iterables.concat(stock, hidden);
+    }
+
+    private static boolean isOpen(ColumnFamilyStore cfs) {
+        return ColumnFamilyStore.getIfExists(cfs.metadata.id) == cfs;
     }
 
     /** The end of {@link #snapshotBegins}, also after an exception in between. */

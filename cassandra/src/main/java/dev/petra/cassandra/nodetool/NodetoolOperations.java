@@ -216,7 +216,7 @@ public final class NodetoolOperations {
             TableStore store = table.generation().existing();
             // Nothing was ever written, so there is nothing to do.
             if (store != null) work.accept(store);
-            TableRegistry.countDiskSpace();
+            TableRegistry.countDiskSpace(name);
         } catch (UnsupportedOperationException e) {
             throw refused(table, verb, String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {

@@ -79,13 +79,14 @@ final class StoreValidation extends ValidationPartitionIterator {
                         preview == PreviewKind.REPAIRED ? null : table.generation().existing();
                 count(store, ranges);
                 open(store, ranges);
+                scanners.addAll(
+                        cfs.getCompactionStrategyManager().getScanners(sstables, ranges).scanners);
             } catch (RuntimeException | Error e) {
                 scanners.forEach(ISSTableScanner::close);
                 sstables.release();
                 throw e;
             }
         }
-        scanners.addAll(cfs.getCompactionStrategyManager().getScanners(sstables, ranges).scanners);
         bytes = scanners.stream().mapToLong(ISSTableScanner::getLengthInBytes).sum();
         controller =
                 new PurgesAll(cfs, CassandraValidationIterator.getDefaultGcBefore(cfs, nowInSec));

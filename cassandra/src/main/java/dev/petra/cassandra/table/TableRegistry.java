@@ -98,8 +98,28 @@ public final class TableRegistry {
         synchronized (TableRegistry.class) {
             now = new ArrayList<>(tables.values());
         }
-        for (Entry entry : now)
-            entry.space().count(entry.stores().current().statistic(StoreStatistics::diskBytes));
+        now.forEach(TableRegistry::count);
+    }
+
+    /**
+     * The same for one table.
+     *
+     * @param name as {@link TableGenerations#displayName}
+     */
+    public static void countDiskSpace(String name) {
+        Entry entry;
+        synchronized (TableRegistry.class) {
+            entry =
+                    tables.values().stream()
+                            .filter(one -> one.stores().displayName().equals(name))
+                            .findAny()
+                            .orElse(null);
+        }
+        if (entry != null) count(entry);
+    }
+
+    private static void count(Entry entry) {
+        entry.space().count(entry.stores().current().statistic(StoreStatistics::diskBytes));
     }
 
     private static Key key(ColumnFamilyStore cfs) {

@@ -5,18 +5,21 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.CompletionStage;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
@@ -40,6 +43,10 @@ class LegacyIndexIT {
     private static final int STATEMENTS = 250;
     private static final int QUERIES = 150;
     private static final Duration PATIENCE = Duration.ofMinutes(3);
+
+    /** MiB for all memtables of the node. */
+    private static final int MEMTABLES = 16;
+
     private static final List<String> TABLES = List.of("ours", "stock", "plain");
 
     private static final String COLUMNS =
@@ -75,7 +82,12 @@ class LegacyIndexIT {
     @BeforeAll
     static void start() {
         System.out.println("LegacyIndexIT: -Dpetra.seed=" + SEED);
-        node = TestNode.start(directory, options -> options.jvmOptions(TestNode.VERIFIED));
+        node =
+                TestNode.start(
+                        directory,
+                        options ->
+                                options.jvmOptions(TestNode.VERIFIED)
+                                        .yaml(Map.of("memtable_heap_space", MEMTABLES + "MiB")));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -258,6 +270,48 @@ class LegacyIndexIT {
     }
 
     // Statements
+
+    /**
+     * Entries of imported rows go into a memtable of Cassandra's, which must be flushed before the
+     * import ends: all writes of the node wait for that memory.
+     */
+    @Test
+    @Order(9)
+    void importedRowsHaveMoreEntriesThanMemtablesHaveMemory() throws Exception {
+        int rows = MEMTABLES * 1_000;
+        for (String table : List.of("import_source", "imported"))
+            session.execute(
+                    "CREATE TABLE ks."
+                            + table
+                            + " (p int PRIMARY KEY, v text)"
+                            + (table.equals("imported") ? " WITH memtable = 'rocks'" : ""));
+        session.execute("CREATE INDEX imported_by_v ON ks.imported (v)");
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks.import_source (p, v) VALUES (?, ?)");
+        String rest = "x".repeat(1_500);
+        List<CompletionStage<?>> some = new ArrayList<>();
+        for (int p = 0; p < rows; p++) {
+            some.add(session.executeAsync(insert.bind(p, p + rest)));
+            if (some.size() < 100) continue;
+            for (CompletionStage<?> one : some) one.toCompletableFuture().join();
+            some.clear();
+        }
+        node.nodetool("flush", "ks", "import_source");
+        Path inbox = Files.createDirectories(directory.resolve("inbox/ks/imported"));
+        for (Path file :
+                TableFiles.children(TableFiles.of(node, "ks", "import_source").directory()))
+            if (Files.isRegularFile(file)) Files.copy(file, inbox.resolve(file.getFileName()));
+        node.nodetool("import", "ks", "imported", inbox.toString());
+        TestNode.awaitMigrations(session, PATIENCE);
+        for (int p = 0; p < rows; p += rows / 10)
+            assertThat(
+                            session.execute(
+                                            SimpleStatement.newInstance(
+                                                    "SELECT p FROM ks.imported WHERE v = ?",
+                                                    p + rest))
+                                    .all())
+                    .hasSize(1);
+    }
 
     private void change(String name) {
         for (int i = 0; i < STATEMENTS; i++) {

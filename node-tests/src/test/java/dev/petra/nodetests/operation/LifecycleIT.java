@@ -276,6 +276,19 @@ class LifecycleIT {
     }
 
     @Test
+    void aSnapshotWithANameThatCassandraRefusesLeavesNothing() {
+        TableFiles files = create("named", "");
+        insert("named", 1);
+        for (String name : List.of("in/side", "../../outside", "..", "."))
+            assertThat(node.tryNodetool("snapshot", "-t", name, "-cf", "named", "ks").exitCode())
+                    .as(name)
+                    .isNotZero();
+        assertThat(files.directory().resolve("snapshots")).doesNotExist();
+        assertThat(files.directory().resolveSibling("outside")).doesNotExist();
+        assertThat(rows("named")).containsExactly(1);
+    }
+
+    @Test
     void flushMovesTheDataIntoFiles() {
         TableFiles files = create("flushed", "");
         insert("flushed", 1);

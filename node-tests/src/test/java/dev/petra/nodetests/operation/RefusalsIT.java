@@ -114,6 +114,8 @@ class RefusalsIT {
                 "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.plain WHERE p IS NOT NULL AND"
                         + " v IS NOT NULL PRIMARY KEY (v, p) WITH memtable = 'rocks'",
                 "ALTER MATERIALIZED VIEW ks.plain_by_v WITH memtable = 'rocks'",
+                "CREATE TABLE ks.compacted (p int PRIMARY KEY, v int) WITH COMPACT STORAGE AND"
+                        + " memtable = 'rocks'",
                 "ALTER TABLE ks.t WITH memtable = 'other'",
                 "ALTER TABLE ks.plain WITH memtable = 'rocks'",
                 "ALTER TABLE indexed.t WITH memtable = 'rocks'",

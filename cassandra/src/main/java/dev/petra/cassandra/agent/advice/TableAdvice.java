@@ -125,6 +125,15 @@ final class TableAdvice {
         }
     }
 
+    static final class ActiveMemtables {
+        private ActiveMemtables() {}
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return(readOnly = false) Iterable<Memtable> memtables) {
+            memtables = TableHooks.activeMemtables(memtables);
+        }
+    }
+
     static final class AfterOpen {
         private AfterOpen() {}
 
