@@ -380,7 +380,9 @@ public final class StoreIndexes {
             cfs.indexManager.makeIndexQueryable(index, Index.Status.BUILD_SUCCEEDED);
             revived.add(index);
         }
-        // One that came meanwhile, of whose index that may have been true.
+        // An SSTable may have come meanwhile, by an import or a stream, whose index cannot be
+        // opened
+        // either. Its own migration calls this again.
         if (passedOver(cfs).isEmpty()) return;
         for (Index index : revived)
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);

@@ -14,6 +14,7 @@ import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -37,7 +38,9 @@ class IndexRacesIT {
     private static final List<String> POINTS =
             List.of(
                     OURS + "index.RowPages#next",
+                    OURS + "migration.MigrateIn#move",
                     OURS + "sstable.SSTableExport#writeNext",
+                    "org.apache.cassandra.index.SecondaryIndexManager#makeIndexQueryable",
                     SAI + "SSTableContext#create",
                     SAI + "StorageAttachedIndexBuilder#completeSSTable",
                     SAI + "StorageAttachedIndexGroup#deletePerSSTableFiles",
@@ -230,6 +233,60 @@ class IndexRacesIT {
         assertThatThrownBy(() -> found("revived", "v")).isInstanceOf(DriverException.class);
         execute("ALTER TABLE ks.revived WITH memtable = 'rocks'");
         awaitMigration("revived", "v");
+    }
+
+    /** A query must not pass over its rows until they are in the engine as well. */
+    @Test
+    void anIndexIsNotUsedThatLacksAnSSTableWhichCameAsTheMigrationInEnded() throws Exception {
+        Path inbox = indexedSSTables("arrived", ROWS - 10, ROWS);
+        execute(
+                "CREATE TABLE ks.arrived (p int, c int, v int, w int, x text, PRIMARY KEY (p, c))"
+                        + " WITH memtable = 'default'");
+        index("arrived", "v");
+        TestNode.awaitQueryable(session, "arrived_v", PATIENCE);
+        insert("arrived", 0, ROWS - 10);
+        points.fail("enter", "SSTableContext#create");
+        node.tryNodetool("flush", "ks", "arrived");
+        String outOfUse = "Storage-attached index is no longer queryable";
+        TestNode.await(
+                "the end of its use", PATIENCE, () -> !log("ks.arrived.", outOfUse).isEmpty());
+        int before = log("ks.arrived.", outOfUse).size();
+        points.hold("enter", "SecondaryIndexManager#makeIndexQueryable");
+        execute("ALTER TABLE ks.arrived WITH memtable = 'rocks'");
+        points.awaitHeld();
+        points.failAlso("enter", "SSTableContext#create");
+        node.nodetool("import", "--require-index-components", "ks", "arrived", inbox.toString());
+        assertThat(log("ks.arrived.", outOfUse)).hasSizeGreaterThan(before);
+        points.holdAlso("enter", "MigrateIn#move");
+        points.releaseAt("enter", "SecondaryIndexManager#makeIndexQueryable");
+        points.awaitHeld();
+        assertThat(session.execute("SELECT c FROM ks.arrived").all()).hasSize(ROWS);
+        assertThatThrownBy(() -> found("arrived", "v")).isInstanceOf(DriverException.class);
+        awaitMigration("arrived", "v");
+    }
+
+    /** SSTables of such a table, with the files of an index of column v, in a folder of its own. */
+    private static Path indexedSSTables(String table, int from, int to) throws Exception {
+        TestNode.createKeyspace(session, "source", 1);
+        execute(
+                "CREATE TABLE source."
+                        + table
+                        + " (p int, c int, v int, w int, x text, PRIMARY KEY (p, c))");
+        execute("CREATE INDEX %1$s_v ON source.%1$s (v) USING 'sai'".formatted(table));
+        TestNode.awaitQueryable(session, table + "_v", PATIENCE);
+        for (int i = from; i < to; i++)
+            execute(
+                    "INSERT INTO source.%s (p, c, v, w, x) VALUES (%d, %d, 1, 1, 'x')"
+                            .formatted(table, i, i));
+        node.nodetool("flush", "source", table);
+        Path source = TableFiles.of(node, "source", table).directory();
+        // From a folder without a table's id in its name Cassandra does not take those of indexes.
+        Path inbox = directory.resolve("inbox/ks").resolve(source.getFileName());
+        Files.createDirectories(inbox);
+        for (Path file : TableFiles.children(source))
+            if (Files.isRegularFile(file)) Files.copy(file, inbox.resolve(file.getFileName()));
+        execute("DROP KEYSPACE source");
+        return inbox;
     }
 
     /** The migration waited for ever for somebody to open it. */

@@ -14,8 +14,10 @@ import java.lang.instrument.Instrumentation;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.security.ProtectionDomain;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import net.bytebuddy.agent.builder.AgentBuilder;
@@ -28,8 +30,8 @@ import net.bytebuddy.pool.TypePool;
  * Which one is chosen is in the file {@code -Dcrash.at}, which can be written at any time: {@code
  * enter <class>#<method>} or {@code leave <class>#<method>}, with {@code hold} before it for a
  * thread that is to stay there until the file says something else, with {@code fail} before it for
- * an exception there; several lines hold threads at several places. That one is held is said by the
- * file {@code <crash.at>.held}.
+ * an exception there, once; several lines of these two are for several places. That one is held is
+ * said by the file {@code <crash.at>.held}.
  */
 public final class CrashAgent {
     private CrashAgent() {}
@@ -102,14 +104,28 @@ public final class CrashAgent {
                 while (chosen(file).lines().anyMatch(hold::equals)) TimeUnit.MILLISECONDS.sleep(5);
                 return;
             }
-            boolean fails = chosen.equals("fail " + here);
-            if (!fails && !chosen.equals(here)) return;
+            String fail = "fail " + here;
+            if (chosen.lines().anyMatch(fail::equals)) {
+                replace(file, chosen.lines().filter(line -> !line.equals(fail)).toList());
+                throw new IllegalArgumentException("Fails on purpose: " + here);
+            }
+            if (!chosen.equals(here)) return;
             Files.delete(file);
-            if (fails) throw new IllegalArgumentException("Fails on purpose: " + here);
         } catch (IOException | InterruptedException e) {
             throw new IllegalStateException(e);
         }
         Runtime.getRuntime().halt(137);
+    }
+
+    /** Those that are held must not see half of it, and go on. */
+    private static void replace(Path file, List<String> left) throws IOException {
+        if (left.isEmpty()) {
+            Files.delete(file);
+            return;
+        }
+        Path next = Path.of(file + ".left");
+        Files.writeString(next, String.join("\n", left));
+        Files.move(next, file, StandardCopyOption.ATOMIC_MOVE);
     }
 
     private static String chosen(Path file) throws IOException {
