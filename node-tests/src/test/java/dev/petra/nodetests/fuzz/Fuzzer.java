@@ -19,6 +19,10 @@ final class Fuzzer {
     private static final int STEPS_AFTER_A_RESTART = 25;
     private static final int LIVES = 3;
     private static final int QUERIES = 2;
+
+    /** Cheap: only their results are compared. */
+    private static final int QUERIES_BY_INDEX = 3;
+
     private static final int SURVIVORS = 6;
     private static final String PAGES = " -- pages of ";
     private static final long SHRINK_NANOS = TimeUnit.SECONDS.toNanos(90);
@@ -56,7 +60,8 @@ final class Fuzzer {
 
         Run(long seed) {
             this.seed = seed;
-            this.history = new History(seed);
+            // A fault is one of rows.
+            this.history = new History(seed, System.getProperty("fuzz.fault") == null);
             this.twins = new Twins("h" + Long.toUnsignedString(seed, 36), history);
         }
 
@@ -66,6 +71,10 @@ final class Fuzzer {
             script.add(step);
             for (int i = 0; i < QUERIES; i++)
                 queries.add(history.select() + PAGES + (script.size() + i) % 4);
+            for (int i = 0; i < QUERIES_BY_INDEX; i++) {
+                String byIndex = history.selectByIndex();
+                if (byIndex != null) queries.add(byIndex + PAGES + (1 + script.size() % 3));
+            }
             return step;
         }
     }
@@ -110,6 +119,7 @@ final class Fuzzer {
         }
         restarted(run, life);
         try {
+            run.twins.awaitIndexes();
             run.twins.compare("SELECT * FROM @t", 2);
         } catch (Twins.Difference e) {
             // Seen where a column of a user type was dropped and added again: nothing to compare
@@ -253,6 +263,9 @@ final class Fuzzer {
         into.setProperty("queries", Twins.Figures.QUERIES.toString());
         into.setProperty("queries refused", Twins.Figures.QUERIES_REFUSED.toString());
         into.setProperty("queries with rows", Twins.Figures.QUERIES_WITH_ROWS.toString());
+        into.setProperty("queries by index", Twins.Figures.BY_INDEX.toString());
+        into.setProperty("by index with rows", Twins.Figures.BY_INDEX_WITH_ROWS.toString());
+        into.setProperty("lost by Cassandra's", Twins.Figures.LOST.toString());
         into.setProperty("iterators", Twins.Figures.ITERATORS.toString());
         into.setProperty("digests", Twins.Figures.DIGESTS.toString());
         into.setProperty("undecided", Twins.Figures.UNDECIDED.toString());

@@ -6,11 +6,15 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.SplittableRandom;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A random table and random statements for it: few keys, few clusterings, few values and few
  * timestamps, so that everything meets everything else, ties included. Some tables count, some are
- * written by light-weight transactions, some have long partitions, some timestamps of far away.
+ * written by light-weight transactions, some have long partitions, some timestamps of far away, and
+ * half of them have indexes, which come and go.
  *
  * <p>Statements name the table by {@code @t}, its user type by {@code @u}, and long values by
  * {@code {{what*times}}}.
@@ -70,7 +74,25 @@ final class History {
         }
     }
 
-    private final Random random;
+    /** An index; {@code target} is what it is on, and says which {@link #condition} it serves. */
+    private record Index(String name, Column column, String target, boolean attached) {
+        String create() {
+            return "CREATE INDEX "
+                    + name
+                    + " ON @t ("
+                    + target
+                    + ") USING "
+                    + (attached ? "'sai'" : "'legacy_local_table'");
+        }
+    }
+
+    private Random random;
+
+    /** What concerns indexes alone, so that without them the history is the same. */
+    private final Random indexing;
+
+    private final List<Index> indexes = new ArrayList<>();
+    private final boolean indexed;
     private final List<Column> keys = new ArrayList<>();
     private final List<Column> clusterings = new ArrayList<>();
     private final List<Column> statics = new ArrayList<>();
@@ -105,9 +127,18 @@ final class History {
     private int added;
     private int renamed;
     private int fields;
+    private int indexNames;
 
-    History(long seed) {
+    /** How many indexes are still to be created before anything else. */
+    private int indexesAtFirst;
+
+    /**
+     * @param withIndexes whether the engine can have any
+     */
+    History(long seed, boolean withIndexes) {
         this.random = new Random(seed);
+        // Mixed: the first bits of a Random are alike where seeds are.
+        this.indexing = new Random(new SplittableRandom(seed).nextLong());
         int kind = random.nextInt(20);
         this.counter = kind < 2;
         this.transactions = kind == 2;
@@ -130,6 +161,8 @@ final class History {
         for (int i = pick(1, 2, 3, 4); i > 0; i--)
             regulars.add(new Column("v" + regulars.size(), type()));
         this.create = createStatement();
+        this.indexed = withIndexes && !counter && indexing.nextBoolean();
+        if (indexed) indexesAtFirst = indexing.nextInt(4);
     }
 
     private String type() {
@@ -223,7 +256,65 @@ final class History {
      * @param purgesUnasked the engine may purge whenever it likes, not only when told to compact
      */
     String next(boolean purgesUnasked) {
+        if (indexesAtFirst > 0) {
+            indexesAtFirst--;
+            return aboutIndexes(this::createIndex);
+        }
+        if (indexed && indexing.nextInt(25) == 0)
+            return aboutIndexes(
+                    () ->
+                            indexes.isEmpty() || (indexes.size() < 4 && random.nextInt(3) > 0)
+                                    ? createIndex()
+                                    : dropIndex(pick(indexes)));
         return chosen(purgesUnasked || windows);
+    }
+
+    private String aboutIndexes(Supplier<String> choice) {
+        Random others = random;
+        random = indexing;
+        try {
+            return choice.get();
+        } finally {
+            random = others;
+        }
+    }
+
+    /** On a column that the engine can index; legacy ones not on a part of the partition key. */
+    private String createIndex() {
+        boolean attached = random.nextInt(5) < 3;
+        List<Column> columns = new ArrayList<>(regulars);
+        columns.addAll(statics);
+        columns.addAll(clusterings);
+        if (attached && keys.size() > 1) columns.addAll(keys);
+        columns.removeIf(
+                column -> List.of("@u", "vector<float, 2>", "duration").contains(column.type));
+        if (columns.isEmpty()) return "flush";
+        Column column = pick(columns);
+        String target =
+                column.type.equals("map<int, text>")
+                        ? pick("KEYS(", "VALUES(", "ENTRIES(") + column.name + ")"
+                        : column.type.matches("frozen<(list|set|map).*")
+                                ? "FULL(" + column.name + ")"
+                                : column.name;
+        Index index = new Index("@t_i" + indexNames++, column, target, attached);
+        // Cassandra has one of a kind on a target, and in one query either of two.
+        if (indexes.stream().anyMatch(other -> other.column.equals(column))) return "flush";
+        indexes.add(index);
+        return index.create();
+    }
+
+    private String dropIndex(Index index) {
+        indexes.remove(index);
+        return "DROP INDEX " + index.name;
+    }
+
+    /** A column that is renamed or dropped may have none. */
+    private String withoutIndexes(Column column, String statement) {
+        List<String> lines = new ArrayList<>();
+        for (Index index : List.copyOf(indexes))
+            if (index.column.equals(column)) lines.add(dropIndex(index));
+        lines.add(statement);
+        return String.join("\n", lines);
     }
 
     private String chosen(boolean purgesUnasked) {
@@ -504,13 +595,15 @@ final class History {
             case 1 -> {
                 if (regulars.size() < 2 || counter || transactions || faraway) return "flush";
                 Column column = regulars.remove(random.nextInt(regulars.size()));
-                return drop(column);
+                return withoutIndexes(column, drop(column));
             }
             case 2 -> {
                 // Dropped and added again: old cells must not come back.
                 if (regulars.isEmpty() || counter || transactions || faraway) return "flush";
                 Column column = pick(regulars);
-                return drop(column) + "\nALTER TABLE @t ADD " + column.name + " " + column.type;
+                return withoutIndexes(
+                        column,
+                        drop(column) + "\nALTER TABLE @t ADD " + column.name + " " + column.type);
             }
             case 3 -> {
                 List<Column> of =
@@ -518,7 +611,8 @@ final class History {
                 int at = random.nextInt(of.size());
                 Column column = of.get(at);
                 of.set(at, new Column("r" + renamed++, column.type));
-                return "ALTER TABLE @t RENAME " + column.name + " TO " + of.get(at).name;
+                return withoutIndexes(
+                        column, "ALTER TABLE @t RENAME " + column.name + " TO " + of.get(at).name);
             }
             case 4 -> {
                 List<Column> primary = new ArrayList<>(keys);
@@ -623,6 +717,70 @@ final class History {
         if (random.nextInt(5) == 0) select.append(" PER PARTITION LIMIT ").append(pick(1, 2));
         if (random.nextInt(5) == 0) select.append(" LIMIT ").append(pick(1, 2, 3));
         return select.append(" ALLOW FILTERING").toString();
+    }
+
+    /** A random query by one index or two; null without any. */
+    @Nullable String selectByIndex() {
+        return indexes.isEmpty() ? null : aboutIndexes(this::byIndex);
+    }
+
+    private String byIndex() {
+        Index first = pick(indexes);
+        Index second = pick(indexes);
+        List<Column> conditioned = new ArrayList<>(List.of(first.column));
+        StringBuilder where = new StringBuilder(condition(first));
+        if (!second.equals(first) && random.nextBoolean()) {
+            where.append(" AND ").append(condition(second));
+            conditioned.add(second.column);
+        }
+        if (!regulars.isEmpty() && random.nextInt(5) == 0) {
+            Column other = pick(regulars);
+            if (!other.isCollection() && !conditioned.contains(other)) {
+                where.append(" AND ").append(other.name).append(" = ").append(content(other.type));
+                conditioned.add(other);
+            }
+        }
+        boolean ofPartition =
+                random.nextInt(4) == 0 && keys.stream().noneMatch(conditioned::contains);
+        boolean whole = isOfExpiringCollections() || random.nextInt(4) > 0;
+        return "SELECT "
+                + (whole ? pick("*", "*", "JSON *") : names(keys))
+                + " FROM @t"
+                + (ofPartition ? whereKey() + " AND " : " WHERE ")
+                + where
+                + (random.nextInt(4) == 0 ? " LIMIT " + pick(1, 2, 3) : "")
+                + " ALLOW FILTERING";
+    }
+
+    /** One that the index serves, or, if it cannot serve a range, filters. */
+    private String condition(Index index) {
+        String name = index.column.name;
+        switch (index.column.type) {
+            case "list<int>" -> {
+                return name + " CONTAINS " + pick("1", "2", "3", "9");
+            }
+            case "set<text>" -> {
+                return name + " CONTAINS " + pick("'a'", "'b'", "'c'");
+            }
+            case "map<int, text>" -> {
+                String key = pick("1", "2", "3");
+                String value = pick("'a'", "'b'", "'c'", "'m'", "'x'");
+                if (index.target.startsWith("KEYS")) return name + " CONTAINS KEY " + key;
+                if (index.target.startsWith("VALUES")) return name + " CONTAINS " + value;
+                return name + "[" + key + "] = " + value;
+            }
+            default -> {
+                boolean ofKey = keys.contains(index.column);
+                String value =
+                        ofKey
+                                ? keyValue(index.column)
+                                : clusterings.contains(index.column)
+                                        ? clustering(index.column)
+                                        : content(index.column.type);
+                if (!index.attached || random.nextBoolean()) return name + " = " + value;
+                return name + pick(" < ", " <= ", " > ", " >= ") + value;
+            }
+        }
     }
 
     /**
