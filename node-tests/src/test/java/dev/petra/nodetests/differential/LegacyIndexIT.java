@@ -284,7 +284,11 @@ class LegacyIndexIT {
                     "CREATE TABLE ks."
                             + table
                             + " (p int PRIMARY KEY, v text)"
-                            + (table.equals("imported") ? " WITH memtable = 'rocks'" : ""));
+                            + (table.equals("imported")
+                                    ? " WITH memtable = 'rocks'"
+                                    // Its files are copied.
+                                    : " WITH compaction = {'class': 'SizeTieredCompactionStrategy',"
+                                            + " 'enabled': false}"));
         session.execute("CREATE INDEX imported_by_v ON ks.imported (v)");
         PreparedStatement insert =
                 session.prepare("INSERT INTO ks.import_source (p, v) VALUES (?, ?)");
