@@ -5,6 +5,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeProcess;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -60,6 +61,20 @@ final class Nodes {
                 config(directory, engine, gc, heapMiB, nativeMiB).jvmOptions("-XX:+AlwaysPreTouch");
         if (limit != null) config.wrapper(limit.entering());
         return new NodeProcess(config.build());
+    }
+
+    /** One with a heap that is in memory from the start, and that answers late rather than not. */
+    static NodeProcess patient(
+            Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+        Map<String, Object> timeouts = new HashMap<>();
+        for (String request : List.of("read", "range", "write", "counter_write"))
+            timeouts.put(request + "_request_timeout", "50s");
+        timeouts.put("cas_contention_timeout", "50s");
+        return new NodeProcess(
+                config(directory, engine, gc, heapMiB, nativeMiB)
+                        .jvmOptions("-XX:+AlwaysPreTouch")
+                        .yaml(timeouts)
+                        .build());
     }
 
     /** One like another that runs, which joins that when it is started. */

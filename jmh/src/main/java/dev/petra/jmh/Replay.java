@@ -366,7 +366,7 @@ public final class Replay implements Callable<Integer> {
         private final Player player;
 
         Node(Engine engine, Path directory) {
-            NodeProcess node = Nodes.pretouched(directory, engine, gc, heap, memory, null);
+            NodeProcess node = Nodes.patient(directory, engine, gc, heap, memory);
             process = ProcessTarget.start(node, directory);
             boolean complete = false;
             try {

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DefaultConsistencyLevel;
+import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.cql.BatchStatement;
 import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
@@ -14,6 +15,7 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -42,7 +44,12 @@ class ReplayIT {
                         CqlSession.builder()
                                 .addContactPoints(process.nodes())
                                 .withLocalDatacenter("datacenter1")
-                                .withConfigLoader(ClientAccess.options().build())
+                                .withConfigLoader(
+                                        ClientAccess.options()
+                                                .withDuration(
+                                                        DefaultDriverOption.REQUEST_TIMEOUT,
+                                                        Duration.ofMinutes(1))
+                                                .build())
                                 .build()) {
             session.execute(
                     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
