@@ -381,8 +381,7 @@ public final class StoreIndexes {
             revived.add(index);
         }
         // An SSTable may have come meanwhile, by an import or a stream, whose index cannot be
-        // opened
-        // either. Its own migration calls this again.
+        // opened either. Its own migration calls this again.
         if (passedOver(cfs).isEmpty()) return;
         for (Index index : revived)
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.BUILD_FAILED);

@@ -121,8 +121,7 @@ final class FollowedOptions {
         database.ifOpen(
                 present -> {
                     LevelZeroLimits told = present.database().limits;
-                    // RocksDB looks at no limits then, and is told them when it is to
-                    // compact.
+                    // RocksDB looks at no limits then, and is told them when it is to compact.
                     if (!isCompacting(present)) return;
                     try {
                         LevelZeroLimits now = limits(present, present.files());
