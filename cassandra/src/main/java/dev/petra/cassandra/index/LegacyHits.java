@@ -45,6 +45,9 @@ import org.jspecify.annotations.Nullable;
  * <p>An entry of the store only tells where to look, so no timestamps are compared: what was
  * deleted in the hidden table may have been written to the store since. Cassandra reads each row
  * that is found here, and passes over it if it does not have the value.
+ *
+ * <p>A row is found once, however many of its cells have the value: Cassandra takes its second
+ * entry for one without a row, and deletes it from the hidden table.
  */
 public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private static final int SMALLEST_BATCH = 64;
@@ -61,6 +64,10 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private final long nowInSec;
     private final boolean withoutStaticRows;
     private final RowIterator hidden;
+
+    /** How many columns of the hidden table tell one row from another. */
+    private final int rowColumns;
+
     private final Deque<Hit> batch = new ArrayDeque<>();
     private int batchSize = SMALLEST_BATCH;
 
@@ -93,6 +100,8 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
         this.use = use;
         this.term = value.getKey();
         this.nowInSec = command.nowInSec();
+        this.rowColumns =
+                LegacyTerms.rowColumns(command.metadata(), use.index().getIndexedColumn());
         this.withoutStaticRows = hasConditionOnClustering(command);
         this.range = range(command);
         this.position = range.left;
@@ -185,7 +194,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
             if (next == nextHidden) nextHidden = null;
             else nextOurs = null;
             if (withoutStaticRows && isOfStaticRow(next)) continue;
-            if (returned != null && isSame(returned, next)) continue;
+            if (returned != null && compare(returned, next) == 0) continue;
             returned = next;
             return next;
         }
@@ -193,7 +202,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
 
     private @Nullable Row smaller(@Nullable Row one, @Nullable Row other) {
         if (one == null || other == null) return one == null ? other : one;
-        return metadata.comparator.compare(one.clustering(), other.clustering()) <= 0 ? one : other;
+        return compare(one, other) <= 0 ? one : other;
     }
 
     /** Of an index on a part of the partition key: that on a static column finds partitions. */
@@ -204,10 +213,8 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
                 && hit.clustering().bufferAt(1) == null;
     }
 
-    /** Of a static column each partition is found once, whatever the path of the cell. */
-    private boolean isSame(Row one, Row other) {
-        int compared = use.index().getIndexedColumn().isStatic() ? 1 : metadata.comparator.size();
-        return metadata.comparator.compare(one.clustering(), other.clustering(), compared) == 0;
+    private int compare(Row one, Row other) {
+        return metadata.comparator.compare(one.clustering(), other.clustering(), rowColumns);
     }
 
     private @Nullable Row ours() {

@@ -136,4 +136,14 @@ final class LegacyTerms {
         }
         return Clustering.make(values);
     }
+
+    /**
+     * How many columns of {@link #hidden}, from the first, are the same for all entries of one row:
+     * all but the path of the cell. Of a static column those of the partition.
+     */
+    static int rowColumns(TableMetadata table, ColumnMetadata indexed) {
+        if (indexed.isStatic()) return 1;
+        int columns = 1 + table.clusteringColumns().size();
+        return indexed.isClusteringColumn() ? columns - 1 : columns;
+    }
 }

@@ -161,4 +161,12 @@ class LegacyTermsTest {
                                 .getBufferArray())
                 .containsExactly(KEY.getKey(), null, null);
     }
+
+    @Test
+    void theEntriesOfARowDifferInThePathAlone() {
+        for (String column : List.of("p", "v", "m"))
+            assertThat(LegacyTerms.rowColumns(TABLE, column(column))).as(column).isEqualTo(3);
+        assertThat(LegacyTerms.rowColumns(TABLE, column("c"))).isEqualTo(2);
+        assertThat(LegacyTerms.rowColumns(TABLE, column("s"))).isEqualTo(1);
+    }
 }

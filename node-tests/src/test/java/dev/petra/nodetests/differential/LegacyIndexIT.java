@@ -7,6 +7,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
+import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -20,6 +21,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.CompletionStage;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
@@ -71,6 +74,8 @@ class LegacyIndexIT {
                     "KEYS(m)",
                     "VALUES(m)",
                     "ENTRIES(m)");
+
+    private static final Pattern STATIC_SET = Pattern.compile("st CONTAINS '([^']*)'");
 
     @TempDir static Path directory;
     private static TestNode node;
@@ -469,6 +474,10 @@ class LegacyIndexIT {
             boolean isOfPartitions = columns.contains("p") || columns.contains("q");
             boolean isOfRows = columns.contains("c") || columns.contains("d");
             if (!isInEngine && isOfPartitions && isOfRows) continue;
+            // Where several cells of a row have the value, or had it, Cassandra takes all entries
+            // but the first for stale, deletes them, and may find the row no more.
+            if (!isInEngine && once.stream().anyMatch(term -> term.matches("[lm] CONTAINS -?\\d")))
+                continue;
             String where = String.join(" AND ", once);
             // Where a condition on a static column is not the only one, Cassandra loses rows by
             // pages and by LIMIT, also in its own storage and without an index.
@@ -503,14 +512,24 @@ class LegacyIndexIT {
                 ResultSet rows =
                         session.execute(
                                 select(table, where).setPageSize(page).setPagingState(state));
-                for (int i = rows.getAvailableWithoutFetching(); i > 0; i--)
-                    found.add(rows.one().getFormattedContents());
+                for (int i = rows.getAvailableWithoutFetching(); i > 0; i--) {
+                    Row row = rows.one();
+                    if (hasElement(row, where)) found.add(row.getFormattedContents());
+                }
                 state = rows.getExecutionInfo().getPagingState();
             } while (state != null);
         } catch (DriverException e) {
             throw new AssertionError(table + " WHERE " + where + " by " + page, e);
         }
         return found;
+    }
+
+    /**
+     * A filter of Cassandra's takes the tombstone of an element in a static set for the element.
+     */
+    private static boolean hasElement(Row row, String where) {
+        Matcher element = STATIC_SET.matcher(where);
+        return !element.find() || row.getSet("st", String.class).contains(element.group(1));
     }
 
     private String condition() {
