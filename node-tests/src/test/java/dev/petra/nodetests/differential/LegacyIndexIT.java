@@ -483,7 +483,9 @@ class LegacyIndexIT {
             // pages and by LIMIT, also in its own storage and without an index.
             boolean isByPages =
                     once.size() == 1 || !(columns.contains("s") || columns.contains("st"));
-            if (isByPages && random.nextInt(6) == 0) where += " LIMIT " + (1 + random.nextInt(6));
+            // A LIMIT counts the rows that #hasElement leaves out.
+            if (isByPages && !columns.contains("st") && random.nextInt(6) == 0)
+                where += " LIMIT " + (1 + random.nextInt(6));
             List<String> ours = rows("ours" + name, where, 5_000);
             List<String> plain = rows("plain" + name, where, 5_000);
             if (!ours.equals(plain))
