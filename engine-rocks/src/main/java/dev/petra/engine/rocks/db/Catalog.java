@@ -134,9 +134,11 @@ public final class Catalog {
     private synchronized int assign(ColumnMetadata column) {
         String name = column.name.toString();
         Integer known = ids.get(name);
-        if (known == null) known = assign(name, column.kind + " " + column.type);
+        // That of a dropped column is in no form.
+        if (known != null) return known;
+        int id = assign(name, column.kind + " " + column.type);
         renewForms();
-        return known;
+        return id;
     }
 
     private int assign(String name, String kindAndType) {
@@ -182,12 +184,16 @@ public final class Catalog {
      */
     public synchronized int[] adopt(List<String> names, List<String> kindsAndTypes) {
         int[] adopted = new int[names.size()];
-        for (int id = 0; id < adopted.length; id++) {
-            Integer known = ids.get(names.get(id));
-            adopted[id] = known != null ? known : assign(names.get(id), kindsAndTypes.get(id));
+        try {
+            for (int id = 0; id < adopted.length; id++) {
+                Integer known = ids.get(names.get(id));
+                adopted[id] = known != null ? known : assign(names.get(id), kindsAndTypes.get(id));
+            }
+            return adopted;
+        } finally {
+            // Also after a failure, for those that were given one.
+            renewForms();
         }
-        renewForms();
-        return adopted;
     }
 
     /** What {@link #set} was called for, as bits. */
