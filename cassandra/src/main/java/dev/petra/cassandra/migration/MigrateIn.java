@@ -11,12 +11,20 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.RegularAndStaticColumns;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
@@ -28,12 +36,17 @@ import org.apache.cassandra.db.rows.RangeTombstoneMarker;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
+import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Migrates a table's SSTables into its store, one after the other, whether they are from before an
@@ -46,16 +59,32 @@ import org.jspecify.annotations.Nullable;
  * that it is never replayed. From there on the store may purge.
  */
 final class MigrateIn extends Migration {
+    private static final Logger logger = LoggerFactory.getLogger(MigrateIn.class);
+
     /** How much of a partition is written at once. */
     private static final int BATCH_BYTES = 512 * 1024;
 
     private static final int BATCH_ROWS = 2_000;
 
-    /** How long a write may find the store too far behind before the SSTable is begun anew. */
+    /** How long a write may find the store too far behind before the step fails. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
 
     private final Build build = new Build();
     private boolean begun;
+
+    /** What is wrong with SSTables that could not be read, until the others were tried. */
+    private final Map<Descriptor, String> unreadable = new LinkedHashMap<>();
+
+    private boolean isReading;
+
+    /**
+     * The last partition that is durable in a store, of SSTables whose migration was halted or has
+     * failed.
+     */
+    private final Map<Descriptor, DecoratedKey> halted = new HashMap<>();
+
+    /** Which store that is: a TRUNCATE that began before the migration brings another. */
+    private @Nullable TableStore haltedIn;
 
     MigrateIn(ColumnFamilyStore cfs, TableGenerations stores, long number) {
         super(cfs, stores, number);
@@ -86,18 +115,24 @@ final class MigrateIn extends Migration {
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
         left.sort(SSTableReader.maxTimestampAscending);
+        boolean isCompacted = false;
         for (SSTableReader sstable : left) {
-            try (LifecycleTransaction transaction =
-                    cfs.getTracker().tryModify(sstable, OperationType.RELOCATE)) {
-                // Cassandra compacts it; what comes of that is moved.
-                if (transaction == null) continue;
-                state("migrating " + sstable.descriptor.baseFile().name());
-                return move(sstable, transaction) ? Duration.ZERO : SOON;
+            if (unreadable.containsKey(sstable.descriptor)) continue;
+            // Cassandra compacts it; what comes of that is moved.
+            if (cfs.getTracker().getCompacting().contains(sstable)) {
+                isCompacted = true;
+                continue;
             }
+            return shown(() -> claimAndMove(sstable)) ? Duration.ZERO : SOON;
         }
-        if (!left.isEmpty()) {
+        if (isCompacted) {
             state("waiting for a compaction of the table's SSTables");
             return SOON;
+        }
+        if (!left.isEmpty()) {
+            state("waiting: SSTables cannot be read: " + String.join("; ", unreadable.values()));
+            unreadable.clear();
+            return LATER;
         }
         if (!EngineMemtables.areWritesOurs(cfs)) {
             state("waiting for the flush of the former memtable");
@@ -128,20 +163,69 @@ final class MigrateIn extends Migration {
         return false;
     }
 
+    private static String name(SSTableReader sstable) {
+        return sstable.descriptor.baseFile().name();
+    }
+
+    /** False if it was halted, or a compaction has begun. */
+    private boolean claimAndMove(SSTableReader sstable) {
+        try (LifecycleTransaction transaction =
+                cfs.getTracker().tryModify(sstable, OperationType.RELOCATE)) {
+            if (transaction == null) return false;
+            state("migrating " + name(sstable));
+            return moveOrPassOver(sstable, transaction);
+        }
+    }
+
+    /** An SSTable that cannot be read, such as a corrupt one, does not hold up the others. */
+    private boolean moveOrPassOver(SSTableReader sstable, LifecycleTransaction transaction) {
+        isReading = false;
+        try {
+            return move(sstable, transaction);
+        } catch (RuntimeException | Error e) {
+            if (!isReading) throw e;
+            logger.error("{} of {} cannot be migrated", name(sstable), stores.displayName(), e);
+            unreadable.put(sstable.descriptor, name(sstable) + " (" + e.getMessage() + ")");
+            Migrations.inspect(e);
+            return true;
+        }
+    }
+
     private boolean move(SSTableReader sstable, LifecycleTransaction transaction) {
         TableStore store = stores.current().writable();
-        try (ISSTableScanner scanner = sstable.getScanner()) {
-            long before = 0;
-            while (scanner.hasNext()) {
+        isReading = true;
+        DecoratedKey last = store == haltedIn ? halted.remove(sstable.descriptor) : null;
+        boolean isWhole;
+        long before = -1;
+        try (ISSTableScanner scanner = scannerAfter(last, sstable)) {
+            isWhole = !scanner.hasNext();
+            before = scanner.getCurrentPosition();
+            while (!isWhole && !isHalted()) {
                 try (UnfilteredRowIterator partition = scanner.next()) {
-                    write(store, partition);
+                    if (!write(store, sstable, partition)) break;
+                    last = partition.partitionKey();
                 }
                 // Counted uncompressed, as compactions are throttled.
                 moved(scanner.getCurrentPosition() - before);
                 before = scanner.getCurrentPosition();
-                if (isHalted()) return false;
+                isWhole = !scanner.hasNext();
             }
+        } catch (RuntimeException | Error e) {
+            // What comes before bytes that cannot be read is not written with each attempt.
+            boolean wasReading = isReading;
+            try {
+                halt(store, sstable, last, before);
+            } catch (RuntimeException | Error another) {
+                if (another != e) e.addSuppressed(another);
+            }
+            isReading = wasReading;
+            throw e;
         }
+        if (!isWhole) {
+            halt(store, sstable, last, before);
+            return false;
+        }
+        isReading = false;
         store.syncLog();
         stores.lockContent();
         try {
@@ -159,10 +243,45 @@ final class MigrateIn extends Migration {
         }
     }
 
-    /** Batches of bounded size; a range's deletion follows the rows that it covers. */
-    private void write(TableStore store, UnfilteredRowIterator partition) {
+    private ISSTableScanner scannerAfter(@Nullable DecoratedKey last, SSTableReader sstable) {
+        if (last == null) return sstable.getScanner();
+        PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
+        return sstable.getScanner(
+                List.<AbstractBounds<PartitionPosition>>of(new Range<>(last, end)).iterator());
+    }
+
+    /**
+     * Remembers, until the node ends, behind which partition to go on, unless the SSTable's index
+     * says otherwise than its data where that ends. Otherwise the SSTable is begun anew.
+     *
+     * @param last null if there is none
+     */
+    private void halt(
+            TableStore store, SSTableReader sstable, @Nullable DecoratedKey last, long end) {
+        if (last == null || isOver()) return;
+        if (sstable.getPosition(last, SSTableReader.Operator.GT) != end) return;
+        isReading = false;
+        store.syncLog();
+        if (store != haltedIn) halted.clear();
+        haltedIn = store;
+        halted.keySet().retainAll(descriptors(cfs.getLiveSSTables()));
+        halted.put(sstable.descriptor, last);
+    }
+
+    private static Set<Descriptor> descriptors(Set<SSTableReader> sstables) {
+        return sstables.stream().map(each -> each.descriptor).collect(Collectors.toSet());
+    }
+
+    /**
+     * Batches of bounded size; a range's deletion follows the rows that it covers. False if it was
+     * halted before the end.
+     */
+    private boolean write(
+            TableStore store, SSTableReader sstable, UnfilteredRowIterator partition) {
         TableMetadata table = cfs.metadata();
-        PartitionUpdate.Builder batch = batch(table, partition);
+        RegularAndStaticColumns columns = columns(table, sstable);
+        DecoratedKey key = partition.partitionKey();
+        PartitionUpdate.Builder batch = new PartitionUpdate.Builder(table, key, columns, 16);
         batch.addPartitionDeletion(partition.partitionLevelDeletion());
         if (!partition.staticRow().isEmpty()) batch.add(partition.staticRow());
         int rows = 0;
@@ -185,29 +304,34 @@ final class MigrateIn extends Migration {
             }
             if (++rows >= BATCH_ROWS || bytes >= BATCH_BYTES) {
                 write(store, batch.build());
-                if (isHalted()) return;
-                batch = batch(table, partition);
+                if (isHalted()) return false;
+                batch = new PartitionUpdate.Builder(table, key, columns, 16);
                 rows = 0;
                 bytes = 0;
             }
         }
         write(store, batch.build());
+        return true;
     }
 
-    private static PartitionUpdate.Builder batch(
-            TableMetadata table, UnfilteredRowIterator partition) {
-        return new PartitionUpdate.Builder(
-                table, partition.partitionKey(), table.regularAndStaticColumns(), 16);
+    /**
+     * The SSTable may have cells of dropped columns that are newer than the drop. As in Cassandra
+     * they stay, and show if the column is added again.
+     */
+    private static RegularAndStaticColumns columns(TableMetadata table, SSTableReader sstable) {
+        return table.regularAndStaticColumns().mergeTo(sstable.header.columns());
     }
 
     @SuppressWarnings("try") // the group is held, not used
     private void write(TableStore store, PartitionUpdate update) {
         if (update.isEmpty()) return;
+        isReading = false;
         long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
         while (true) {
             // Whoever builds an index waits for who does not know it yet.
             try (OpOrder.Group writing = Keyspace.writeOrder.start()) {
                 StoreIndexes.write(cfs, store, update);
+                isReading = true;
                 return;
             } catch (WriteStallException e) {
                 if (isHalted() || System.nanoTime() > deadline) throw e;

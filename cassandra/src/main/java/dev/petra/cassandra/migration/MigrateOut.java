@@ -34,6 +34,7 @@ import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.Throwables;
 import org.apache.cassandra.utils.concurrent.OpOrder;
@@ -56,6 +57,10 @@ public final class MigrateOut extends Migration {
     private static final int MOST_REBUILDS = 3;
 
     private final EngineMemtable memtable;
+
+    /** The last partition that is in live SSTables; null if that is noted. */
+    private @Nullable ByteBuffer unnoted;
+
     private final Build build = new Build();
     private volatile boolean built;
     private int stepsWithoutBuild;
@@ -90,9 +95,10 @@ public final class MigrateOut extends Migration {
             return null;
         }
         stores.stopPurging();
+        note();
         if (build.isRunning() || !areUsable()) return SOON;
         TableStore store = memtable.generation().existing();
-        if (store != null && !write(store)) return isHalted() ? SOON : Duration.ZERO;
+        if (store != null && !shown(() -> write(store))) return isHalted() ? SOON : Duration.ZERO;
         if (!isFound()) return SOON;
         return finish() ? null : Duration.ZERO;
     }
@@ -272,11 +278,20 @@ public final class MigrateOut extends Migration {
             if (last == null) return true;
             // Live before it is noted: the other way round a crash would lose it.
             if (stores.migration().isCurrent(number)) {
-                add(step.sstables());
-                stores.migration().migratedUpTo(number, last.getKey());
+                unnoted = last.getKey();
+                if (!step.sstables().isEmpty()) add(step.sstables());
+                note();
             } else step.sstables().forEach(MigrateOut::delete);
             return false;
         }
+    }
+
+    /** Nothing more is written before this has succeeded: the same would be written again. */
+    private void note() {
+        ByteBuffer key = unnoted;
+        if (key == null) return;
+        stores.migration().migratedUpTo(number, key);
+        unnoted = null;
     }
 
     /**
@@ -290,18 +305,39 @@ public final class MigrateOut extends Migration {
         // and Cassandra would take the failed build for one that never ends.
         try (Refs<SSTableReader> held = Refs.ref(sstables)) {
             cfs.addSSTables(sstables);
-        } catch (RuntimeException e) {
-            // They are live before their indexes are built; written again they would be there
-            // twice.
-            if (cfs.isValid() && !cfs.getLiveSSTables().containsAll(sstables)) throw e;
+        } catch (RuntimeException | Error e) {
+            // They are live before they are linked into the incremental backup and their indexes
+            // are built; written again they would be there twice.
+            if (cfs.isValid() && !cfs.getLiveSSTables().containsAll(sstables)) {
+                unnoted = null;
+                throw e;
+            }
             logger.warn(
-                    "Rows that were migrated out of {} could not be indexed now; unless the table"
-                            + " is dropped, they are indexed before the migration ends",
+                    "Rows that were migrated out of {} could not be backed up or indexed now;"
+                            + " unless the table is dropped, they are indexed before the migration"
+                            + " ends",
                     stores.displayName(),
                     e);
+            tellCompaction(sstables);
+            Migrations.inspect(e);
         } finally {
             // DROP may have removed the table's SSTables before these came.
             Throwables.maybeFail(cfs.getTracker().dropSSTablesIfInvalid(null));
+        }
+    }
+
+    /**
+     * Where linking them into the backup fails, Cassandra tells nobody of them, and would not
+     * compact them before it starts again. Compactions may be told twice, but not of what was
+     * compacted: so they are claimed, which is possible only as long as they are live.
+     */
+    private void tellCompaction(Collection<SSTableReader> sstables) {
+        try (LifecycleTransaction claimed =
+                cfs.getTracker().tryModify(sstables, OperationType.UNKNOWN)) {
+            if (claimed == null) return;
+            cfs.getCompactionStrategyManager()
+                    .handleNotification(
+                            new SSTableAddedNotification(sstables, null), cfs.getTracker());
         }
     }
 

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
@@ -31,8 +32,8 @@ public abstract class Migration {
     final TableGenerations stores;
     final long number;
 
-    private volatile Progress progress = new Progress();
     private final AtomicLong doneBytes = new AtomicLong();
+    private volatile Progress progress = new Progress();
     private volatile String state = "waiting to begin";
     private final ReentrantLock stepping = new ReentrantLock();
 
@@ -82,13 +83,29 @@ public abstract class Migration {
         return progress.isStopRequested() || isOver();
     }
 
+    /** Begins a step, which nobody has stopped yet. */
+    final void newProgress() {
+        progress = new Progress();
+    }
+
+    /** Whether {@code nodetool stop}, or what needs the SSTables, has stopped this step. */
+    final boolean isStopRequested() {
+        return progress.isStopRequested();
+    }
+
     /**
-     * What {@code nodetool compactionstats} shows and {@code nodetool stop} ends; one for a step.
+     * Does what {@code nodetool compactionstats} shows and {@code nodetool stop} ends. A step that
+     * only waits is neither shown nor counted as a compaction.
      */
-    final CompactionInfo.Holder newProgress() {
-        Progress next = new Progress();
-        progress = next;
-        return next;
+    final <T> T shown(Supplier<T> work) {
+        Progress shown = progress;
+        CompactionManager.instance.active.beginCompaction(shown);
+        try {
+            return work.get();
+        } finally {
+            shown.end();
+            CompactionManager.instance.active.finishCompaction(shown);
+        }
     }
 
     /** What it does or waits for. */
@@ -115,11 +132,18 @@ public abstract class Migration {
 
     private final class Progress extends CompactionInfo.Holder {
         private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
+        private final long before = doneBytes();
+        private volatile boolean ended;
+
+        /** From now on it is about this step alone: Cassandra adds it to what was compacted. */
+        void end() {
+            ended = true;
+        }
 
         @Override
         public CompactionInfo getCompactionInfo() {
-            long done = doneBytes();
-            long total = done + bytesLeft();
+            long done = ended ? doneBytes() - before : doneBytes();
+            long total = ended ? done : done + bytesLeft();
             return CompactionInfos.withoutSSTables(
                     cfs.metadata(),
                     OperationType.RELOCATE,

@@ -10,8 +10,8 @@ import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import org.apache.cassandra.db.compaction.CompactionInfo;
-import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.io.FSDiskFullWriteError;
+import org.apache.cassandra.utils.JVMStabilityInspector;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -112,30 +112,46 @@ public final class Migrations {
     }
 
     private static void step(ScheduledExecutorService running, Migration migration) {
-        Duration next;
-        CompactionInfo.Holder progress = migration.newProgress();
-        CompactionManager.instance.active.beginCompaction(progress);
+        Duration next = Migration.LATER;
         try {
-            next = migration.takeStep();
+            next = next(migration);
         } catch (RuntimeException | Error e) {
             // Whatever it is, what was moved is moved; the rest is where it was.
             migration.state("failed, to be tried again: " + e.getMessage());
             if (!stopped) logger.error("{} failed and is tried again", migration, e);
-            next = Migration.LATER;
+            inspect(e);
         } finally {
-            CompactionManager.instance.active.finishCompaction(progress);
+            // Nobody sees what is thrown from here.
+            if (next != null) schedule(running, migration, next);
         }
-        if (next != null) {
-            if (progress.isStopRequested()) {
-                migration.state("stopped for a while, by nodetool stop or what needs its SSTables");
-                next = Migration.LATER;
-            }
-            schedule(running, migration, next);
-            return;
-        }
+        if (next != null) return;
         logger.info("{} is over: {}", migration, migration.state());
         synchronized (Migrations.class) {
             all.remove(migration);
         }
+    }
+
+    private static @Nullable Duration next(Migration migration) {
+        migration.newProgress();
+        Duration next = migration.takeStep();
+        if (next == null || !migration.isStopRequested()) return next;
+        migration.state("stopped for a while, by nodetool stop or what needs its SSTables");
+        return Migration.LATER;
+    }
+
+    /**
+     * Has Cassandra do with a failure as {@code disk_failure_policy} says, unless the node shuts
+     * down. A full disk is waited for, and does not stop the node.
+     */
+    static void inspect(Throwable failure) {
+        if (!stopped && !isDiskFull(failure)) JVMStabilityInspector.inspectThrowable(failure);
+    }
+
+    private static boolean isDiskFull(Throwable failure) {
+        for (Throwable e = failure; e != null; e = e.getCause())
+            if (e instanceof FSDiskFullWriteError
+                    || String.valueOf(e.getMessage()).contains("No space left on device"))
+                return true;
+        return false;
     }
 }

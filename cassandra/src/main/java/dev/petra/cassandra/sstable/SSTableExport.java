@@ -42,8 +42,9 @@ public final class SSTableExport {
     /**
      * One step of an export.
      *
-     * @param sstables open, complete on disk, part of no table yet; empty if nothing was left
-     * @param last the last partition in them
+     * @param sstables open, complete on disk, part of no table yet; empty if there was nothing to
+     *     write
+     * @param last the last partition that was met; null if nothing was left
      */
     public record Step(Collection<SSTableReader> sstables, @Nullable DecoratedKey last) {}
 
@@ -75,16 +76,21 @@ public final class SSTableExport {
                         false,
                         SerializationHeader.makeWithoutStats(cfs.metadata()))) {
             DecoratedKey last = null;
+            // A partition may have cells of dropped columns alone; an SSTable of none fails.
+            boolean isEmpty = true;
             while (rest.hasNext() && writer.getFilePointer() < SSTABLE_BYTES) {
                 long before = writer.getFilePointer();
                 try (UnfilteredRowIterator partition = rest.next()) {
                     last = partition.partitionKey();
-                    writer.append(partition);
+                    if (!partition.isEmpty()) {
+                        writer.append(partition);
+                        isEmpty = false;
+                    }
                 }
                 written.accept(writer.getFilePointer() - before);
                 if (halted.getAsBoolean()) return null;
             }
-            return new Step(writer.finish(true), last);
+            return new Step(isEmpty ? List.of() : writer.finish(true), last);
         }
     }
 

@@ -294,7 +294,7 @@ class IndexRacesIT {
     void anSSTableWhoseIndexNobodyOpenedIsOpenedBeforeTheTableHasLeft() throws Exception {
         migrateOut("passed");
         points.fail("enter", "StorageAttachedIndexGroup#onSSTableChanged");
-        node.awaitLog("Rows that were migrated out of ks.passed could not be indexed", PATIENCE);
+        node.awaitLog("Rows that were migrated out of ks.passed could not be", PATIENCE);
         awaitMigration("passed", "v");
     }
 

@@ -15,8 +15,11 @@ import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.io.IOException;
 import java.net.URISyntaxException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,11 +56,16 @@ class MigrationIT {
                     OURS + "table.TableMigration#arrived",
                     OURS + "table.TableMigration#departed",
                     OURS + "migration.TableLifecycle#deleteIfGone",
+                    "org.apache.cassandra.service.DefaultFSErrorHandler#handleCorruptSSTable",
+                    "org.apache.cassandra.service.DefaultFSErrorHandler#handleFSError",
+                    OURS + "disk.StoreLocation#markMigration",
                     OURS + "migration.Migration#newProgress",
                     OURS + "migration.Migration#moved",
+                    OURS + "migration.Migration$Progress#getCompactionInfo",
                     OURS + "migration.MigrateIn#move",
                     OURS + "migration.MigrateIn#finish",
                     OURS + "migration.MigrateOut#write",
+                    OURS + "migration.MigrateOut#add",
                     OURS + "migration.MigrateOut#isFound",
                     OURS + "migration.MigrateOut#finish");
 
@@ -105,6 +113,7 @@ class MigrationIT {
                         config ->
                                 crashes.in(
                                         config.yaml(Map.of("commitlog_sync", "batch"))
+                                                .yaml(Map.of("disk_failure_policy", "ignore"))
                                                 .yaml(Map.of("materialized_views_enabled", true)),
                                         "-Dpetra.migration.sstable_bytes=32768"));
         session = node.session();
@@ -337,6 +346,93 @@ class MigrationIT {
         TestNode.awaitMigrations(session, MOVES);
         node.nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+    }
+
+    /**
+     * Written with a timestamp of the future, or on their way while the column was dropped. Reads
+     * that meet such a regular cell in an SSTable fail in Cassandra until the column is added
+     * again: the answer's header has no column for it. Only those of rows by their keys leave it
+     * out.
+     */
+    @Test
+    void cellsThatAreNewerThanTheDropOfTheirColumnAreMigratedIn() throws Exception {
+        long future = TimeUnit.MILLISECONDS.toMicros(System.currentTimeMillis()) + 3_600_000_000L;
+        List<String> tables = List.of("drops", "drops_stock");
+        for (String table : tables) {
+            String name = "ks." + table;
+            session.execute(
+                    "CREATE TABLE "
+                            + name
+                            + " (p int, c int, v text, d text, m map<int, text>, s text static,"
+                            + " PRIMARY KEY (p, c))");
+            for (int c = 0; c < 3; c++)
+                session.execute(
+                        "INSERT INTO "
+                                + name
+                                + " (p, c, v, d, m, s) VALUES (1, ?, 'v', 'd', ?,"
+                                + " 's') USING TIMESTAMP ?",
+                        c,
+                        Map.of(c, "m"),
+                        c == 0 ? 1 : future);
+            // A row that has nothing else, and cells older than the drop.
+            session.execute(
+                    "UPDATE " + name + " USING TIMESTAMP ? SET d = 'd' WHERE p = 2 AND c = 1",
+                    future);
+            session.execute("INSERT INTO " + name + " (p, c, d, s) VALUES (3, 1, 'd', 's')");
+            session.execute("ALTER TABLE " + name + " DROP (d, m, s)");
+            flush(table);
+        }
+        alter("drops", "rocks");
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("drops");
+        assertThat(values("drops")).containsExactly("1 0 v", "1 1 v", "1 2 v", "3 1 null");
+        for (String key : List.of("1 AND c = 0", "1 AND c = 2", "2 AND c = 1", "3 AND c = 1"))
+            assertThat(content("SELECT * FROM ks.drops WHERE p = " + key))
+                    .isEqualTo(content("SELECT * FROM ks.drops_stock WHERE p = " + key));
+        for (String table : tables)
+            for (String column : List.of("d text", "m map<int, text>", "s text static"))
+                session.execute("ALTER TABLE ks." + table + " ADD " + column);
+        String again = content("SELECT * FROM ks.drops_stock");
+        assertThat(again).contains("d:'d'", "s:'s'");
+        assertThat(content("SELECT * FROM ks.drops")).isEqualTo(again);
+        killAndRestart();
+        assertThat(content("SELECT * FROM ks.drops")).isEqualTo(again);
+        assertThat(nodetool("compact", "ks", "drops").exitCode()).isZero();
+        assertThat(content("SELECT * FROM ks.drops")).isEqualTo(again);
+        leaveDroppedCellsBehind();
+    }
+
+    /** On the way out, where Cassandra could not read their rows. */
+    private static void leaveDroppedCellsBehind() throws Exception {
+        session.execute("ALTER TABLE ks.drops DROP d");
+        String without = content("SELECT * FROM ks.drops");
+        assertThat(without).contains("s:'s'").doesNotContain("d:");
+        alter("drops", "default");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(content("SELECT * FROM ks.drops")).isEqualTo(without);
+        session.execute("ALTER TABLE ks.drops ADD d text");
+        assertThat(content("SELECT * FROM ks.drops")).doesNotContain("d:'d'");
+    }
+
+    /** An SSTable without partitions cannot be written. */
+    @Test
+    void aTableOfDroppedCellsAloneIsMigratedOut() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.emptied (p int PRIMARY KEY, v text, d text) WITH memtable ="
+                        + " 'rocks'");
+        for (int p = 0; p < 20; p++)
+            session.execute("UPDATE ks.emptied SET d = 'd' WHERE p = ?", p);
+        session.execute("ALTER TABLE ks.emptied DROP d");
+        alter("emptied", "default");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(hasStore("emptied")).isFalse();
+        assertThat(rows("ks.emptied")).isEmpty();
+    }
+
+    private static List<String> values(String table) {
+        return session.execute("SELECT p, c, v FROM ks." + table).all().stream()
+                .map(row -> row.getInt(0) + " " + row.getInt(1) + " " + row.getString(2))
+                .toList();
     }
 
     @Test
@@ -746,6 +842,233 @@ class MigrationIT {
         assertThat(rows("ks.returned")).isEmpty();
         session.execute("INSERT INTO ks.returned (p) VALUES (1)");
         assertThat(rows("ks.returned")).hasSize(1);
+    }
+
+    /** An SSTable is live before it is noted how far the migration is, which may fail. */
+    @Test
+    void whatIsLiveIsNotMigratedOutAgainIfItCouldNotBeNoted() throws Exception {
+        fillOneSSTable("noted", "rocks");
+        for (String failure : List.of("leave MigrateOut#add", "enter #markMigration", "backup")) {
+            String[] parts = failure.split(" ", -1);
+            Path backups = TableFiles.of(node, "ks", "noted").directory().resolve("backups");
+            if (failure.equals("backup")) {
+                // It is no directory, and cannot be made one.
+                Files.createSymbolicLink(backups, backups.resolveSibling("nowhere"));
+                assertThat(nodetool("enablebackup").exitCode()).isZero();
+            }
+            long before = sstables("noted");
+            crashes.hold("enter", "MigrateOut#add");
+            try {
+                alter("noted", "default");
+                crashes.awaitHeld();
+                if (failure.equals("backup")) {
+                    // Cassandra does as its disk_failure_policy says.
+                    crashes.hold("enter", "#handleFSError");
+                    crashes.awaitHeld();
+                    crashes.release();
+                } else crashes.fail(parts[0], parts[1]);
+            } finally {
+                if (failure.equals("backup")) crashes.release();
+            }
+            TestNode.awaitMigrations(session, MOVES);
+            nodetool("disablebackup");
+            Files.deleteIfExists(backups);
+            assertThat(sstables("noted")).as(failure).isEqualTo(before + 1);
+            assertThat(rows("ks.noted")).as(failure).hasSize(20);
+            // Compactions know it.
+            Path data = dataFile("noted");
+            assertThat(nodetool("compact", "ks", "noted").exitCode()).isZero();
+            TestNode.await("a compaction, " + failure, MOVES, () -> !Files.exists(data));
+            assertThat(rows("ks.noted")).as(failure).hasSize(20);
+            alter("noted", "rocks");
+            TestNode.awaitMigrations(session, MOVES);
+            assertNoSSTables("noted");
+        }
+    }
+
+    /** The oldest SSTable is migrated first; the others do not wait for it if it is corrupt. */
+    @Test
+    void aCorruptSSTableDoesNotHoldUpTheOthers() throws Exception {
+        fillOneSSTable("corrupt", "default");
+        Path data = dataFile("corrupt");
+        flipBytes(data, 0);
+        for (int p = 20; p < 40; p++) session.execute("INSERT INTO ks.corrupt (p) VALUES (?)", p);
+        flush("corrupt");
+        assertThat(sstables("corrupt")).isEqualTo(2);
+        crashes.hold("enter", "#handleCorruptSSTable");
+        try {
+            alter("corrupt", "rocks");
+            crashes.awaitHeld();
+        } finally {
+            crashes.release();
+        }
+        TestNode.await("the others", MOVES, () -> sstables("corrupt") == 1);
+        assertThat(data).exists();
+        String name = data.getFileName().toString().replace("-Data.db", "");
+        TestNode.await(
+                "a state that names it",
+                MOVES,
+                () ->
+                        content("SELECT state FROM petra.migrations")
+                                .contains("SSTables cannot be read: " + name));
+        assertThat(rows("ks.corrupt WHERE p = 30")).hasSize(1);
+        // It is mended.
+        flipBytes(data, 0);
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("corrupt");
+        assertThat(rows("ks.corrupt")).hasSize(40);
+    }
+
+    /** Or it would be written every ten seconds. */
+    @Test
+    void whatComesBeforeDamageIsMigratedInOnce() throws Exception {
+        session.execute("CREATE TABLE ks.half (p int PRIMARY KEY, x text)");
+        for (int p = 0; p < 100; p++)
+            session.execute("INSERT INTO ks.half (p, x) VALUES (?, ?)", p, "x".repeat(20_000));
+        flush("half");
+        Path data = dataFile("half");
+        long damaged = Files.size(data) - 100;
+        flipBytes(data, damaged);
+        long first;
+        crashes.hold("enter", "#handleCorruptSSTable");
+        try {
+            alter("half", "rocks");
+            crashes.awaitHeld();
+            first = migratedBytes();
+            assertThat(first).isGreaterThan(1_000_000);
+        } finally {
+            crashes.release();
+        }
+        TestNode.await(
+                "the end of the first attempt",
+                MOVES,
+                () ->
+                        content("SELECT state FROM petra.migrations")
+                                .contains("SSTables cannot be read"));
+        crashes.hold("enter", "#handleCorruptSSTable");
+        try {
+            crashes.awaitHeld();
+            assertThat(migratedBytes()).isEqualTo(first);
+        } finally {
+            crashes.release();
+        }
+        flipBytes(data, damaged);
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("half");
+        assertThat(rows("ks.half")).hasSize(100);
+    }
+
+    @Test
+    void aMigrationInThatIsStoppedWithinAnSSTableGoesOnThere() throws Exception {
+        session.execute("CREATE TABLE ks.halted (p int PRIMARY KEY, x text)");
+        for (int p = 0; p < 300; p++)
+            session.execute("INSERT INTO ks.halted (p, x) VALUES (?, ?)", p, "x".repeat(20_000));
+        flush("halted");
+        assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
+        try {
+            alter("halted", "rocks");
+            TestNode.await("the half", MOVES, () -> migratedBytes() > 3_000_000);
+            crashes.hold("enter", "MigrateIn#finish");
+            assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
+            TestNode.await(
+                    "that it is stopped",
+                    MOVES,
+                    () ->
+                            content("SELECT state FROM petra.migrations")
+                                    .contains("stopped for a while"));
+            assertThat(sstables("halted")).isEqualTo(1);
+            nodetool("setcompactionthroughput", "64");
+            crashes.awaitHeld();
+            assertThat(migratedBytes()).isBetween(6_000_000L, 7_000_000L);
+        } finally {
+            crashes.release();
+            nodetool("setcompactionthroughput", "64");
+        }
+        TestNode.awaitMigrations(session, MOVES);
+        assertNoSSTables("halted");
+        assertThat(rows("ks.halted")).hasSize(300);
+        killAndRestart();
+        assertThat(rows("ks.halted")).hasSize(300);
+    }
+
+    /** Cassandra adds each step to its metrics when it ends. */
+    @Test
+    void aMigrationCountsAsCompactedWhatItHasWritten() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.counted (p int PRIMARY KEY, x text) WITH memtable = 'rocks'"
+                        + " AND compaction = {'class': 'SizeTieredCompactionStrategy',"
+                        + " 'enabled': false}");
+        for (int p = 0; p < 300; p++)
+            session.execute("INSERT INTO ks.counted (p, x) VALUES (?, ?)", p, "x".repeat(20_000));
+        long before = compactedBytes();
+        alter("counted", "default");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(sstables("counted")).isGreaterThan(50);
+        assertThat(compactedBytes() - before).isBetween(5_000_000L, 20_000_000L);
+    }
+
+    private static long compactedBytes() {
+        return nodetool("compactionstats")
+                .output()
+                .lines()
+                .map(String::trim)
+                .filter(line -> line.startsWith("data compacted"))
+                .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    @Test
+    void aMigrationWhoseProgressCannotBeToldGoesOn() throws Exception {
+        fillOneSSTable("untold", "rocks");
+        crashes.hold("enter", "MigrateOut#add");
+        alter("untold", "default");
+        crashes.awaitHeld();
+        crashes.fail("enter", "Progress#getCompactionInfo");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("ks.untold")).hasSize(20);
+        assertThat(hasStore("untold")).isFalse();
+        assertThat(node.process().log()).contains("Fails on purpose: enter");
+    }
+
+    private static long migratedBytes() {
+        return session.execute("SELECT done_bytes FROM petra.migrations").all().stream()
+                .mapToLong(row -> row.getLong("done_bytes"))
+                .sum();
+    }
+
+    /** Twenty partitions. */
+    private static void fillOneSSTable(String table, String memtable) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int PRIMARY KEY, x text) WITH memtable = '"
+                        + memtable
+                        + "' AND compaction = {'class':"
+                        + " 'SizeTieredCompactionStrategy', 'enabled': false}");
+        for (int p = 0; p < 20; p++)
+            session.execute("INSERT INTO ks." + table + " (p, x) VALUES (?, 'x')", p);
+        flush(table);
+    }
+
+    private static Path dataFile(String table) throws IOException {
+        try (var files = Files.list(TableFiles.of(node, "ks", table).directory())) {
+            return files.filter(file -> file.toString().endsWith("-Data.db"))
+                    .findFirst()
+                    .orElseThrow();
+        }
+    }
+
+    /** In place, up to the end: the node has it open, and maybe mapped. */
+    private static void flipBytes(Path file, long from) throws IOException {
+        try (FileChannel channel =
+                FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            ByteBuffer bytes = ByteBuffer.allocate((int) (channel.size() - from));
+            while (bytes.hasRemaining() && channel.read(bytes, from + bytes.position()) >= 0) {}
+            bytes.flip();
+            for (int i = 0; i < bytes.limit(); i++) bytes.put(i, (byte) ~bytes.get(i));
+            channel.write(bytes, from);
+        }
     }
 
     /** Cassandra does not go on with a view whose build was stopped until the node is restarted. */
