@@ -3,6 +3,7 @@ package dev.petra.cassandra.index;
 
 import dev.petra.cassandra.index.KeySource.Keys;
 import java.util.List;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
 import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.jspecify.annotations.Nullable;
@@ -50,19 +51,30 @@ final class KeyBatches extends KeyRangeIterator {
      *
      * @param smallest size of a batch, and the size of the first
      * @param largest size of a batch
-     * @param end an upper bound of all keys; may consist of a token alone
+     * @param keys of the table, under a partitioner that has a last token
      */
-    static KeyRangeIterator open(KeySource source, int smallest, int largest, PrimaryKey end) {
+    static KeyRangeIterator open(
+            KeySource source, int smallest, int largest, PrimaryKey.Factory keys) {
         Keys first = source.next(null, null, smallest);
         int count = first.keys().size();
         if (count == 0) return KeyRangeIterator.empty();
+        PrimaryKey last = first.keys().get(count - 1);
         return new KeyBatches(
                 source,
                 smallest,
                 largest,
                 first,
-                first.areLast() ? first.keys().get(count - 1) : end,
+                first.areLast() ? last : keys.create(behindAll(last.token())),
                 first.areLast() ? count : UNKNOWN);
+    }
+
+    /**
+     * Not the last token that is wanted: to SAI it equals each key that has it. Of an SSTable's
+     * last key and our end SAI would then take the former for the last of both, and end in front of
+     * our rows of that partition.
+     */
+    private static Token behindAll(Token token) {
+        return token.getPartitioner().getMaximumToken();
     }
 
     @Override

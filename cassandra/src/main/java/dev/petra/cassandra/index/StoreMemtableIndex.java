@@ -16,8 +16,6 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.dht.AbstractBounds;
-import org.apache.cassandra.dht.IPartitioner;
-import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.sai.QueryContext;
 import org.apache.cassandra.index.sai.StorageAttachedIndex;
@@ -25,7 +23,6 @@ import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
 import org.apache.cassandra.index.sai.memory.MemtableIndex;
 import org.apache.cassandra.index.sai.plan.Expression;
 import org.apache.cassandra.index.sai.utils.IndexTermType;
-import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -101,7 +98,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                                 () -> open(store, incarnation, term, true, term, true),
                                 context,
                                 wantedRange);
-                yield batches(search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH, wantedRange);
+                yield batches(search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH);
             }
             case RANGE -> {
                 Expression.Bound lower = expression.lower();
@@ -122,17 +119,13 @@ public final class StoreMemtableIndex extends MemtableIndex {
                                                 toInclusive),
                                 context,
                                 wantedRange);
-                yield batches(search.inManyTerms(), SMALLEST_PASS, LARGEST_PASS, wantedRange);
+                yield batches(search.inManyTerms(), SMALLEST_PASS, LARGEST_PASS);
             }
             default -> throw new IllegalArgumentException("Unsupported expression: " + expression);
         };
     }
 
-    private KeyRangeIterator batches(
-            KeySource source,
-            int smallest,
-            int largest,
-            AbstractBounds<PartitionPosition> wantedRange) {
+    private KeyRangeIterator batches(KeySource source, int smallest, int largest) {
         KeySource undamaged =
                 (after, target, limit) -> {
                     try {
@@ -141,7 +134,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                         throw StoreIndexes.damaged(index, index.baseCfs(), e);
                     }
                 };
-        return KeyBatches.open(undamaged, smallest, largest, end(wantedRange));
+        return KeyBatches.open(undamaged, smallest, largest, index.keyFactory());
     }
 
     private TermSearch search(
@@ -216,16 +209,6 @@ public final class StoreMemtableIndex extends MemtableIndex {
     private static ByteBuffer comparable(Expression expression, Expression.Bound bound) {
         IndexTermType type = expression.getIndexTermType();
         return RowTerms.comparable(type, bound.value.encoded);
-    }
-
-    /** An upper bound of all keys in the range. */
-    private PrimaryKey end(AbstractBounds<PartitionPosition> wantedRange) {
-        IPartitioner partitioner = index.baseCfs().getPartitioner();
-        Token last =
-                wantedRange.right.isMinimum()
-                        ? partitioner.getMaximumToken()
-                        : wantedRange.right.getToken();
-        return index.keyFactory().create(last);
     }
 
     // Cassandra calls these for memtables that it writes to or flushes

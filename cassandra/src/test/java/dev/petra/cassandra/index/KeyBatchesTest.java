@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
@@ -21,7 +22,9 @@ import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.dht.ExcludingBounds;
 import org.apache.cassandra.dht.IncludingExcludingBounds;
 import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.index.sai.iterators.KeyRangeIntersectionIterator;
 import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
+import org.apache.cassandra.index.sai.iterators.KeyRangeUnionIterator;
 import org.apache.cassandra.index.sai.utils.PrimaryKey;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -201,18 +204,12 @@ class KeyBatchesTest {
             for (Entry entry : entries)
                 if (range.contains(entry.key().partitionKey())) wanted.add(entry.key());
             int smallest = 1 + random.nextInt(6);
-            PrimaryKey end =
-                    keys(table)
-                            .create(
-                                    range.right.isMinimum()
-                                            ? table.partitioner.getMaximumToken()
-                                            : range.right.getToken());
             try (KeyRangeIterator found =
                     KeyBatches.open(
                             oneTerm ? search.inOneTerm(term(7)) : search.inManyTerms(),
                             smallest,
                             smallest + random.nextInt(10),
-                            end)) {
+                            keys(table))) {
                 assertThat(found.getMaxKeys()).isGreaterThanOrEqualTo(wanted.size());
                 if (wanted.isEmpty()) assertThat(found.getMaxKeys()).isZero();
                 else assertThat(found.getMinimum()).isEqualTo(wanted.first());
@@ -263,6 +260,82 @@ class KeyBatchesTest {
                 assertThat(found.next().compareTo(wanted.get(0), true)).isZero();
                 wanted.remove(0);
             }
+        }
+    }
+
+    /** What an index of an SSTable gives: it knows its last key. */
+    private static final class KeyList extends KeyRangeIterator {
+        private final List<PrimaryKey> keys;
+        private int position;
+
+        KeyList(List<PrimaryKey> keys) {
+            super(keys.get(0), keys.get(keys.size() - 1), keys.size());
+            this.keys = keys;
+        }
+
+        @Override
+        protected PrimaryKey computeNext() {
+            return position == keys.size() ? endOfData() : keys.get(position++);
+        }
+
+        @Override
+        protected void performSkipTo(PrimaryKey target) {
+            while (position < keys.size() && keys.get(position).compareTo(target, false) < 0)
+                position++;
+        }
+
+        @Override
+        public void close() {}
+    }
+
+    /** The first rows of a partition are in an SSTable, its last ones in the store. */
+    private KeyRangeIterator partlyInAnSSTable(List<PrimaryKey> rows) {
+        TreeSet<Entry> entries = new TreeSet<>();
+        for (PrimaryKey row : rows.subList(5, rows.size())) entries.add(new Entry(term(7), row));
+        PartitionPosition only = rows.get(0).partitionKey();
+        TermSearch search =
+                new TermSearch(
+                        () -> new ListCursor(entries),
+                        keys(WIDE),
+                        new Bounds<>(only, only),
+                        false,
+                        1_000,
+                        () -> {});
+        return KeyRangeUnionIterator.build(
+                List.of(
+                        KeyBatches.open(search.inOneTerm(term(7)), 2, 4, keys(WIDE)),
+                        new KeyList(rows.subList(0, 5))),
+                () -> {});
+    }
+
+    private static List<PrimaryKey> rowsOfAPartition() {
+        return IntStream.range(0, 20)
+                .mapToObj(
+                        c ->
+                                keys(WIDE)
+                                        .create(
+                                                partition(1),
+                                                Clustering.make(ByteBufferUtil.bytes(20 - c))))
+                .toList();
+    }
+
+    @Test
+    void aPageBehindTheLastRowOfAnSSTableIsNotEmpty() {
+        List<PrimaryKey> rows = rowsOfAPartition();
+        try (KeyRangeIterator all = partlyInAnSSTable(rows)) {
+            all.skipTo(rows.get(12));
+            assertThat(all).toIterable().isEqualTo(rows.subList(12, 20));
+        }
+    }
+
+    @Test
+    void anIntersectionGoesOnBehindTheLastRowOfAnSSTable() {
+        List<PrimaryKey> rows = rowsOfAPartition();
+        KeyRangeIterator.Builder both = KeyRangeIntersectionIterator.builder(2, () -> {});
+        both.add(partlyInAnSSTable(rows));
+        both.add(new KeyList(rows));
+        try (KeyRangeIterator all = both.build()) {
+            assertThat(all).toIterable().isEqualTo(rows);
         }
     }
 

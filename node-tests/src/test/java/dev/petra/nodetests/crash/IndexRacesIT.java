@@ -298,6 +298,42 @@ class IndexRacesIT {
         awaitMigration("passed", "v");
     }
 
+    /** SAI took the SSTable's last row for the last of all, and ended there. */
+    @Test
+    void rowsBehindTheLastRowOfAnSSTableAreFoundInTheStore() throws Exception {
+        execute("CREATE TABLE ks.behind (p int, c int, v int, w int, PRIMARY KEY (p, c))");
+        for (String column : List.of("v", "w")) {
+            index("behind", column);
+            TestNode.awaitQueryable(session, "behind_" + column, PATIENCE);
+        }
+        insertRows("behind", 0, 100);
+        node.nodetool("flush", "ks", "behind");
+        points.hold("enter", "MigrateIn#move");
+        execute("ALTER TABLE ks.behind WITH memtable = 'rocks'");
+        points.awaitHeld();
+        insertRows("behind", 100, 300);
+        for (String more : List.of("", " AND w = 1", " AND c >= 0"))
+            assertThat(
+                            session.execute(
+                                            SimpleStatement.newInstance(
+                                                            "SELECT c FROM ks.behind WHERE p = 1"
+                                                                    + " AND v = 1"
+                                                                    + more)
+                                                    .setPageSize(150))
+                                    .all())
+                    .as(more)
+                    .hasSize(300);
+        assertThat(session.execute("SELECT c FROM ks.behind WHERE p=1 AND v=1 AND c>=200").all())
+                .hasSize(100);
+        points.release();
+        TestNode.awaitMigrations(session, PATIENCE);
+    }
+
+    private static void insertRows(String table, int from, int to) {
+        for (int c = from; c < to; c++)
+            session.execute("INSERT INTO ks." + table + " (p, c, v, w) VALUES (1, ?, 1, 1)", c);
+    }
+
     private static CompletableFuture<NodeTool.Result> rebuild(String table) {
         return CompletableFuture.supplyAsync(
                 () -> node.tryNodetool("rebuild_index", "ks", table, table + "_v"));
