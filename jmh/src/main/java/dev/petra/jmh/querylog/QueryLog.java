@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh.querylog;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.PriorityQueue;
 import java.util.Queue;
 import java.util.stream.Stream;
-import net.openhft.chronicle.queue.ChronicleQueue;
 import net.openhft.chronicle.queue.ExcerptTailer;
+import net.openhft.chronicle.queue.RollCycle;
+import net.openhft.chronicle.queue.impl.single.SingleChronicleQueue;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
+import net.openhft.chronicle.wire.DocumentContext;
 import net.openhft.chronicle.wire.ValueIn;
 import net.openhft.chronicle.wire.WireIn;
 import org.jspecify.annotations.Nullable;
@@ -35,7 +43,8 @@ public final class QueryLog implements AutoCloseable {
     public static final class QueryLogException extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        QueryLogException(String message, @Nullable Throwable cause) {
+        /** With what to do about it. */
+        public QueryLogException(String message, @Nullable Throwable cause) {
             super(message, cause);
         }
     }
@@ -73,13 +82,47 @@ public final class QueryLog implements AutoCloseable {
         for (OneLog log : logs) log.queue.close();
     }
 
-    /** The log of one node. */
+    /**
+     * What could not be read so far, for people: records, the rest of segments, and segments that
+     * are not there. Empty if the logs are whole.
+     */
+    public List<String> losses() {
+        return logs.stream().flatMap(log -> log.losses().stream()).toList();
+    }
+
+    /**
+     * The log of one node: segments, which are files, one for each hour or so ({@code roll_cycle}).
+     * What a crash or a cut copy has torn is passed over: a record whose length is known alone,
+     * else the rest of its segment.
+     */
     private static final class OneLog {
+        private static final int MOST_TOLD = 5;
+
+        /** What Chronicle has in the upper bits of a record's header. */
+        private static final int HEADER_KIND = 0xc0000000;
+
+        private static final int HEADER_UNFINISHED = 0x80000000;
+
         private final Path directory;
-        private final ChronicleQueue queue;
-        private final ExcerptTailer tailer;
+        private final SingleChronicleQueue queue;
+        private ExcerptTailer tailer;
+        private int segment;
+
+        /** Where the last record that was read ends in it; 0 for none. */
+        private long end;
+
+        /** Of its file; a node that writes to it may have made it larger since. */
+        private long size;
+
         private long read;
         private @Nullable LoggedQuery head;
+
+        private final List<String> torn = new ArrayList<>();
+        private long tornSegments;
+        private long unread;
+        private String firstUnread = "";
+        private long missing;
+        private String firstMissing = "";
 
         OneLog(Path directory) {
             this.directory = directory;
@@ -100,8 +143,16 @@ public final class QueryLog implements AutoCloseable {
                                 .readOnly(true)
                                 .build();
                 tailer = queue.createTailer();
+                segment = queue.firstCycle();
             } catch (RuntimeException e) {
-                throw damaged(e);
+                throw new QueryLogException(
+                        "The full query log in "
+                                + directory
+                                + " cannot be opened: "
+                                + e
+                                + ". Copy it again from the node, after nodetool"
+                                + " disablefullquerylog.",
+                        e);
             }
         }
 
@@ -112,25 +163,119 @@ public final class QueryLog implements AutoCloseable {
         /** Reads the next request; false at the end. */
         boolean read() {
             head = null;
-            try {
-                if (!tailer.readDocument(this::take)) return false;
-            } catch (RuntimeException | InternalError e) {
-                throw damaged(e);
+            while (head == null) {
+                String reason = "a record there was begun and not finished";
+                try {
+                    if (readRecord()) continue;
+                    // A crash may have ended the segment before a later one was begun. Or the node
+                    // has just begun one, and finished this.
+                    if (queue.lastCycle() <= segment && !isUnfinished()) return false;
+                    if (readRecord()) continue;
+                } catch (Exception | InternalError e) {
+                    // Chronicle throws checked exceptions undeclared.
+                    reason = e.toString();
+                }
+                if (!toNextSegment(reason)) return false;
             }
             read++;
             return true;
         }
 
-        private QueryLogException damaged(Throwable e) {
-            return new QueryLogException(
-                    "The full query log in "
-                            + directory
-                            + " cannot be read after "
-                            + read
-                            + " requests: "
-                            + e
-                            + ". Copy it again from the node, after nodetool disablefullquerylog.",
-                    e);
+        /** Reads the next record, into the head if it is whole; false if there is none. */
+        private boolean readRecord() throws IOException {
+            try (DocumentContext record = tailer.readingDocument()) {
+                WireIn in = record.wire();
+                if (!record.isPresent() || in == null) return false;
+                if (tailer.cycle() != segment) size = 0;
+                missing(tailer.cycle());
+                segment = tailer.cycle();
+                long recordEnd = in.bytes().readLimit();
+                // What is mapped of a file reaches beyond its end, and is zero there.
+                if (recordEnd > size) size = Files.size(directory.resolve(file(segment)));
+                if (recordEnd > size) throw new EOFException("the file ends within a record");
+                end = recordEnd;
+                try {
+                    take(in);
+                } catch (RuntimeException | InternalError e) {
+                    head = null;
+                    if (unread++ == 0) firstUnread = place() + ": " + e;
+                }
+                return true;
+            }
+        }
+
+        /** Whether another record was begun there. */
+        private boolean isUnfinished() throws IOException {
+            if (end == 0) return false;
+            ByteBuffer header = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+            try (FileChannel file = FileChannel.open(directory.resolve(file(segment)))) {
+                // Records begin at multiples of four.
+                file.read(header, (end + 3) & ~3L);
+            }
+            return (header.getInt(0) & HEADER_KIND) == HEADER_UNFINISHED;
+        }
+
+        /** Leaves the rest of this segment out; false if there is no later one. */
+        private boolean toNextSegment(String reason) {
+            torn(reason);
+            int last = queue.lastCycle();
+            for (int next = segment + 1; next <= last; next++) {
+                if (!Files.exists(directory.resolve(file(next)))) continue;
+                missing(next);
+                segment = next;
+                end = 0;
+                size = 0;
+                tailer = queue.createTailer();
+                try {
+                    if (tailer.moveToCycle(next)) return true;
+                    torn("it has no records");
+                } catch (Exception | InternalError e) {
+                    torn(e.toString());
+                }
+            }
+            return false;
+        }
+
+        private void torn(String reason) {
+            if (tornSegments++ < MOST_TOLD) torn.add(place() + ": " + reason);
+        }
+
+        /** Counts what is not there between the current segment and a later one. */
+        private void missing(int next) {
+            if (next <= segment + 1) return;
+            if (missing == 0) firstMissing = file(segment + 1);
+            missing += next - segment - 1;
+        }
+
+        private String place() {
+            return "behind request " + read + " of " + directory.resolve(file(segment));
+        }
+
+        /** The file of a segment. */
+        private String file(int cycle) {
+            RollCycle roll = queue.rollCycle();
+            return DateTimeFormatter.ofPattern(roll.format())
+                            .withZone(ZoneOffset.UTC)
+                            .format(Instant.ofEpochMilli((long) cycle * roll.lengthInMillis()))
+                    + FILES;
+        }
+
+        List<String> losses() {
+            List<String> losses = new ArrayList<>();
+            for (String place : torn) losses.add("the rest of a segment cannot be read, " + place);
+            if (tornSegments > torn.size())
+                losses.add(tornSegments - torn.size() + " more segments cannot be read");
+            if (unread > 0)
+                losses.add(unread + " records cannot be read, the first " + firstUnread);
+            if (missing > 0)
+                losses.add(
+                        missing
+                                + " segments of "
+                                + directory
+                                + " are not there, the first "
+                                + firstMissing
+                                + ": they were not copied, or the node was asked nothing then");
+            return losses;
         }
 
         /** Reads a record, as {@code FullQueryLogger} of Cassandra 4.0 to 5.0 writes it. */

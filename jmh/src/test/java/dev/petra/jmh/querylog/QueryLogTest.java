@@ -2,9 +2,13 @@
 package dev.petra.jmh.querylog;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.InstanceOfAssertFactories.STRING;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import net.openhft.chronicle.queue.ChronicleQueue;
@@ -107,5 +111,101 @@ class QueryLogTest {
                             new LoggedQuery.Part("INSERT b", List.of()));
             assertThat(log.next()).isNull();
         }
+    }
+
+    /** Three segments of five requests, 0-0 to 2-4; damage is done to it when it is closed. */
+    private WrittenLog segments() {
+        WrittenLog log = new WrittenLog(directory);
+        try (log) {
+            for (int segment = 0; segment < 3; segment++) {
+                for (int i = 0; i < 5; i++)
+                    log.query("SELECT " + segment + "-" + i + "x".repeat(3000));
+                log.anHourLater();
+            }
+        }
+        return log;
+    }
+
+    /** All that is whole, and then what is told of the rest. */
+    private List<String> read() {
+        List<String> read = new ArrayList<>();
+        try (QueryLog log = new QueryLog(List.of(directory))) {
+            StringBuilder all = new StringBuilder();
+            for (LoggedQuery query = log.next(); query != null; query = log.next())
+                all.append(query.parts().get(0).cql(), 7, 10).append(' ');
+            read.add(all.toString().strip());
+            read.addAll(log.losses());
+        }
+        return read;
+    }
+
+    @Test
+    void aWholeLogHasNoLosses() {
+        WrittenLog unused = segments();
+        assertThat(read())
+                .containsExactly("0-0 0-1 0-2 0-3 0-4 1-0 1-1 1-2 1-3 1-4 2-0 2-1 2-2 2-3 2-4");
+    }
+
+    @Test
+    void aRecordThatACrashLeftUnfinishedEndsItsSegmentOnly() throws IOException {
+        segments().unfinish(1, "SELECT 1-3");
+        assertThat(read())
+                .hasSize(2)
+                .startsWith("0-0 0-1 0-2 0-3 0-4 1-0 1-1 1-2 2-0 2-1 2-2 2-3 2-4")
+                .last(STRING)
+                .contains("behind request 8 of", "20231114-23.cq4", "begun and not finished");
+    }
+
+    @Test
+    void theLastRecordMayBeUnfinished() throws IOException {
+        segments().unfinish(2, "SELECT 2-4");
+        assertThat(read())
+                .hasSize(2)
+                .startsWith("0-0 0-1 0-2 0-3 0-4 1-0 1-1 1-2 1-3 1-4 2-0 2-1 2-2 2-3")
+                .last(STRING)
+                .contains("behind request 14 of", "20231115-00.cq4", "begun and not finished");
+    }
+
+    @Test
+    void aRecordWithoutContentsIsPassedOver() throws IOException {
+        WrittenLog log = segments();
+        log.write(1, log.header(1, "SELECT 1-3") + Integer.BYTES, new byte[1000]);
+        log.write(2, log.header(2, "SELECT 2-0") + Integer.BYTES, new byte[1000]);
+        assertThat(read())
+                .hasSize(2)
+                .startsWith("0-0 0-1 0-2 0-3 0-4 1-0 1-1 1-2 1-4 2-1 2-2 2-3 2-4")
+                .last(STRING)
+                .contains("2 records cannot be read, the first behind request 8 of", "-23.cq4");
+    }
+
+    @Test
+    void aSegmentThatIsCutEndsThere() throws IOException {
+        WrittenLog log = segments();
+        // Memory is mapped in pages: within one, what is behind the end of the file is zero.
+        log.cut(1, log.position(1, "SELECT 1-3") + 100);
+        assertThat(read())
+                .hasSize(2)
+                .startsWith("0-0 0-1 0-2 0-3 0-4 1-0 1-1 1-2 2-0 2-1 2-2 2-3 2-4")
+                .last(STRING)
+                .contains("behind request 8 of", "20231114-23.cq4", "ends within a record");
+    }
+
+    @Test
+    void aSegmentWithoutAnythingIsPassedOver() throws IOException {
+        segments().cut(1, 0);
+        assertThat(read())
+                .startsWith("0-0 0-1 0-2 0-3 0-4 2-0 2-1 2-2 2-3 2-4")
+                .last(STRING)
+                .contains("behind request 5 of", "20231114-23.cq4");
+    }
+
+    @Test
+    void aSegmentThatIsNotThereIsTold() throws IOException {
+        Files.delete(segments().segments().get(1));
+        assertThat(read())
+                .hasSize(2)
+                .startsWith("0-0 0-1 0-2 0-3 0-4 2-0 2-1 2-2 2-3 2-4")
+                .last(STRING)
+                .contains("1 segments of " + directory, "the first 20231114-23.cq4");
     }
 }
