@@ -22,7 +22,7 @@ record BenchPlan(BenchOptions options) {
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     /** What a node needs beside heap and engine, in MiB: the JVM, and Cassandra's own caches. */
-    private static final int JVM = 512;
+    static final int JVM = 512;
 
     /**
      * All of it, once.

@@ -63,18 +63,28 @@ final class Nodes {
         return new NodeProcess(config.build());
     }
 
-    /** One with a heap that is in memory from the start, and that answers late rather than not. */
+    /**
+     * One with a heap that is in memory from the start, and that answers late rather than not.
+     *
+     * @param limit of its whole memory; null for none
+     */
     static NodeProcess patient(
-            Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+            Path directory,
+            Engine engine,
+            String gc,
+            int heapMiB,
+            int nativeMiB,
+            @Nullable MemoryLimit limit) {
         Map<String, Object> timeouts = new HashMap<>();
         for (String request : List.of("read", "range", "write", "counter_write"))
             timeouts.put(request + "_request_timeout", "50s");
         timeouts.put("cas_contention_timeout", "50s");
-        return new NodeProcess(
+        NodeConfig.Builder config =
                 config(directory, engine, gc, heapMiB, nativeMiB)
                         .jvmOptions("-XX:+AlwaysPreTouch")
-                        .yaml(timeouts)
-                        .build());
+                        .yaml(timeouts);
+        if (limit != null) config.wrapper(limit.entering());
+        return new NodeProcess(config.build());
     }
 
     /** One like another that runs, which joins that when it is started. */

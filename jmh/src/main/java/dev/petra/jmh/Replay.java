@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -27,6 +28,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import org.HdrHistogram.Histogram;
+import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.results.ScalarResult;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -44,16 +46,29 @@ import picocli.CommandLine.Spec;
             "Asks nodes of this machine, one of each engine, what the nodes of a cluster were"
                 + " asked, from their full query logs (nodetool enablefullquerylog). First it takes"
                 + " the times of each engine, then it compares the answers of two.",
-            "Writes results.json, report.md, report.html and answers.md. Ends with 0 if all answers"
-                    + " were equal, with 3 if not."
+            "Writes results.json, report.md, report.html and answers.md."
+        },
+        exitCodeListHeading = "Exit codes:%n",
+        exitCodeList = {
+            "0:All requests were answered, and all answers that were compared are equal.",
+            "1:The log cannot be read, or a node did not start or load.",
+            "2:The command line is wrong.",
+            "3:Answers differ, or requests failed with one engine only.",
+            "4:All answers are equal, but there are requests that failed with both engines."
         })
 public final class Replay implements Callable<Integer> {
-    /** The exit code where answers differ. */
+    /** The exit code where answers differ, or one engine has none. */
     static final int DIFFERENT = 3;
+
+    /** The exit code where the engines differ in nothing, but have not answered everything. */
+    static final int FAILED = 4;
 
     private static final int IN_FLIGHT = 32;
     private static final int MOST_IN_FLIGHT = 256;
     private static final Duration PATIENCE = Duration.ofMinutes(1);
+
+    /** Percent: a JVM is slow until it has compiled what it runs, and a log may be short. */
+    private static final int WARMUP = 20;
 
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
@@ -108,6 +123,14 @@ public final class Replay implements Callable<Integer> {
                     "How many requests are compared, from the first (default: all). 0 for none.")
     private long compared = Long.MAX_VALUE;
 
+    @Option(
+            names = "--warmup",
+            paramLabel = "PERCENT",
+            description =
+                    "The first of the requests that are timed, which only warm up (default:"
+                            + " ${DEFAULT-VALUE}).")
+    private int warmup = WARMUP;
+
     @Option(names = "--rounds", description = "How often engines are timed in turns (default: 1).")
     private int rounds = 1;
 
@@ -122,11 +145,22 @@ public final class Replay implements Callable<Integer> {
             description = "Beside the heap, in MiB (default: ${DEFAULT-VALUE}).")
     private int memory = 512;
 
+    @Option(
+            names = "--total-memory",
+            description =
+                    "Of each node, in MiB, and the same for all engines: heap, beside the heap, 512"
+                            + " for the JVM and Cassandra's caches, and what is left for the page"
+                            + " cache. Needs root (default: no limit).")
+    private int totalMemory;
+
     @Option(names = "--out", description = "Where the results go (default: ${DEFAULT-VALUE}).")
     private Path out = Path.of("replay-results");
 
     private final List<TableSchema> tables = new ArrayList<>();
     private final Figures figures = new Figures();
+
+    /** Of each engine, the numbers of the requests that failed while times were taken. */
+    private final Map<String, BitSet> failed = new LinkedHashMap<>();
 
     private Replay() {}
 
@@ -150,24 +184,28 @@ public final class Replay implements Callable<Integer> {
     public Integer call() throws IOException {
         PrintWriter console = spec.commandLine().getOut();
         List<Engine> compared = checked();
-        Files.createDirectories(out.resolve("histograms"));
         Path work = out.resolve("work");
-        // Of one that failed.
-        delete(work);
-        String started = Instant.now().toString();
+        boolean different = false;
+        boolean failing = false;
         if (timed > 0) {
-            for (int round = 0; round < rounds; round++)
-                for (Engine engine : turned(round)) time(engine, work, console);
-            Results results = new Results(started, Machine.describe(), settings(), figures.all());
-            results.write(out.resolve("results.json"));
-            Report report = new Report(results, out.resolve("histograms"));
-            Files.writeString(out.resolve("report.md"), report.markdown());
-            Files.writeString(out.resolve("report.html"), report.html());
-            console.println(out.resolve("report.html").toAbsolutePath());
+            // Counted first: a share of them is to warm up.
+            Survey survey = survey();
+            Files.createDirectories(out.resolve("histograms"));
+            // Of one that failed.
+            delete(work);
+            time(survey, work, console);
+            different = failed.values().stream().distinct().count() > 1;
+            failing = failed.values().stream().anyMatch(numbers -> !numbers.isEmpty());
         }
-        boolean equal = this.compared == 0 || compare(compared, work, console);
+        if (this.compared > 0) {
+            Files.createDirectories(out);
+            delete(work);
+            Comparison comparison = compare(compared, work, console);
+            different |= comparison.different() > 0;
+            failing |= comparison.failedOnBoth() > 0;
+        }
         console.flush();
-        return equal ? 0 : DIFFERENT;
+        return different ? DIFFERENT : failing ? FAILED : 0;
     }
 
     private static void delete(Path work) {
@@ -192,16 +230,73 @@ public final class Replay implements Callable<Integer> {
         if (tables.isEmpty()) throw wrong("no tables: --snapshot or --schema");
         if (speed < 0 || rounds < 1 || timed < 0 || this.compared < 0)
             throw wrong("--speed, --timed and --compared are 0 or more, --rounds 1 or more");
+        if (warmup < 0 || warmup > 99) throw wrong("--warmup is of 0 to 99 percent");
+        if (totalMemory != 0 && totalMemory < heap + memory + BenchPlan.JVM)
+            throw wrong(
+                    "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
+                            .formatted(totalMemory, heap, memory, BenchPlan.JVM));
         if (Files.exists(out.resolve("results.json")) || Files.exists(out.resolve("answers.md")))
             throw wrong(out + " has results already: name another directory with --out");
         try (QueryLog readable = new QueryLog(logs)) {
-            if (selection(readable, 1).next() == null)
-                throw wrong(
-                        "no request of the log is of the tables that are given: "
-                                + names()
-                                + ". Requests of the system's tables are left out.");
+            if (selection(readable, 1).next() != null) return all;
+            String none = "no request of the log is of the tables that are given: " + names();
+            if (readable.losses().isEmpty())
+                throw wrong(none + ". Requests of the system's tables are left out.");
+            throw new QueryLog.QueryLogException(
+                    none
+                            + ", and "
+                            + String.join("; ", readable.losses())
+                            + ". Copy the log again from the node, after nodetool"
+                            + " disablefullquerylog.",
+                    null);
         }
-        return all;
+    }
+
+    /**
+     * What a log has.
+     *
+     * @param requests how many are asked
+     * @param notes what is to be known about them, as {@link #notes} has it
+     */
+    private record Survey(long requests, Map<String, String> notes) {}
+
+    private Survey survey() {
+        try (QueryLog log = new QueryLog(logs)) {
+            Selection selection = selection(log, timed);
+            while (selection.next() != null) {
+                // It counts.
+            }
+            return new Survey(selection.selected(), notes(selection, log));
+        }
+    }
+
+    /** What of a log is not asked, and what makes nodes differ from the one that was asked. */
+    private static Map<String, String> notes(Selection selection, QueryLog log) {
+        Map<String, String> notes = new LinkedHashMap<>();
+        if (selection.volatiles() > 0)
+            notes.put(
+                    "with now(), uuid() or the like",
+                    selection.volatiles()
+                            + "; what these answer or write differs, whatever the engine");
+        if (selection.conditionals() > 0)
+            notes.put(
+                    "conditional updates (IF)",
+                    selection.conditionals()
+                            + "; these are written with the time of the replay: later writes of"
+                            + " the log to the same columns are older, and change nothing");
+        selection
+                .left()
+                .forEach((reason, count) -> notes.put("not asked, " + reason, count.toString()));
+        List<String> losses = log.losses();
+        for (int i = 0; i < losses.size(); i++)
+            notes.put("damage of the log " + (i + 1), losses.get(i));
+        return notes;
+    }
+
+    private static String lines(Map<String, String> notes) {
+        StringBuilder lines = new StringBuilder();
+        notes.forEach((key, value) -> lines.append("- " + key + ": " + value + "\n"));
+        return lines.toString();
     }
 
     private ParameterException wrong(String message) {
@@ -224,43 +319,84 @@ public final class Replay implements Callable<Integer> {
         return turned;
     }
 
-    private Map<String, String> settings() {
+    private Map<String, String> settings(Survey survey) {
         Map<String, String> settings = new LinkedHashMap<>();
         settings.put("log", logs.toString());
         settings.put("speed", speed == 0 ? IN_FLIGHT + " at once" : speed + " times the log's");
         settings.put("rounds", Integer.toString(rounds));
+        settings.put("requests", Long.toString(survey.requests()));
+        settings.put("of these to warm up", Long.toString(warmups(survey)));
         settings.put("heap", heap + " MiB");
         settings.put("memory beside the heap", memory + " MiB");
+        if (totalMemory > 0)
+            settings.put("memory of a node", totalMemory + " MiB, page cache included");
+        settings.putAll(survey.notes());
         return settings;
     }
 
     // The times
 
-    private void time(Engine engine, Path work, PrintWriter console) throws IOException {
-        Run run = new Run("log", Access.Level.CLIENT, gc, "replay", engine);
+    private long warmups(Survey survey) {
+        return survey.requests() * warmup / 100;
+    }
+
+    private void time(Survey survey, Path work, PrintWriter console) throws IOException {
+        console.print(lines(survey.notes()));
+        console.flush();
+        String started = Instant.now().toString();
+        for (int round = 0; round < rounds; round++)
+            for (Engine engine : turned(round)) time(engine, survey, work, console);
+        Results results = new Results(started, Machine.describe(), settings(survey), figures.all());
+        results.write(out.resolve("results.json"));
+        Report report = new Report(results, out.resolve("histograms"));
+        Files.writeString(out.resolve("report.md"), report.markdown());
+        Files.writeString(out.resolve("report.html"), report.html());
+        console.println(out.resolve("report.html").toAbsolutePath());
+    }
+
+    private void time(Engine engine, Survey survey, Path work, PrintWriter console)
+            throws IOException {
         try (Node node = new Node(engine, work.resolve(engine.label()));
                 QueryLog log = new QueryLog(logs)) {
+            node.settle();
             Selection selection = selection(log, timed);
-            Pace pace = new Pace(node.player, speed, speed > 0 ? MOST_IN_FLIGHT : IN_FLIGHT);
+            Pace first = pace(node);
+            first.run(selection, warmups(survey));
+            Pace pace = pace(node);
             Probe probe = node.process.probe();
             Probe.Moment from = probe.now();
-            pace.run(selection);
-            for (ScalarResult figure :
-                    StallProfiler.figures(probe, from, probe.now(), selection.selected()))
-                figures.add(run, figure.getLabel(), figure.getScoreUnit(), figure.getScore());
+            pace.run(selection, Long.MAX_VALUE);
+            Probe.Moment to = probe.now();
+            BitSet failures = first.failed();
+            failures.or(pace.failed());
+            failed.computeIfAbsent(engine.label(), label -> new BitSet()).or(failures);
+            Run run = new Run("log", Access.Level.CLIENT, gc, "replay", engine);
+            figures.add(run, "failed", "requests", failures.cardinality());
+            Histogram reads = pace.reads();
+            Histogram writes = pace.writes();
+            long answered = reads.getTotalCount() + writes.getTotalCount();
+            if (answered > 0)
+                for (ScalarResult figure : StallProfiler.figures(probe, from, to, answered))
+                    figures.add(run, figure.getLabel(), figure.getScoreUnit(), figure.getScore());
             if (pace.rate() > 0) figures.add(run, "rate", "ops/s", pace.rate());
-            latencies(run, "read", pace.reads());
-            latencies(run, "write", pace.writes());
+            latencies(run, "read", reads);
+            latencies(run, "write", writes);
             console.printf(
                     Locale.ROOT,
-                    "%s: %,d requests%s%n",
+                    "%s: %,d requests, of which %,d to warm up, %,d failed%s%n",
                     engine.label(),
                     selection.selected(),
-                    pace.errors().isEmpty() ? "" : ", of which failed: " + pace.errors());
+                    warmups(survey),
+                    failures.cardinality(),
+                    failures.isEmpty() ? "" : ": " + first.errors() + " " + pace.errors());
             console.flush();
         } finally {
             delete(work);
         }
+    }
+
+    private Pace pace(Node node) {
+        return new Pace(node.player, speed, speed > 0 ? MOST_IN_FLIGHT : IN_FLIGHT);
     }
 
     private void latencies(Run run, String kind, Histogram histogram) {
@@ -275,7 +411,7 @@ public final class Replay implements Callable<Integer> {
 
     // The answers
 
-    private boolean compare(List<Engine> compared, Path work, PrintWriter console)
+    private Comparison compare(List<Engine> compared, Path work, PrintWriter console)
             throws IOException {
         Engine one = compared.get(0);
         Engine other = compared.get(1);
@@ -292,11 +428,11 @@ public final class Replay implements Callable<Integer> {
                                 console.flush();
                             });
             comparison.run(selection);
-            String text = answers(comparison, selection, one.label(), other.label());
+            String text = answers(comparison, notes(selection, log), one.label(), other.label());
             Files.writeString(out.resolve("answers.md"), text);
             console.print(text.substring(0, text.indexOf("\n## ") + 1));
             console.println(out.resolve("answers.md").toAbsolutePath());
-            return comparison.different() == 0;
+            return comparison;
         } finally {
             delete(work);
         }
@@ -304,37 +440,37 @@ public final class Replay implements Callable<Integer> {
 
     /** What came of it, as Markdown: what counts first, and then each difference. */
     private static String answers(
-            Comparison comparison, Selection selection, String one, String other) {
+            Comparison comparison, Map<String, String> notes, String one, String other) {
         StringBuilder text = new StringBuilder();
         text.append(
                 String.format(
                         Locale.ROOT,
-                        "# Answers of %s and %s%n%n- compared: %,d%n- different: %,d%n",
+                        "# Answers of %s and %s%n%n- asked: %,d%n- compared: %,d%n- rows of these:"
+                                + " %,d%n- different: %,d%n- failed: %,d with %s, %,d with %s, of"
+                                + " which %,d with both%n",
                         one,
                         other,
                         comparison.asked(),
-                        comparison.different()));
+                        comparison.compared(),
+                        comparison.rows(),
+                        comparison.different(),
+                        comparison.failedOnOne(),
+                        one,
+                        comparison.failedOnOther(),
+                        other,
+                        comparison.failedOnBoth()));
         comparison
                 .errors()
                 .values()
                 .forEach(
                         errors ->
                                 text.append(
-                                        "- both failed: "
+                                        "- both failed alike: "
                                                 + errors.count()
                                                 + ", as with "
                                                 + errors.example()
                                                 + "\n"));
-        if (selection.volatiles() > 0)
-            text.append(
-                    "- with now(), uuid() or the like: "
-                            + selection.volatiles()
-                            + "; what these answer or write differs, whatever the engine\n");
-        selection
-                .left()
-                .forEach(
-                        (reason, count) ->
-                                text.append("- not asked, " + reason + ": " + count + "\n"));
+        text.append(lines(notes));
         text.append("\n## Differences\n");
         if (comparison.different() == 0) text.append("\nNone.\n");
         for (Comparison.Difference difference : comparison.differences())
@@ -361,14 +497,21 @@ public final class Replay implements Callable<Integer> {
 
     /** A node with the tables as they were when the log began. */
     private final class Node implements AutoCloseable {
+        private final @Nullable MemoryLimit limit;
         private final ProcessTarget process;
         private final CqlSession session;
         private final Player player;
 
-        Node(Engine engine, Path directory) {
-            NodeProcess node = Nodes.patient(directory, engine, gc, heap, memory);
-            process = ProcessTarget.start(node, directory);
+        Node(Engine engine, Path directory) throws IOException {
+            limit = limit(directory);
             boolean complete = false;
+            try {
+                process = start(engine, directory, limit);
+                complete = true;
+            } finally {
+                if (!complete && limit != null) limit.close();
+            }
+            complete = false;
             try {
                 session =
                         CqlSession.builder()
@@ -389,7 +532,7 @@ public final class Replay implements Callable<Integer> {
                 Quiet.await(process.probe());
                 complete = true;
             } finally {
-                if (!complete) process.close();
+                if (!complete) end();
             }
         }
 
@@ -407,10 +550,45 @@ public final class Replay implements Callable<Integer> {
                         snapshot.toAbsolutePath().toString());
         }
 
-        @Override
-        public void close() {
-            session.close();
-            process.close();
+        /**
+         * Compacts, so that no engine answers from files that another format or another engine
+         * left, nor compacts while it is timed.
+         */
+        void settle() {
+            for (TableSchema.Table table : names()) {
+                process.nodetool("flush", table.keyspace(), table.name());
+                process.nodetool("compact", table.keyspace(), table.name());
+            }
+            Quiet.await(process.probe());
         }
+
+        private void end() throws IOException {
+            try {
+                process.close();
+            } finally {
+                if (limit != null) limit.close();
+            }
+        }
+
+        @Override
+        public void close() throws IOException {
+            session.close();
+            end();
+        }
+    }
+
+    private @Nullable MemoryLimit limit(Path directory) throws IOException {
+        if (totalMemory == 0) return null;
+        try {
+            return MemoryLimit.create(
+                    "replay-" + directory.getFileName(), (long) totalMemory << 20);
+        } catch (MemoryLimit.NoLimitException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private ProcessTarget start(Engine engine, Path directory, @Nullable MemoryLimit limit) {
+        NodeProcess node = Nodes.patient(directory, engine, gc, heap, memory, limit);
+        return ProcessTarget.start(node, directory);
     }
 }

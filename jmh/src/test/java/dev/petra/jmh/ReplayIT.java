@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
@@ -177,10 +178,15 @@ class ReplayIT {
         record();
         Path out = directory.resolve("out");
         String told = replay(0, "--snapshot=" + snapshot, "--speed=0", "--out=" + out);
-        assertThat(told).doesNotContain("SLF4J", "WARN", "failed").contains("answers.md");
+        assertThat(told)
+                .doesNotContain("SLF4J", "WARN")
+                .containsPattern("rocks: [\\d,]+ requests, of which [1-9]\\d* to warm up, 0 failed")
+                .contains("answers.md");
         String answers = Files.readString(out.resolve("answers.md"));
         assertThat(answers)
-                .contains("- different: 0\n")
+                .contains("- different: 0\n", "- failed: 0 with rocks, 0 with legacy-latest")
+                .containsPattern("- rows of these: [1-9]")
+                .containsPattern("- conditional updates \\(IF\\): [1-9]")
                 .containsPattern("- not asked, of tables that are not given: [1-9]");
         Matcher compared = Pattern.compile("- compared: (\\d+)\n").matcher(answers);
         assertThat(compared.find()).isTrue();
@@ -188,14 +194,15 @@ class ReplayIT {
         assertThat(Long.parseLong(compared.group(1))).isBetween(asked, asked + 1);
         Results results = Results.read(out.resolve("results.json"));
         for (String engine : List.of("rocks", "legacy-latest"))
-            for (String metric : List.of("throughput", "read P99", "write P50", "stall"))
+            for (String metric : List.of("throughput", "read P99", "write P50", "stall", "failed"))
                 assertThat(results.figures())
                         .anyMatch(f -> f.engine().equals(engine) && f.metric().equals(metric));
         assertThat(out.resolve("report.html")).content().contains("rocks");
         assertThat(out.resolve("work")).doesNotExist();
 
         differencesAreFound();
-        aLogThatIsCutOffIsNamed();
+        failuresAreNoAnswers();
+        aLogThatIsCutIsAskedAsFarAsItIsWhole();
     }
 
     /** What the nodes make up themselves differs. */
@@ -218,19 +225,79 @@ class ReplayIT {
         assertThat(out.resolve("results.json")).doesNotExist();
     }
 
-    private void aLogThatIsCutOffIsNamed() throws IOException, InterruptedException {
+    /** The column is not there that was written. */
+    private void failuresAreNoAnswers() throws IOException, InterruptedException {
+        Path schema = directory.resolve("without.cql");
+        Files.writeString(schema, "CREATE TABLE ks.other (k int PRIMARY KEY);");
+        Path out = directory.resolve("failed");
+        String told = replay(Replay.FAILED, "--schema=" + schema, "--timed=0", "--out=" + out);
+        assertThat(told)
+                .contains(
+                        "- asked: 3\n",
+                        "- compared: 2\n",
+                        "- different: 0\n",
+                        "- failed: 1 with rocks, 1 with legacy-latest, of which 1 with both\n",
+                        "- both failed alike: 1, as with INSERT INTO ks.other");
+        Path times = directory.resolve("failed-times");
+        told =
+                replay(
+                        Replay.FAILED,
+                        "--schema=" + schema,
+                        "--engine=rocks",
+                        "--speed=0",
+                        "--warmup=0",
+                        "--compared=0",
+                        "--total-memory=" + totalMemory(),
+                        "--out=" + times);
+        assertThat(told)
+                .contains("rocks: 3 requests, of which 0 to warm up, 1 failed: {}")
+                .contains("InvalidQueryException=1")
+                .containsPattern("- not asked, of tables that are not given: [1-9]");
+        Results results = Results.read(times.resolve("results.json"));
+        assertThat(results.figures())
+                .noneMatch(figure -> figure.metric().startsWith("write"))
+                .filteredOn(figure -> figure.metric().equals("failed"))
+                .singleElement()
+                .satisfies(figure -> assertThat(figure.values()).containsExactly(1.0));
+        assertThat(results.settings()).containsKey("not asked, of tables that are not given");
+    }
+
+    /** In MiB; 0 for no limit, where this machine allows none. */
+    private static int totalMemory() throws IOException {
+        try {
+            MemoryLimit.create("replay-it", 1 << 30).close();
+            return 1500;
+        } catch (MemoryLimit.NoLimitException e) {
+            System.out.println("*** --total-memory IS NOT TESTED: " + e.getMessage() + " ***");
+            return 0;
+        }
+    }
+
+    private void aLogThatIsCutIsAskedAsFarAsItIsWhole() throws IOException, InterruptedException {
+        cut(file -> Files.readString(file, ISO_8859_1).lastIndexOf("SELECT * FROM ks.t WHERE"));
+        String[] arguments = {"--snapshot=" + snapshot, "--timed=0"};
+        String told = replay(0, arguments[0], arguments[1], "--out=" + directory.resolve("cut"));
+        assertThat(told)
+                .containsPattern("- compared: [1-9]\\d+\n")
+                .containsPattern("- damage of the log 1: .* cannot be read, behind request [1-9]")
+                .contains(log.toString());
+        cut(file -> 20_000);
+        told = replay(1, arguments[0], arguments[1], "--out=" + directory.resolve("cut off"));
+        assertThat(told).contains("no request of the log", "cannot be read", log.toString());
+    }
+
+    /** Where a file is to end. */
+    private interface End {
+        long of(Path file) throws IOException;
+    }
+
+    private void cut(End end) throws IOException {
         try (Stream<Path> files = Files.list(log)) {
             for (Path file : files.filter(f -> f.toString().endsWith(".cq4")).toList())
                 try (RandomAccessFile cut = new RandomAccessFile(file.toFile(), "rw")) {
-                    cut.setLength(20_000);
+                    long length = end.of(file);
+                    if (length > 0) cut.setLength(length);
                 }
         }
-        String told =
-                replay(
-                        1,
-                        "--snapshot=" + snapshot,
-                        "--timed=0",
-                        "--out=" + directory.resolve("cut"));
-        assertThat(told).contains("cannot be read after", log.toString());
     }
 }

@@ -51,7 +51,9 @@ class ReplayTest {
                 "--log=DIR --schema=SCHEMA --engine=bare,rocks | 'bare' is no node",
                 "--log=DIR --schema=SCHEMA --engine=rocks | answers of two engines",
                 "--log=DIR --schema=SCHEMA --gc=serial | no collector 'serial'",
-                "--log=DIR --schema=SCHEMA --speed=-1 | 0 or more"
+                "--log=DIR --schema=SCHEMA --speed=-1 | 0 or more",
+                "--log=DIR --schema=SCHEMA --warmup=100 | 0 to 99 percent",
+                "--log=DIR --schema=SCHEMA --total-memory=900 | too little for a heap of 1024"
             })
     void aWrongCommandLineIsRefused(String arguments, String told) {
         assertThat(refusal(2, arguments)).contains(told);

@@ -4,6 +4,7 @@ package dev.petra.jmh.querylog;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import com.datastax.oss.driver.api.core.cql.ColumnDefinition;
 import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.data.ByteUtils;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -19,10 +20,11 @@ import org.jspecify.annotations.Nullable;
  *     pages, the values of the rows in their order, byte for byte; or of the kind of error, without
  *     its text, which may name a place
  * @param kind the kind of error; empty for none
+ * @param rows how many rows; 0 for an error
  * @param text the beginning of it, for people
  */
 @SuppressWarnings("ArrayRecordComponent") // Never compared.
-record Answer(byte[] digest, String kind, String text) {
+record Answer(byte[] digest, String kind, int rows, String text) {
     private static final int ROWS_SHOWN = 3;
     private static final int MOST_CHARACTERS = 500;
 
@@ -31,7 +33,8 @@ record Answer(byte[] digest, String kind, String text) {
             Throwable error = failed instanceof CompletionException ? failed.getCause() : failed;
             if (error == null) throw new IllegalArgumentException("neither rows nor an error");
             String kind = error.getClass().getSimpleName();
-            return new Answer(new Content().add(kind).digest(), kind, shortened(error.toString()));
+            return new Answer(
+                    new Content().add(kind).digest(), kind, 0, shortened(error.toString()));
         }
         Content content = new Content();
         StringBuilder text = new StringBuilder();
@@ -41,9 +44,25 @@ record Answer(byte[] digest, String kind, String text) {
         int count = 0;
         for (Row row : rows.currentPage()) {
             for (int i = 0; i < row.size(); i++) content.add(row.getBytesUnsafe(i));
-            if (count++ < ROWS_SHOWN) text.append(row.getFormattedContents()).append(' ');
+            if (count++ < ROWS_SHOWN) text.append(formatted(row)).append(' ');
         }
-        return new Answer(content.digest(), "", count + " rows: " + shortened(text.toString()));
+        return new Answer(
+                content.digest(), "", count, count + " rows: " + shortened(text.toString()));
+    }
+
+    /** Its bytes, if a value is not of its column's type: a damaged one, say. */
+    private static String formatted(Row row) {
+        try {
+            return row.getFormattedContents();
+        } catch (RuntimeException e) {
+            StringBuilder bytes = new StringBuilder("[");
+            for (int i = 0; i < row.size(); i++)
+                bytes.append(i == 0 ? "" : ", ")
+                        .append(row.getColumnDefinitions().get(i).getName().asInternal())
+                        .append(':')
+                        .append(ByteUtils.toHexString(row.getBytesUnsafe(i)));
+            return bytes.append(']').toString();
+        }
     }
 
     /** Values, one behind the other, each with its length. */

@@ -11,7 +11,8 @@ import java.util.function.LongConsumer;
 /**
  * Asks two nodes the same, one request after the other in the order of the log, and holds their
  * answers against each other, as {@link Answer} says. Reads between two writes are under way at
- * once. Not thread-safe.
+ * once. A request that fails on one node only is a difference; one that fails on both is not
+ * compared. Not thread-safe.
  */
 public final class Comparison {
     /** Differences that are kept with their answers; all are counted. */
@@ -27,6 +28,11 @@ public final class Comparison {
     private final List<Difference> differences = new ArrayList<>();
     private final Map<String, Errors> errors = new TreeMap<>();
     private long asked;
+    private long compared;
+    private long rows;
+    private long failedOnOne;
+    private long failedOnOther;
+    private long failedOnBoth;
     private long different;
 
     /**
@@ -84,6 +90,13 @@ public final class Comparison {
     private void compare(Asked both) {
         Answer first = both.one.join();
         Answer second = both.other.join();
+        if (first.isError()) failedOnOne++;
+        if (second.isError()) failedOnOther++;
+        if (first.isError() && second.isError()) failedOnBoth++;
+        if (!first.isError() && !second.isError()) {
+            compared++;
+            rows += Math.max(first.rows(), second.rows());
+        }
         if (first.isAs(second)) {
             if (first.isError())
                 errors.merge(
@@ -102,7 +115,32 @@ public final class Comparison {
         return asked;
     }
 
-    /** How many were answered differently. */
+    /** How many were answered by both nodes. */
+    public long compared() {
+        return compared;
+    }
+
+    /** How many rows these answers had, of the node that had more. */
+    public long rows() {
+        return rows;
+    }
+
+    /** How many failed on the first node, whether on the other or not. */
+    public long failedOnOne() {
+        return failedOnOne;
+    }
+
+    /** How many failed on the second node. */
+    public long failedOnOther() {
+        return failedOnOther;
+    }
+
+    /** How many of these failed on both; with errors of different kinds they are different, too. */
+    public long failedOnBoth() {
+        return failedOnBoth;
+    }
+
+    /** How many were answered differently, or by one node only. */
     public long different() {
         return different;
     }
@@ -112,7 +150,7 @@ public final class Comparison {
         return List.copyOf(differences);
     }
 
-    /** What failed on both nodes, by kind of error. */
+    /** What failed on both nodes alike, by kind of error. */
     public Map<String, Errors> errors() {
         return errors;
     }

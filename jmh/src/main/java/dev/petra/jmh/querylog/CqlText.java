@@ -10,14 +10,21 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the text of a statement does, and to which table, as far as its first words and names tell.
+ * What the text of a statement does, and to which tables, as far as its first words and names tell.
  *
  * @param kind of statement
- * @param keyspace as it is written there; null if there is none
- * @param table null where none is named
+ * @param tables one, or those of a batch; empty where none is named
  * @param isVolatile whether it calls a function that answers differently each time, as now()
+ * @param isConditional whether it writes only under a condition: IF
  */
-record CqlText(Kind kind, @Nullable String keyspace, @Nullable String table, boolean isVolatile) {
+record CqlText(Kind kind, List<Name> tables, boolean isVolatile, boolean isConditional) {
+    /**
+     * A table, as it is written there.
+     *
+     * @param keyspace null if there is none
+     */
+    record Name(@Nullable String keyspace, String table) {}
+
     /** Kinds of statements. */
     enum Kind {
         READ,
@@ -52,23 +59,40 @@ record CqlText(Kind kind, @Nullable String keyspace, @Nullable String table, boo
                     "\\b(?:now|uuid|current_?(?:timestamp|date|time|timeuuid))\\s*\\(",
                     Pattern.CASE_INSENSITIVE);
 
+    /** Its first group is there unless it is only a name in quotes. */
+    private static final Pattern CONDITION =
+            Pattern.compile("\"(?:[^\"]++|\"\")*+\"|\\b(IF)\\b", Pattern.CASE_INSENSITIVE);
+
     static CqlText of(String cql) {
         // A name in quotes stays, since it may be the table's.
         String bare = QUOTED.matcher(cql).replaceAll(CqlText::withoutText).strip();
+        String first = firstWord(bare);
         Kind kind =
-                switch (firstWord(bare)) {
+                switch (first) {
                     case "SELECT" -> Kind.READ;
                     case "INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE" -> Kind.WRITE;
                     default -> Kind.OTHER;
                 };
-        Matcher table = TABLE.matcher(bare);
-        boolean isVolatile = VOLATILE.matcher(bare).find();
-        boolean found = table.find();
-        while (found && table.group(1) == null) found = table.find();
-        if (!found) return new CqlText(kind, null, null, isVolatile);
-        return table.group(2) == null
-                ? new CqlText(kind, null, name(table.group(1)), isVolatile)
-                : new CqlText(kind, name(table.group(1)), name(table.group(2)), isVolatile);
+        List<Name> tables =
+                TABLE.matcher(bare)
+                        .results()
+                        .filter(found -> found.group(1) != null)
+                        .limit(first.equals("BEGIN") ? Long.MAX_VALUE : 1)
+                        .map(CqlText::named)
+                        .toList();
+        boolean isConditional =
+                kind == Kind.WRITE
+                        && CONDITION
+                                .matcher(bare)
+                                .results()
+                                .anyMatch(found -> found.group(1) != null);
+        return new CqlText(kind, tables, VOLATILE.matcher(bare).find(), isConditional);
+    }
+
+    private static Name named(MatchResult found) {
+        return found.group(2) == null
+                ? new Name(null, name(found.group(1)))
+                : new Name(name(found.group(1)), name(found.group(2)));
     }
 
     private static String withoutText(MatchResult quoted) {

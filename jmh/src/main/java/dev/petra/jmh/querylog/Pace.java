@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh.querylog;
 
+import java.util.BitSet;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Semaphore;
@@ -11,7 +12,8 @@ import org.HdrHistogram.Histogram;
 /**
  * Asks one node what a log has, at the speed of the log or a multiple of it. A request's time
  * counts from when it was due: if the node stands still for a second, everything that was due in
- * that second waited, and is seen to have waited. Used once.
+ * that second waited, and is seen to have waited. What fails has no time, and is counted. Used
+ * once.
  */
 public final class Pace {
     private static final long HIGHEST_NANOS = TimeUnit.MINUTES.toNanos(10);
@@ -25,6 +27,7 @@ public final class Pace {
     private final Histogram reads = new Histogram(HIGHEST_NANOS, DIGITS);
     private final Histogram writes = new Histogram(HIGHEST_NANOS, DIGITS);
     private final Map<String, Long> errors = new TreeMap<>();
+    private final BitSet failed = new BitSet();
     private double rate;
 
     /**
@@ -39,23 +42,29 @@ public final class Pace {
         this.free = new Semaphore(mostAtOnce);
     }
 
-    /** Asks everything, and returns when all is answered. */
-    public void run(Selection selection) {
-        Selection.Selected next = selection.next();
+    /**
+     * Asks the next ones, and returns when all are answered.
+     *
+     * @param most how many
+     */
+    public void run(Selection selection, long most) {
+        Selection.Selected next = most > 0 ? selection.next() : null;
         if (next == null) return;
         long first = next.query().startedMillis();
         long start = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(LATE_FOR);
         long due = start;
-        for (; next != null; next = selection.next()) {
+        long asked = 0;
+        while (next != null) {
             // A log has requests in the order of their answers: some began before the last one.
             if (speed > 0) due = Math.max(due, start + nanos(next.query().startedMillis() - first));
             await(due);
             free.acquireUninterruptibly();
-            ask(next, speed > 0 ? due : System.nanoTime());
+            ask(next, selection.selected(), speed > 0 ? due : System.nanoTime());
+            next = ++asked < most ? selection.next() : null;
         }
         free.acquireUninterruptibly(mostAtOnce);
         free.release(mostAtOnce);
-        if (speed > 0 && due > start) rate = selection.selected() / ((due - start) / 1e9);
+        if (speed > 0 && due > start) rate = asked / ((due - start) / 1e9);
     }
 
     private long nanos(long millis) {
@@ -67,13 +76,16 @@ public final class Pace {
             LockSupport.parkNanos(left);
     }
 
-    private void ask(Selection.Selected selected, long due) {
+    private void ask(Selection.Selected selected, long number, long due) {
         player.ask(selected.query())
                 .whenComplete(
-                        (rows, failed) -> {
-                            take(selected.isRead(), System.nanoTime() - due);
-                            if (failed != null) fail(Answer.of(null, failed).kind());
-                            free.release();
+                        (rows, error) -> {
+                            try {
+                                if (error == null) take(selected.isRead(), System.nanoTime() - due);
+                                else fail(number, Answer.of(null, error).kind());
+                            } finally {
+                                free.release();
+                            }
                         });
     }
 
@@ -81,16 +93,17 @@ public final class Pace {
         (isRead ? reads : writes).recordValue(Math.min(nanos, HIGHEST_NANOS));
     }
 
-    private synchronized void fail(String kind) {
+    private synchronized void fail(long number, String kind) {
         errors.merge(kind, 1L, Long::sum);
+        failed.set((int) Math.min(number, Integer.MAX_VALUE - 1));
     }
 
-    /** Times of reads, in nanoseconds. */
+    /** Times of reads that were answered, in nanoseconds. */
     public synchronized Histogram reads() {
         return reads.copy();
     }
 
-    /** Times of everything else. */
+    /** Times of everything else that was answered. */
     public synchronized Histogram writes() {
         return writes.copy();
     }
@@ -98,6 +111,11 @@ public final class Pace {
     /** How many failed, by kind of error. */
     public synchronized Map<String, Long> errors() {
         return new TreeMap<>(errors);
+    }
+
+    /** Which failed: their numbers among those that were selected, from 1. */
+    public synchronized BitSet failed() {
+        return (BitSet) failed.clone();
     }
 
     /** Requests that were due a second; 0 if each came when another was answered. */

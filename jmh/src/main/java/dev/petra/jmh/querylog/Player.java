@@ -60,9 +60,13 @@ public final class Player {
 
     /** Asks; what fails is in the result. */
     CompletionStage<AsyncResultSet> ask(LoggedQuery query) {
-        CompletionStage<? extends Statement<?>> statement =
-                query.batch() == null ? single(query) : batch(query, query.batch());
-        return statement.thenCompose(session::executeAsync);
+        try {
+            CompletionStage<? extends Statement<?>> statement =
+                    query.batch() == null ? single(query) : batch(query, query.batch());
+            return statement.thenCompose(session::executeAsync);
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
     }
 
     private CompletionStage<Statement<?>> single(LoggedQuery query) {
@@ -118,9 +122,7 @@ public final class Player {
         String keyspace = keyspace(query, part);
         SimpleStatement simple = simple(keyspace, part.cql());
         if (part.values().isEmpty()) return CompletableFuture.completedFuture(simple);
-        return prepared.computeIfAbsent(
-                        new Prepared(keyspace, part.cql()),
-                        text -> session.prepareAsync(simple).toCompletableFuture())
+        return prepared(new Prepared(keyspace, part.cql()), simple)
                 .thenApply(
                         statement -> {
                             BoundStatementBuilder bound = statement.boundStatementBuilder();
@@ -135,12 +137,25 @@ public final class Player {
                         });
     }
 
+    /** A statement; one that could not be prepared is tried again with the next request of it. */
+    private CompletableFuture<PreparedStatement> prepared(Prepared text, SimpleStatement simple) {
+        CompletableFuture<PreparedStatement> statement =
+                prepared.computeIfAbsent(
+                        text, key -> session.prepareAsync(simple).toCompletableFuture());
+        return statement.whenComplete(
+                (done, failed) -> {
+                    if (failed != null) prepared.remove(text, statement);
+                });
+    }
+
     /**
      * Of a statement that needs one: a client may be connected to a keyspace that is not there, and
      * ask other tables by their full names.
      */
     private static @Nullable String keyspace(LoggedQuery query, LoggedQuery.Part part) {
-        return CqlText.of(part.cql()).keyspace() == null ? query.keyspace() : null;
+        return CqlText.of(part.cql()).tables().stream().allMatch(name -> name.keyspace() != null)
+                ? null
+                : query.keyspace();
     }
 
     private static SimpleStatement simple(@Nullable String keyspace, String cql) {

@@ -7,8 +7,9 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which requests of a log are asked again: those that read or write tables that are there. Counts
- * them, and the others by reason. Not thread-safe.
+ * Which requests of a log are asked again: those that read or write tables that are there, and no
+ * others. A batch is asked whole or not at all. Counts them, and the others by reason. Not
+ * thread-safe.
  */
 public final class Selection {
     private final QueryLog log;
@@ -17,10 +18,12 @@ public final class Selection {
     private final Map<Reason, Long> left = new EnumMap<>(Reason.class);
     private long selected;
     private long volatiles;
+    private long conditionals;
 
     /** Why a request is not asked again. */
     public enum Reason {
         OTHER_TABLE("of tables that are not given"),
+        PARTLY_OTHER_TABLE("batches of which a part is of tables that are not given"),
         OTHER_STATEMENT("that neither read nor write rows");
 
         private final String text;
@@ -59,30 +62,42 @@ public final class Selection {
             if (query == null) return null;
             boolean isRead = true;
             boolean isVolatile = false;
-            Reason reason = null;
+            boolean isConditional = false;
+            boolean isOther = false;
+            boolean someGiven = false;
+            boolean allGiven = true;
             for (LoggedQuery.Part part : query.parts()) {
                 CqlText text = CqlText.of(part.cql());
                 isRead &= text.kind() == CqlText.Kind.READ;
                 isVolatile |= text.isVolatile();
-                if (text.kind() == CqlText.Kind.OTHER) reason = Reason.OTHER_STATEMENT;
-                else if (!isGiven(text, query.keyspace())) reason = Reason.OTHER_TABLE;
+                isConditional |= text.isConditional();
+                isOther |= text.kind() == CqlText.Kind.OTHER;
+                allGiven &= !text.tables().isEmpty();
+                for (CqlText.Name name : text.tables()) {
+                    boolean isGiven = isGiven(name, query.keyspace());
+                    someGiven |= isGiven;
+                    allGiven &= isGiven;
+                }
             }
-            if (reason != null) {
+            if (isOther || !someGiven || !allGiven) {
+                Reason reason =
+                        isOther
+                                ? Reason.OTHER_STATEMENT
+                                : someGiven ? Reason.PARTLY_OTHER_TABLE : Reason.OTHER_TABLE;
                 left.merge(reason, 1L, Long::sum);
                 continue;
             }
             selected++;
             if (isVolatile) volatiles++;
+            if (isConditional) conditionals++;
             return new Selected(query, isRead);
         }
         return null;
     }
 
-    private boolean isGiven(CqlText text, @Nullable String keyspaceOfRequest) {
-        String keyspace = text.keyspace() == null ? keyspaceOfRequest : text.keyspace();
-        return keyspace != null
-                && text.table() != null
-                && tables.contains(new TableSchema.Table(keyspace, text.table()));
+    private boolean isGiven(CqlText.Name name, @Nullable String keyspaceOfRequest) {
+        String keyspace = name.keyspace() == null ? keyspaceOfRequest : name.keyspace();
+        return keyspace != null && tables.contains(new TableSchema.Table(keyspace, name.table()));
     }
 
     /** How many were given out. */
@@ -95,8 +110,13 @@ public final class Selection {
         return volatiles;
     }
 
+    /** How many of these write only under a condition, or have a part that does. */
+    public long conditionals() {
+        return conditionals;
+    }
+
     /** How many others there were, by reason. */
     public Map<Reason, Long> left() {
-        return Map.copyOf(left);
+        return new EnumMap<>(left);
     }
 }
