@@ -11,6 +11,8 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringComparator;
+import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.DeletionTime;
@@ -20,6 +22,7 @@ import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ClusteringIndexFilter;
+import org.apache.cassandra.db.filter.ClusteringIndexNamesFilter;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.rows.AbstractUnfilteredRowIterator;
 import org.apache.cassandra.db.rows.BTreeRow;
@@ -65,6 +68,11 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private final boolean withoutStaticRows;
     private final RowIterator hidden;
 
+    /** The last wanted row of the last partition, or a bound behind it; null if all are. */
+    private final @Nullable ClusteringPrefix<?> end;
+
+    private final ClusteringComparator rows;
+
     /** How many columns of the hidden table tell one row from another. */
     private final int rowColumns;
 
@@ -106,6 +114,8 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
         this.range = range(command);
         this.position = range.left;
         this.clustering = first(use.index(), command, range.left);
+        this.end = end(use.index(), command, range.right);
+        this.rows = command.metadata().comparator;
         this.hidden = UnfilteredRowIterators.filter(fromHiddenTable, nowInSec);
     }
 
@@ -165,22 +175,37 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
         return new Bounds<>(single.partitionKey(), single.partitionKey());
     }
 
-    /**
-     * The first row that is wanted of a partition: where the last page ended. Null for all of it,
-     * as where the static row stands for every row.
-     */
+    /** Which rows of a partition are wanted; null where the static row stands for every row. */
+    private static @Nullable ClusteringIndexFilter wanted(
+            CassandraIndex index, ReadCommand command, PartitionPosition position) {
+        return position instanceof DecoratedKey key && !index.getIndexedColumn().isStatic()
+                ? command.clusteringIndexFilter(key)
+                : null;
+    }
+
+    /** Where the wanted rows of the first partition begin; null for its begin. */
     private static @Nullable Clustering<?> first(
             CassandraIndex index, ReadCommand command, PartitionPosition position) {
-        if (!(position instanceof DecoratedKey key) || index.getIndexedColumn().isStatic())
-            return null;
-        ClusteringIndexFilter filter = command.clusteringIndexFilter(key);
-        if (!(filter instanceof ClusteringIndexSliceFilter slices)) return null;
-        Slices wanted = slices.requestedSlices();
-        if (wanted.size() == 0) return null;
-        ClusteringBound<?> start = wanted.get(0).start();
+        ClusteringIndexFilter wanted = wanted(index, command, position);
+        if (wanted instanceof ClusteringIndexNamesFilter names)
+            return names.requestedRows().isEmpty() ? null : names.requestedRows().first();
+        if (!(wanted instanceof ClusteringIndexSliceFilter slices)) return null;
+        if (slices.requestedSlices().size() == 0) return null;
+        ClusteringBound<?> start = slices.requestedSlices().get(0).start();
         return start.size() < command.metadata().comparator.size() || start.size() == 0
                 ? null
                 : Clustering.make(start.getBufferArray());
+    }
+
+    /** Where the wanted rows of the last partition end; null for its end. */
+    private static @Nullable ClusteringPrefix<?> end(
+            CassandraIndex index, ReadCommand command, PartitionPosition position) {
+        ClusteringIndexFilter wanted = wanted(index, command, position);
+        if (wanted instanceof ClusteringIndexNamesFilter names)
+            return names.requestedRows().isEmpty() ? null : names.requestedRows().last();
+        if (!(wanted instanceof ClusteringIndexSliceFilter slices)) return null;
+        Slices all = slices.requestedSlices();
+        return all.size() == 0 ? null : all.get(all.size() - 1).end();
     }
 
     @Override
@@ -237,11 +262,11 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
             boolean isThere = cursor.seek(term, position, clustering);
             while (isThere && batch.size() < batchSize && bytes <= MOST_BYTES) {
                 DecoratedKey key = cursor.key();
-                if (!range.right.isMinimum() && key.compareTo(range.right) > 0) {
+                Hit hit = new Hit(key, cursor.clustering());
+                if (isBehindAll(hit)) {
                     isThere = false;
                     break;
                 }
-                Hit hit = new Hit(key, cursor.clustering());
                 if (!hit.equals(last)) {
                     batch.add(hit);
                     bytes += key.getKey().remaining() + hit.clustering.dataSize();
@@ -256,6 +281,14 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
         } catch (DamagedIndexException e) {
             throw use.damaged(e);
         }
+    }
+
+    private boolean isBehindAll(Hit hit) {
+        if (range.right.isMinimum()) return false;
+        int order = hit.key.compareTo(range.right);
+        if (order != 0 || end == null || hit.clustering == Clustering.STATIC_CLUSTERING)
+            return order > 0;
+        return rows.compare(hit.clustering, end) > 0;
     }
 
     @Override

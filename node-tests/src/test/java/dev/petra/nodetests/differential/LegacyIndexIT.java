@@ -430,6 +430,11 @@ class LegacyIndexIT {
         return partition() + " AND c = " + random.nextInt(8) + " AND d = '" + text() + "'";
     }
 
+    private String rows() {
+        String bound = random.nextBoolean() ? " AND c >= " : " AND c < ";
+        return partition() + (random.nextBoolean() ? bound + random.nextInt(8) : "");
+    }
+
     private String number() {
         return String.valueOf(random.nextInt(-4, 5));
     }
@@ -460,7 +465,7 @@ class LegacyIndexIT {
         for (int i = 0; i < QUERIES; i++) {
             List<String> terms = new ArrayList<>();
             for (int t = 1 + random.nextInt(3); t > 0; t--) terms.add(condition());
-            if (random.nextInt(5) == 0) terms.add(partition());
+            if (random.nextInt(5) == 0) terms.add(random.nextBoolean() ? row() : rows());
             // Cassandra takes one equality of a column, and no other condition besides it.
             List<String> once = new ArrayList<>();
             List<String> columns = new ArrayList<>();
