@@ -18,6 +18,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -39,8 +40,9 @@ import org.slf4j.LoggerFactory;
  * and change no answer.
  *
  * <p>A background thread sweeps one store at a time, those whose {@link SweepDebt} is due, and
- * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once. The thread
- * also does what is left of {@link FormerEntries}, and finds indexes that a store has lost.
+ * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once. Another
+ * thread, as a sweep may take days, does what is left of {@link FormerEntries}, and finds indexes
+ * that a store has lost.
  */
 public final class IndexSweeps {
     private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
@@ -53,24 +55,35 @@ public final class IndexSweeps {
     private static final AtomicInteger hurried = new AtomicInteger();
 
     private static volatile boolean stopped;
-    private static @Nullable ScheduledExecutorService thread;
+    private static @Nullable ScheduledExecutorService threads;
 
     private IndexSweeps() {}
 
-    /** Starts the background thread. To be called when all tables are open. */
+    /** Starts the background threads. To be called when all tables are open. */
     public static synchronized void start() {
-        if (stopped || thread != null) return;
+        if (stopped || threads != null) return;
         ScheduledExecutorService started =
-                Executors.newSingleThreadScheduledExecutor(
+                Executors.newScheduledThreadPool(
+                        2,
                         work -> {
                             Thread made = new Thread(work, "PetraIndexSweeps");
                             made.setDaemon(true);
                             return made;
                         });
-        thread = started;
+        threads = started;
+        every(
+                started,
+                cfs -> {
+                    FormerEntries.of(cfs).drop();
+                    StoreIndexes.markLost(cfs);
+                });
+        every(started, IndexSweeps::sweepIfDue);
+    }
+
+    private static void every(ScheduledExecutorService running, Consumer<ColumnFamilyStore> work) {
         var unused =
-                started.scheduleWithFixedDelay(
-                        () -> TableRegistry.forEachOwner(IndexSweeps::lookAfter),
+                running.scheduleWithFixedDelay(
+                        () -> TableRegistry.forEachOwner(cfs -> lookAfter(cfs, work)),
                         PERIOD_SECONDS,
                         PERIOD_SECONDS,
                         TimeUnit.SECONDS);
@@ -82,7 +95,7 @@ public final class IndexSweeps {
      */
     public static synchronized void stop() {
         stopped = true;
-        ScheduledExecutorService running = thread;
+        ScheduledExecutorService running = threads;
         if (running != null) running.shutdownNow();
     }
 
@@ -113,14 +126,16 @@ public final class IndexSweeps {
         return store != null && store.hasIndexes() ? new Whole(cfs, generation, store) : null;
     }
 
-    /** Throws nothing: an exception would end the background thread. */
-    private static void lookAfter(ColumnFamilyStore cfs) {
+    private static void sweepIfDue(ColumnFamilyStore cfs) {
+        Whole table = whole(cfs);
+        if (table != null && debt(table.store).isDue(() -> entries(table.store)))
+            sweep(table, true);
+    }
+
+    /** Throws nothing: an exception would end the work of its kind. */
+    private static void lookAfter(ColumnFamilyStore cfs, Consumer<ColumnFamilyStore> work) {
         try {
-            FormerEntries.of(cfs).drop();
-            StoreIndexes.markLost(cfs);
-            Whole table = whole(cfs);
-            if (table != null && debt(table.store).isDue(() -> entries(table.store)))
-                sweep(table, true);
+            work.accept(cfs);
         } catch (CancellationException e) {
             logger.debug("The sweep of the indexes of {} ends early", cfs.metadata());
         } catch (RuntimeException | Error e) {
