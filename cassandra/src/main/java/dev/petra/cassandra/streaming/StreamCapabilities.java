@@ -10,7 +10,6 @@ import dev.petra.streaming.wire.Frame;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -19,6 +18,7 @@ import org.apache.cassandra.gms.EndpointState;
 import org.apache.cassandra.gms.Gossiper;
 import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.locator.InetAddressAndPort;
+import org.apache.cassandra.schema.KeyspaceMetadata;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
@@ -110,15 +110,18 @@ public final class StreamCapabilities {
      */
     private static String mine() {
         Map<String, List<TableId>> tables = new TreeMap<>();
-        for (String keyspace : Schema.instance.getUserKeyspaces())
-            for (TableMetadata table :
-                    Objects.requireNonNull(Schema.instance.getKeyspaceMetadata(keyspace)).tables) {
+        for (String keyspace : Schema.instance.getUserKeyspaces()) {
+            KeyspaceMetadata metadata = Schema.instance.getKeyspaceMetadata(keyspace);
+            // It is dropped just now.
+            if (metadata == null) continue;
+            for (TableMetadata table : metadata.tables) {
                 ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
                 EngineMemtable receiver = cfs == null ? null : receiver(cfs);
                 if (receiver == null) continue;
                 StorageEngine engine = Engines.get(receiver.engine());
                 tables.computeIfAbsent(form(engine), name -> new ArrayList<>()).add(table.id);
             }
+        }
         return said(tables);
     }
 
