@@ -211,6 +211,30 @@ class SliceStreamTest {
         store.drop();
     }
 
+    /** Cassandra looks for the JVM's error among the causes, and ends the process. */
+    @Test
+    void aBlockThatFindsNoMemoryEndsItsSessionOnly() {
+        OutgoingStream stream = stream();
+        Output without =
+                new Output() {
+                    @Override
+                    public int writeToChannel(Write write, RateLimiter limiter) throws IOException {
+                        return super.writeToChannel(
+                                buffers ->
+                                        write.write(
+                                                size -> {
+                                                    throw new OutOfMemoryError("on purpose");
+                                                }),
+                                limiter);
+                    }
+                };
+        assertThatThrownBy(() -> stream.write(session, without, 0))
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("-XX:MaxDirectMemorySize")
+                .hasNoCause();
+        stream.finish();
+    }
+
     @Test
     void aStoreThatIsDroppedIsSentAndThenGoes() throws IOException {
         OutgoingStream stream = stream();

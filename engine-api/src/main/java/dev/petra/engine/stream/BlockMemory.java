@@ -103,14 +103,14 @@ public final class BlockMemory {
     /** Makes a buffer. */
     @FunctionalInterface
     public interface Allocator {
-        ByteBuffer allocate(int bytes);
+        ByteBuffer allocate(int bytes) throws IOException;
     }
 
     /**
      * Allocates direct memory for a block. Leaves the JVM's error out if there is none: Cassandra
      * ends the process where it finds that among the causes.
      *
-     * @throws IOException if there is none
+     * @throws IOException if there is none, or of the allocator
      */
     @SuppressWarnings("UnusedException")
     public static ByteBuffer allocate(int bytes, Allocator by) throws IOException {

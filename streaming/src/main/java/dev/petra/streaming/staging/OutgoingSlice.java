@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.staging;
 
+import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.SliceWriter;
@@ -193,7 +194,8 @@ public final class OutgoingSlice {
             try {
                 return output.writeToChannel(
                         buffers -> {
-                            ByteBuffer out = buffers.get(room);
+                            // Not from a pool where it is large.
+                            ByteBuffer out = BlockMemory.allocate(room, buffers::get);
                             wait.ends();
                             filler.accept(out);
                         },
