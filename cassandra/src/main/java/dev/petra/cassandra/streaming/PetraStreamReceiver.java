@@ -46,6 +46,9 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     private final AtomicInteger count = new AtomicInteger();
     private final AtomicLong bytes = new AtomicLong();
 
+    /** Whether the SSTables that came are the table's for good. */
+    private volatile boolean isCommitted;
+
     PetraStreamReceiver(ColumnFamilyStore cfs, StreamSession session, int totalStreams) {
         // The peer sends this number, and Cassandra allocates a list of that size.
         super(cfs, session, Math.min(totalStreams, 1_024));
@@ -135,10 +138,17 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         try {
             super.finished();
         } catch (RuntimeException | Error e) {
-            ReceivedSSTables.forget(cfs, received);
+            if (isCommitted) ReceivedSSTables.forget(cfs, received);
+            else abort();
             throw e;
         }
         if (!received.isEmpty()) TableLifecycle.migrateIn(cfs);
+    }
+
+    @Override
+    public synchronized void finishTransaction() {
+        super.finishTransaction();
+        isCommitted = true;
     }
 
     private void ingest() {
