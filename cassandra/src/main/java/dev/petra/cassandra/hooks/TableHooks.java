@@ -64,8 +64,7 @@ public final class TableHooks {
     /** Instead of Cassandra's streams. */
     public static TableStreamManager streamManager(
             ColumnFamilyStore cfs, TableStreamManager stock) {
-        EngineMemtable table = EngineMemtables.any(cfs);
-        return table == null ? stock : new PetraStreamManager(cfs, table, stock);
+        return new PetraStreamManager(cfs, EngineMemtables.any(cfs), stock);
     }
 
     /**

@@ -33,6 +33,7 @@ import org.apache.cassandra.streaming.messages.StreamMessageHeader;
 import org.apache.cassandra.utils.JVMStabilityInspector;
 import org.apache.cassandra.utils.TimeUUID;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Streams of a table that is in an engine, in whole or in part. To a node that has the table in the
@@ -40,14 +41,21 @@ import org.apache.cassandra.utils.concurrent.OpOrder;
  * in Cassandra's own format, each of which is written when its turn has come. From nodes on any
  * engine, and from {@code sstableloader}, comes either; see {@link PetraStreamReceiver}.
  *
- * @param stock for the SSTables of a table on its way
+ * <p>Of a table that is in none, only slices that come all the same, of a peer that was told
+ * otherwise before: Cassandra would read one as the begin of an SSTable, and might wait for the
+ * rest of it for ever.
+ *
+ * @param table null if it is in no engine
+ * @param stock for SSTables
  */
 public record PetraStreamManager(
-        ColumnFamilyStore cfs, EngineMemtable table, TableStreamManager stock)
+        ColumnFamilyStore cfs, @Nullable EngineMemtable table, TableStreamManager stock)
         implements TableStreamManager {
     @Override
     public StreamReceiver createStreamReceiver(StreamSession session, int totalStreams) {
-        return new PetraStreamReceiver(cfs, session, totalStreams);
+        return table == null
+                ? stock.createStreamReceiver(session, totalStreams)
+                : new PetraStreamReceiver(cfs, session, totalStreams);
     }
 
     @Override
@@ -64,6 +72,9 @@ public record PetraStreamManager(
             RangesAtEndpoint replicas,
             TimeUUID pendingRepair,
             PreviewKind previewKind) {
+        EngineMemtable from = table;
+        if (from == null)
+            return stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind);
         // Only SSTables are ever repaired.
         boolean fromStore = previewKind != PreviewKind.REPAIRED;
         boolean incremental = !Objects.equals(pendingRepair, ActiveRepairService.NO_PENDING_REPAIR);
@@ -72,13 +83,13 @@ public record PetraStreamManager(
             if (!fromStore)
                 return stock.createOutgoingStreams(session, replicas, pendingRepair, previewKind);
             StreamGuards.Guard guard =
-                    table.generation().stores().streams().begin(replicas.ranges(), ended(session));
+                    from.generation().stores().streams().begin(replicas.ranges(), ended(session));
             return create(
                     guard,
                     () ->
                             stock.createOutgoingStreams(
                                     session, replicas, pendingRepair, previewKind),
-                    () -> fromStore(session, replicas, incremental, guard));
+                    () -> fromStore(from, session, replicas, incremental, guard));
         }
     }
 
@@ -153,6 +164,7 @@ public record PetraStreamManager(
     }
 
     private List<OutgoingStream> fromStore(
+            EngineMemtable table,
             StreamSession session,
             RangesAtEndpoint replicas,
             boolean incremental,

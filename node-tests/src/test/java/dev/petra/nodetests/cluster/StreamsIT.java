@@ -31,7 +31,9 @@ import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import javax.management.Attribute;
 import javax.management.ObjectName;
 import javax.management.remote.JMXConnector;
@@ -433,6 +435,49 @@ class StreamsIT {
             newcomer.restart();
             for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
             checkChanged(statement, seed, newcomer);
+        }
+    }
+
+    /** Cassandra's reader took a slice for an SSTable, and waited for the rest of a small one. */
+    @Test
+    void tablesLeaveTheEngineBeforeTheirSmallSlicesCome() throws Exception {
+        try (Seed seed =
+                seed(
+                        options ->
+                                options.yaml(
+                                        Map.of(
+                                                "streaming_connections_per_host",
+                                                1,
+                                                "entire_sstable_stream_throughput_outbound",
+                                                "256KiB/s")))) {
+            // Which of all are sent behind the large one is left to chance: hardly ever none.
+            List<String> tables = IntStream.range(0, 16).mapToObj(i -> "ks.small" + i).toList();
+            try (CqlSession session = seed.node().session()) {
+                for (String table : tables) {
+                    session.execute(
+                            "CREATE TABLE "
+                                    + table
+                                    + " (p int PRIMARY KEY) WITH memtable = 'rocks'");
+                    for (int p = 0; p < 20; p++)
+                        session.execute("INSERT INTO " + table + " (p) VALUES (?)", p);
+                }
+                try (TestNode newcomer = newcomer()) {
+                    awaitStaged();
+                    for (String table : tables)
+                        session.execute("ALTER TABLE " + table + " WITH memtable = 'default'");
+                    Pattern gone = Pattern.compile("all data is in SSTables");
+                    TestNode.await(
+                            "the tables leave the newcomer's engine",
+                            PATIENCE,
+                            () ->
+                                    gone.matcher(newcomer.process().log()).results().count()
+                                            >= tables.size());
+                    seed.node().nodetool("setstreamthroughput", "-e", "0");
+                    if (!bootstraps(newcomer))
+                        assertThat(newcomer.process().log())
+                                .containsPattern("ks.small\\d+ is not in a storage engine");
+                }
+            }
         }
     }
 
