@@ -13,6 +13,7 @@ import dev.petra.cassandra.index.IndexSweeps;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.migration.Migrations;
+import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.streaming.StreamCapabilities;
 import dev.petra.cassandra.table.Disposals;
 import dev.petra.cassandra.table.TableRegistry;
@@ -42,6 +43,8 @@ public final class NodeHooks {
 
     /** How often Cassandra's metrics are told how large the tables are, besides after each verb. */
     private static final int DISK_SPACE_SECONDS = 10;
+
+    private static final int UNANNOUNCED_SECONDS = 10;
 
     private NodeHooks() {}
 
@@ -87,6 +90,7 @@ public final class NodeHooks {
                             + " not include the tables in storage engines: take and restore"
                             + " snapshots of them");
         every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
+        every(UNANNOUNCED_SECONDS, TableLifecycle::migrateUnannounced);
         every(1, StreamCapabilities::publish);
         List<Path> directories = new ArrayList<>();
         for (String directory : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import com.google.common.base.Throwables;
 import dev.petra.cassandra.table.TableGenerations;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -11,6 +12,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.io.FSDiskFullWriteError;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.sstable.CorruptSSTableException;
+import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.JVMStabilityInspector;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -141,17 +145,26 @@ public final class Migrations {
 
     /**
      * Has Cassandra do with a failure as {@code disk_failure_policy} says, unless the node shuts
-     * down. A full disk is waited for, and does not stop the node.
+     * down. A full disk is waited for, and does not stop the node. Nor does a damaged file keep it
+     * from starting, as Cassandra would have it: the next attempt is told, when the node is up.
      */
     static void inspect(Throwable failure) {
-        if (!stopped && !isDiskFull(failure)) JVMStabilityInspector.inspectThrowable(failure);
+        if (stopped || isDiskFull(failure)) return;
+        boolean isUp = StorageService.instance.isDaemonSetupCompleted();
+        if (isUp || !isOfDisk(failure)) JVMStabilityInspector.inspectThrowable(failure);
+    }
+
+    private static boolean isOfDisk(Throwable failure) {
+        return Throwables.getCausalChain(failure).stream()
+                .anyMatch(e -> e instanceof FSError || e instanceof CorruptSSTableException);
     }
 
     private static boolean isDiskFull(Throwable failure) {
-        for (Throwable e = failure; e != null; e = e.getCause())
-            if (e instanceof FSDiskFullWriteError
-                    || String.valueOf(e.getMessage()).contains("No space left on device"))
-                return true;
-        return false;
+        return Throwables.getCausalChain(failure).stream()
+                .anyMatch(
+                        e ->
+                                e instanceof FSDiskFullWriteError
+                                        || String.valueOf(e.getMessage())
+                                                .contains("No space left on device"));
     }
 }

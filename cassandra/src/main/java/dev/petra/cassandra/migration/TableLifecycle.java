@@ -6,6 +6,7 @@ import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
@@ -14,6 +15,9 @@ import dev.petra.cassandra.table.Unfit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.FSError;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Opens the stores of tables and says which generation a new memtable stands for; begins and ends
@@ -21,6 +25,8 @@ import org.apache.cassandra.io.FSError;
  * lock of {@link TableRegistry}. Thread-safe.
  */
 public final class TableLifecycle {
+    private static final Logger logger = LoggerFactory.getLogger(TableLifecycle.class);
+
     private TableLifecycle() {}
 
     /**
@@ -100,15 +106,44 @@ public final class TableLifecycle {
      * if it is on its way already. From here on no deletion goes that may hide something in them.
      */
     public static void migrateIn(ColumnFamilyStore cfs) {
-        TableGenerations stores =
-                TableRegistry.exclusively(
-                        () -> {
-                            TableGenerations found = TableRegistry.find(cfs);
-                            if (found != null && !found.migration().isUnderWay())
-                                arrive(cfs, found);
-                            return found;
-                        });
+        TableGenerations stores = announce(cfs);
         if (stores != null) stores.stopPurging();
+    }
+
+    private static @Nullable TableGenerations announce(ColumnFamilyStore cfs) {
+        return TableRegistry.exclusively(
+                () -> {
+                    TableGenerations found = TableRegistry.find(cfs);
+                    // The mark of a dropped table would bring its folder back.
+                    if (found != null && !found.isDropped() && !found.migration().isUnderWay())
+                        arrive(cfs, found);
+                    return found;
+                });
+    }
+
+    /**
+     * Has SSTables migrated that nobody announced by {@link #migrateIn}: of a stream that began
+     * before its table was altered into an engine. To be called now and then; reads no disk where
+     * there is none. Throws nothing.
+     */
+    public static void migrateUnannounced() {
+        TableRegistry.forEachOwner(
+                cfs -> {
+                    try {
+                        if (hasUnannounced(cfs)) announce(cfs);
+                    } catch (RuntimeException | FSError e) {
+                        logger.error("SSTables of {} cannot be migrated yet", cfs.metadata, e);
+                    }
+                });
+    }
+
+    private static boolean hasUnannounced(ColumnFamilyStore cfs) {
+        // Without it, the table is being created.
+        if (cfs.getTracker() == null || cfs.getLiveSSTables().isEmpty()) return false;
+        EngineMemtable memtable = EngineMemtables.current(cfs);
+        return memtable != null
+                && memtable.generation().failure() == null
+                && EngineMemtables.areWritesOurs(cfs);
     }
 
     /**

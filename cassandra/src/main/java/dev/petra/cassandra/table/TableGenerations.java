@@ -213,7 +213,7 @@ public final class TableGenerations {
     }
 
     /** Whether DROP has begun. */
-    synchronized boolean isDropped() {
+    public synchronized boolean isDropped() {
         return dropped;
     }
 

@@ -14,6 +14,7 @@ import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.URISyntaxException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
@@ -58,6 +59,7 @@ class MigrationIT {
                     OURS + "migration.TableLifecycle#deleteIfGone",
                     "org.apache.cassandra.service.DefaultFSErrorHandler#handleCorruptSSTable",
                     "org.apache.cassandra.service.DefaultFSErrorHandler#handleFSError",
+                    "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finished",
                     OURS + "disk.StoreLocation#markMigration",
                     OURS + "migration.Migration#newProgress",
                     OURS + "migration.Migration#moved",
@@ -967,9 +969,12 @@ class MigrationIT {
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         try {
             alter("halted", "rocks");
-            TestNode.await("the half", MOVES, () -> migratedBytes() > 3_000_000);
-            crashes.hold("enter", "MigrateIn#finish");
+            TestNode.await("a part", MOVES, () -> migratedBytes() > 2_000_000);
+            crashes.hold("enter", "Migration#moved");
+            crashes.awaitHeld();
+            crashes.holdAlso("enter", "MigrateIn#finish");
             assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
+            crashes.releaseAt("enter", "Migration#moved");
             TestNode.await(
                     "that it is stopped",
                     MOVES,
@@ -1187,5 +1192,38 @@ class MigrationIT {
             assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
         TimeUnit.MILLISECONDS.sleep(500);
         return writers;
+    }
+
+    /** Cassandra's own receiver makes them live, and knows of no engine. */
+    @Test
+    void sstablesOfAStreamThatBeganBeforeTheAlterAreMigrated() throws Exception {
+        fillOneSSTable("loaded_from", "default");
+        session.execute("CREATE TABLE ks.loaded (p int PRIMARY KEY, x text)");
+        crashes.hold("enter", "CassandraStreamReceiver#finished");
+        CompletableFuture<Void> load =
+                CompletableFuture.runAsync(
+                        () -> {
+                            try {
+                                node.load(
+                                        "ks",
+                                        "loaded_from",
+                                        "loaded",
+                                        directory.resolve("loaded_from"));
+                            } catch (IOException e) {
+                                throw new UncheckedIOException(e);
+                            }
+                        });
+        try {
+            crashes.awaitHeld();
+            alter("loaded", "rocks");
+            TestNode.awaitMigrations(session, MOVES);
+        } finally {
+            crashes.release();
+        }
+        load.get(MOVES.toSeconds(), TimeUnit.SECONDS);
+        assertThat(rows("ks.loaded")).hasSize(20);
+        TestNode.await("the migration", MOVES, () -> sstables("loaded") == 0);
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("ks.loaded")).hasSize(20);
     }
 }

@@ -514,4 +514,42 @@ class StartIT {
         }
         FileTree.delete(gone);
     }
+
+    /** Cassandra ends a node that meets a damaged file before it is up. */
+    @Test
+    void withACorruptSSTableOnItsWayIntoTheEngine() throws Exception {
+        UnaryOperator<NodeConfig.Builder> stop =
+                options -> options.yaml(Map.of("disk_failure_policy", "stop"));
+        try (TestNode node = start(stop);
+                CqlSession session = node.session()) {
+            session.execute("CREATE TABLE ks.corrupt (p int PRIMARY KEY)");
+            for (int p = 0; p < 100; p++)
+                session.execute("INSERT INTO ks.corrupt (p) VALUES (?)", p);
+            node.nodetool("flush", "ks", "corrupt");
+        }
+        for (Path file :
+                TableFiles.children(
+                        new TableFiles(directory.resolve("data"), "ks", "corrupt").directory()))
+            if (file.toString().endsWith("-Data.db"))
+                Files.write(file, new byte[(int) Files.size(file)]);
+        try (TestNode node = start(stop);
+                CqlSession session = node.session()) {
+            session.execute("ALTER TABLE ks.corrupt WITH memtable = 'rocks'");
+            awaitCannotBeRead(session);
+        }
+        try (TestNode node = start(stop);
+                CqlSession session = node.session()) {
+            awaitCannotBeRead(session);
+            session.execute("DROP TABLE ks.corrupt");
+        }
+    }
+
+    private static void awaitCannotBeRead(CqlSession session) throws Exception {
+        TestNode.await(
+                "that it cannot be read",
+                MOVES,
+                () ->
+                        session.execute("SELECT state FROM petra.migrations").all().stream()
+                                .anyMatch(row -> row.getString(0).contains("cannot be read")));
+    }
 }
