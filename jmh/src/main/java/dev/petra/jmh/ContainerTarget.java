@@ -91,17 +91,16 @@ final class ContainerTarget implements ClientAccess.Target {
         ContainerNodes nodes = containers(directory, shape, engine, gc, nativeMiB);
         List<Integer> present = nodes.present();
         for (int number = 1; number <= shape.nodes(); number++) {
-            if (!present.contains(number)) share(shared(directory, number), engine, nativeMiB);
+            if (!present.contains(number)) share(shared(directory, number), engine);
             String unused = nodes.start(number, new HeapSize(heapMiB));
         }
         return new ContainerTarget(nodes, shape.nodes(), directory);
     }
 
-    private static void share(Path directory, Engine engine, int nativeMiB) {
+    private static void share(Path directory, Engine engine) {
         try {
             Files.createDirectories(directory);
-            new ObjectMapper()
-                    .writeValue(directory.resolve(SETTINGS).toFile(), engine.yaml(nativeMiB));
+            new ObjectMapper().writeValue(directory.resolve(SETTINGS).toFile(), engine.yaml());
             // The node's user is another.
             Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxrwxrwx"));
         } catch (IOException e) {

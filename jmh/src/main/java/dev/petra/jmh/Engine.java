@@ -43,13 +43,10 @@ enum Engine {
     }
 
     /**
-     * The node's settings. All engines have the same heap; what {@code rocks} has beside it for
-     * blocks and write buffers, the others have for memtables, and the page cache for the rest,
-     * which this engine's files are read through as well.
-     *
-     * @param nativeMiB memory beside the heap
+     * The node's settings: for {@code legacy-latest} those in which {@code cassandra_latest.yaml}
+     * differs from the defaults.
      */
-    Map<String, Object> yaml(int nativeMiB) {
+    Map<String, Object> yaml() {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
             case ROCKS, LEGACY, BARE -> {}
@@ -58,7 +55,8 @@ enum Engine {
                         "memtable",
                         Map.of("configurations", Map.of("default", Map.of("inherits", "trie"))));
                 yaml.put("memtable_allocation_type", "offheap_objects");
-                yaml.put("memtable_offheap_space", nativeMiB / 4 + "MiB");
+                yaml.put("column_index_size", "4KiB");
+                yaml.put("concurrent_compactors", 8);
                 yaml.put("commitlog_disk_access_mode", "auto");
                 yaml.put("trickle_fsync", true);
                 yaml.put("key_cache_size", "0MiB");

@@ -65,8 +65,7 @@ final class LiveNodes implements AutoCloseable {
         }
         ProcessTarget process =
                 ProcessTarget.start(
-                        Nodes.pretouched(
-                                directory, engine, gc, options.heap, options.memory, limit),
+                        Nodes.limited(directory, engine, gc, options.heap, options.memory, limit),
                         directory);
         open.push(process::close);
         ClientAccess access = new ClientAccess(engine, workload, process);

@@ -12,9 +12,10 @@ import org.jspecify.annotations.Nullable;
 
 /** Configures the nodes of a comparison: alike in everything but what is compared. */
 final class Nodes {
-    /** What Cassandra 5.0 ships for JDK 17. */
+    /** What Cassandra 5.0 ships, for JDK 17: the heap is in memory from the start. */
     private static final List<String> G1 =
             List.of(
+                    "-XX:+AlwaysPreTouch",
                     "-XX:+UseG1GC",
                     "-XX:+ParallelRefProcEnabled",
                     "-XX:MaxTenuringThreshold=2",
@@ -25,7 +26,8 @@ final class Nodes {
                     "-XX:MaxGCPauseMillis=300",
                     "-XX:InitiatingHeapOccupancyPercent=70");
 
-    private static final List<String> ZGC = List.of("-XX:-UseG1GC", "-XX:+UseZGC");
+    private static final List<String> ZGC =
+            List.of("-XX:+AlwaysPreTouch", "-XX:-UseG1GC", "-XX:+UseZGC");
 
     /** What a stream can do is asked, not what it may. */
     private static final Map<String, Object> UNTHROTTLED =
@@ -46,25 +48,24 @@ final class Nodes {
     }
 
     /**
-     * The same, with a heap that is in memory from the start.
+     * The same in a control group.
      *
      * @param limit of its whole memory; null for none
      */
-    static NodeProcess pretouched(
+    static NodeProcess limited(
             Path directory,
             Engine engine,
             String gc,
             int heapMiB,
             int nativeMiB,
             @Nullable MemoryLimit limit) {
-        NodeConfig.Builder config =
-                config(directory, engine, gc, heapMiB, nativeMiB).jvmOptions("-XX:+AlwaysPreTouch");
+        NodeConfig.Builder config = config(directory, engine, gc, heapMiB, nativeMiB);
         if (limit != null) config.wrapper(limit.entering());
         return new NodeProcess(config.build());
     }
 
     /**
-     * One with a heap that is in memory from the start, and that answers late rather than not.
+     * One that answers late rather than not.
      *
      * @param limit of its whole memory; null for none
      */
@@ -80,9 +81,7 @@ final class Nodes {
             timeouts.put(request + "_request_timeout", "50s");
         timeouts.put("cas_contention_timeout", "50s");
         NodeConfig.Builder config =
-                config(directory, engine, gc, heapMiB, nativeMiB)
-                        .jvmOptions("-XX:+AlwaysPreTouch")
-                        .yaml(timeouts);
+                config(directory, engine, gc, heapMiB, nativeMiB).yaml(timeouts);
         if (limit != null) config.wrapper(limit.entering());
         return new NodeProcess(config.build());
     }
@@ -112,7 +111,7 @@ final class Nodes {
                         .heap(heapMiB + "MiB")
                         .fastRing()
                         .agent(engine == Engine.ROCKS)
-                        .yaml(engine.yaml(nativeMiB))
+                        .yaml(engine.yaml())
                         .yaml(UNTHROTTLED)
                         .jvmOptions(collector(gc).toArray(String[]::new))
                         .jvmOptions(Probe.option(directory));

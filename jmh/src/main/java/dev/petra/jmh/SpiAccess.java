@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
@@ -48,8 +49,10 @@ final class SpiAccess implements Access {
         this.engine =
                 StorageEngines.open(
                         engine.label(), new EngineSettings(Map.of("memory", nativeMiB + "MiB")));
-        // The node's commit log does the same.
+        // The node's commit log and its compactions do the same.
         this.engine.walSync(WalSync.PERIODIC, Duration.ofSeconds(10));
+        this.engine.compactionThroughput(
+                (long) DatabaseDescriptor.getCompactionThroughputBytesPerSec());
         this.store =
                 this.engine.openStore(
                         new StoreSpec(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
-import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -140,12 +139,9 @@ public class StoreBenchmark {
                                     : new SpiAccess(which, work, memory);
                     case LOCAL -> new LocalAccess(which, work);
                     case CLIENT -> {
-                        // Where memory is compared, the heap is a constant part of it.
-                        NodeProcess node =
-                                limit != null || workload.equals("tables")
-                                        ? Nodes.pretouched(root, which, gc, heap, memory, limit)
-                                        : Nodes.node(root, which, gc, heap, memory);
-                        ProcessTarget started = ProcessTarget.start(node, root);
+                        ProcessTarget started =
+                                ProcessTarget.start(
+                                        Nodes.limited(root, which, gc, heap, memory, limit), root);
                         process = started;
                         yield new ClientAccess(which, work, started);
                     }
