@@ -45,7 +45,7 @@ interface Access extends AutoCloseable {
      * Reads what the workload asks for of a row's partition.
      *
      * @return the bytes of all values
-     * @throws IllegalStateException if there are no rows
+     * @throws IllegalStateException if they are not what was written, see {@link ReadCheck}
      */
     long read(long number);
 
@@ -55,6 +55,9 @@ interface Access extends AutoCloseable {
      * @return rows
      */
     long scan();
+
+    /** Flushes: what was written is in files. */
+    void flush();
 
     /** Flushes, and merges all files into as few as the engine keeps. */
     void settle();

@@ -120,7 +120,10 @@ public final class Bench implements Callable<Integer> {
             else run(plan, turns, measurement, console);
         } finally {
             // Hours may have gone into it before something failed.
-            if (!figures.isEmpty()) report(started, turns);
+            if (!figures.isEmpty()) {
+                addTails(plan);
+                report(started, turns);
+            }
             measurement.deleteContainers(plan);
         }
         FileTree.delete(work);
@@ -131,7 +134,7 @@ public final class Bench implements Callable<Integer> {
         Progress progress = new Progress(console, plan.size() * turns);
         for (int round = 0; round < turns; round++)
             for (Run run : BenchPlan.turned(plan, round)) {
-                measurement.measure(run, figures);
+                measurement.measure(run, round + 1, figures);
                 progress.done(run.name() + (turns > 1 ? ", round " + (round + 1) : ""));
             }
     }
@@ -182,6 +185,15 @@ public final class Bench implements Callable<Integer> {
                 .values();
     }
 
+    /** What the rounds of open loops have together, if each is too short for itself. */
+    private void addTails(List<Run> plan) throws IOException {
+        if (options.live) return;
+        for (Run run : plan)
+            for (String kind : List.of("read", "write"))
+                Tail.merged(options.out.resolve("histograms"), run.name(), kind + ".hlog")
+                        .ifPresent(all -> figures.addTail(run, kind + " ", "", all));
+    }
+
     private void report(String started, int turns) throws IOException {
         Results results = new Results(started, Machine.describe(), settings(turns), figures.all());
         results.write(options.out.resolve("results.json"));
@@ -194,6 +206,7 @@ public final class Bench implements Callable<Integer> {
         Map<String, String> settings = new LinkedHashMap<>();
         settings.put("rounds", Integer.toString(turns));
         settings.put("seconds", Integer.toString(options.seconds()));
+        settings.put("seed", Long.toString(options.seed()));
         settings.put("scale", Double.toString(options.scale));
         if (options.live) settings.put("rounds to warm up", Integer.toString(options.warmups));
         settings.put("heap", options.heap + " MiB");

@@ -49,7 +49,7 @@ final class Bootstrap {
         new OpenLoop(access, workload, 1).run(RATE, QUIET_SECONDS);
         OpenLoop quiet = new OpenLoop(access, workload, 1);
         quiet.run(RATE, QUIET_SECONDS);
-        StallProfiler.latencies("read before", quiet.reads);
+        StallProfiler.latencies("read before", quiet.reads, QUIET_SECONDS);
         newcomer.start();
         try {
             await(newcomer, BEGINS);
@@ -66,7 +66,8 @@ final class Bootstrap {
             Probe.Moment to = both.now();
             live.end();
             StallProfiler.stop(live.loop.reads.getTotalCount());
-            StallProfiler.latencies("read meanwhile", live.loop.reads);
+            StallProfiler.latencies(
+                    "read meanwhile", live.loop.reads, (to.millis() - from.millis()) / 1000.0);
             newcomer.awaitCql(PATIENCE);
             Probe.Moment rested = Quiet.await(both);
             double bytes =

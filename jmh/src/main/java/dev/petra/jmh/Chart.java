@@ -42,7 +42,7 @@ final class Chart {
     private Chart() {}
 
     private static String colour(String engine) {
-        return COLOURS.getOrDefault(engine, "#444444");
+        return COLOURS.getOrDefault(engine.split(",", 2)[0], "#444444");
     }
 
     private static String head(String title, int height) {

@@ -14,6 +14,7 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletionStage;
 
 /** What a client sees: the driver here, the nodes in processes of their own. */
@@ -92,14 +93,13 @@ final class ClientAccess implements Access {
 
     @Override
     public long read(long number) {
-        long bytes = 0;
-        for (Row row : session.execute(select.bind(workload.key(number)))) bytes += bytes(row);
-        if (bytes == 0) throw new IllegalStateException("row " + number + " is not there");
-        return bytes;
+        ReadCheck check = new ReadCheck(workload, number);
+        for (Row row : session.execute(select.bind(workload.key(number)))) check(row, check);
+        return check.end();
     }
 
     /**
-     * Reads as {@link #read} does, without a thread that waits; fails if there are no rows.
+     * Reads and checks as {@link #read} does, without a thread that waits.
      *
      * @return when it is answered
      */
@@ -107,12 +107,12 @@ final class ClientAccess implements Access {
         return session.executeAsync(select.bind(workload.key(number)))
                 .thenApply(
                         rows -> {
-                            long bytes = 0;
-                            for (Row row : rows.currentPage()) bytes += bytes(row);
-                            if (bytes == 0 || rows.hasMorePages())
+                            ReadCheck check = new ReadCheck(workload, number);
+                            for (Row row : rows.currentPage()) check(row, check);
+                            if (rows.hasMorePages())
                                 throw new IllegalStateException(
-                                        "row " + number + " is not there, or not all of it");
-                            return bytes;
+                                        "row " + number + " is not all on one page");
+                            return check.end();
                         });
     }
 
@@ -121,13 +121,27 @@ final class ClientAccess implements Access {
         return session.executeAsync(bound(insert, workload.row(number, version)));
     }
 
-    private static long bytes(Row row) {
+    /** The columns are those of {@link Workload#select}. */
+    private void check(Row row, ReadCheck check) {
+        int keys = workload.selected().isEmpty() ? 1 : 0;
+        int first = keys + workload.clusterings();
+        long head = 0;
         long bytes = 0;
-        for (int i = 0; i < row.size(); i++) {
+        for (int i = first; i < row.size(); i++) {
             ByteBuffer value = row.getBytesUnsafe(i);
-            if (value != null) bytes += value.remaining();
+            if (value == null) continue;
+            if (i == first && value.remaining() >= Long.BYTES)
+                head = value.getLong(value.position());
+            bytes += value.remaining();
         }
-        return bytes;
+        check.row(workload.clusterings() == 0 ? 0 : clustering(row, keys), head, bytes);
+    }
+
+    private static long clustering(Row row, int column) {
+        ByteBuffer value = Objects.requireNonNull(row.getBytesUnsafe(column));
+        return value.remaining() == Long.BYTES
+                ? value.getLong(value.position())
+                : value.getInt(value.position());
     }
 
     @Override
@@ -143,8 +157,13 @@ final class ClientAccess implements Access {
     }
 
     @Override
-    public void settle() {
+    public void flush() {
         target.nodetool("flush", Workload.KEYSPACE, "t");
+    }
+
+    @Override
+    public void settle() {
+        flush();
         target.nodetool("compact", Workload.KEYSPACE, "t");
     }
 

@@ -15,7 +15,7 @@ enum Engine {
     /** Cassandra as {@code cassandra_latest.yaml} ships it: the one to beat. */
     LEGACY_LATEST("legacy-latest", "default"),
 
-    /** RocksDB without this engine, or any: what can be had at most. At the level spi only. */
+    /** RocksDB with this engine's options, and without an engine. At the level spi only. */
     BARE("bare", "default");
 
     private final String label;

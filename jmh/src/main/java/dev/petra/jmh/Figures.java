@@ -5,6 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import org.HdrHistogram.Histogram;
 import org.openjdk.jmh.results.BenchmarkResult;
 import org.openjdk.jmh.results.IterationResult;
 import org.openjdk.jmh.results.Result;
@@ -54,35 +55,39 @@ final class Figures {
 
     /**
      * Takes over what JMH says of a measurement: one value of each metric, since the iterations
-     * have a JVM in common and do not stand for measurements of their own. That is the median of
-     * latencies, the maximum of maxima, and else the mean, so that work in bursts counts.
+     * have a JVM in common and do not stand for measurements of their own. Latencies are of all
+     * requests of all iterations; else it is the maximum of maxima, and the mean, so that work in
+     * bursts counts.
+     *
+     * @param seconds that all iterations took together
      */
-    void take(Run run, RunResult result) {
+    void take(Run run, RunResult result, double seconds) {
         Figures iterations = new Figures();
-        for (BenchmarkResult fork : result.getBenchmarkResults())
+        for (BenchmarkResult fork : result.getBenchmarkResults()) {
+            if (run.isTimedByJmh()) takePrimary(run, fork.getPrimaryResult(), seconds);
             for (IterationResult iteration : fork.getIterationResults()) {
-                if (run.isTimedByJmh()) iterations.takePrimary(run, iteration.getPrimaryResult());
                 iteration
                         .getSecondaryResults()
                         .forEach((name, second) -> iterations.takeSecondary(run, name, second));
             }
+        }
         for (Figure figure : iterations.all())
             add(run, figure.metric(), figure.unit(), together(figure));
     }
 
     private static double together(Figure iterations) {
         String metric = iterations.metric();
-        if (metric.equals("longest pause") || metric.endsWith("max")) return iterations.max();
-        if (metric.matches("(.* )?P\\d.*")) return iterations.median();
+        if (metric.startsWith("longest ") || metric.endsWith("max")) return iterations.max();
         return iterations.values().stream().mapToDouble(value -> value).average().orElseThrow();
     }
 
-    private void takePrimary(Run run, Result<?> primary) {
+    private void takePrimary(Run run, Result<?> primary, double seconds) {
         Statistics statistics = primary.getStatistics();
         String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
         add(run, "mean", unit, primary.getScore());
-        if (statistics.getN() > 1)
-            for (double percentile : new double[] {50, 99, 99.9})
+        // Of a scan there are five.
+        if (!run.operation().equals("scan"))
+            for (double percentile : Tail.percentiles(seconds))
                 add(run, Figure.percentile(percentile), unit, statistics.getPercentile(percentile));
     }
 
@@ -93,6 +98,19 @@ final class Figures {
                 add(run, "allocated", "B/op", result.getScore());
         } else if (!name.contains("gc.") && !name.matches("(.*:)?p[01]\\.\\d+"))
             add(run, name, result.getScoreUnit(), result.getScore());
+    }
+
+    /**
+     * Adds P99.9 of several rounds, each of which is too short for it, if all together are not.
+     *
+     * @param kind begins the metric's name
+     * @param at ends it
+     * @param all of nanoseconds
+     */
+    void addTail(Run run, String kind, String at, Histogram all) {
+        String alone = run.name() + "-" + kind + Figure.percentile(99.9) + at;
+        if (Tail.seconds(all) >= Tail.LEAST_SECONDS && !figures.containsKey(alone))
+            add(run, kind + Tail.OF_ALL_ROUNDS + at, "us", all.getValueAtPercentile(99.9) / 1000.0);
     }
 
     /** Adds a value to those of a metric. */

@@ -8,7 +8,9 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
@@ -34,7 +36,30 @@ final class LiveNodes implements AutoCloseable {
 
     private int writes = 1;
 
-    private record Node(Engine engine, ClientAccess access, @Nullable MemoryLimit limit) {}
+    /** Of all rounds, by run, kind and rate. */
+    private final Map<Tails, Histogram> tails = new LinkedHashMap<>();
+
+    private record Tails(Run run, String kind, String at) {}
+
+    private static final class Node {
+        final Engine engine;
+        final ClientAccess access;
+        final @Nullable MemoryLimit limit;
+
+        /** Whether it has rows that are not merged with those before. */
+        boolean changed = true;
+
+        Node(Engine engine, ClientAccess access, @Nullable MemoryLimit limit) {
+            this.engine = engine;
+            this.access = access;
+            this.limit = limit;
+        }
+
+        void settle() {
+            if (changed) access.settle();
+            changed = false;
+        }
+    }
 
     /**
      * Starts the nodes of runs that differ in engine and operation only, and loads their rows.
@@ -72,7 +97,6 @@ final class LiveNodes implements AutoCloseable {
         open.push(access::disconnect);
         nodes.add(new Node(engine, access, limit));
         Access.load(access, workload, IN_FLIGHT);
-        access.settle();
     }
 
     /** How many rounds of a run only warm up: at fixed rates none, which follow closed loops. */
@@ -97,13 +121,11 @@ final class LiveNodes implements AutoCloseable {
             // Each comes first, and behind each other, as often.
             Collections.rotate(turn, -round);
             for (Run run : turn) {
-                // Else one would be measured beside the compaction that another has left.
-                Quiet.await(all);
-                measure(
-                        node(run.engine()),
-                        run,
-                        round < warmups ? new Figures() : figures,
-                        figures);
+                settle(all);
+                boolean counts = round >= warmups;
+                measure(node(run.engine()), run, counts ? figures : new Figures(), figures, all);
+                // What warms up is in no histogram of all rounds.
+                if (!counts) tails.clear();
                 progress.accept(
                         run.name()
                                 + (round < warmups
@@ -111,6 +133,18 @@ final class LiveNodes implements AutoCloseable {
                                         : ", round " + (round - warmups + 1)));
             }
         }
+        tails.forEach((of, histogram) -> figures.addTail(of.run, of.kind, of.at, histogram));
+        tails.clear();
+    }
+
+    /**
+     * Brings all nodes to the same state: rows merged, nothing to do, and all on disk. Else one
+     * would be measured beside the compaction, or the writing of pages, that another has left.
+     */
+    private void settle(Probe all) {
+        nodes.forEach(Node::settle);
+        Quiet.await(all);
+        Quiet.sync();
     }
 
     private Node node(Engine engine) {
@@ -120,8 +154,10 @@ final class LiveNodes implements AutoCloseable {
     /**
      * @param into where the results go
      * @param known what was measured before, for the rate of an open loop
+     * @param all the processes of all nodes
      */
-    private void measure(Node node, Run run, Figures into, Figures known) throws IOException {
+    private void measure(Node node, Run run, Figures into, Figures known, Probe all)
+            throws IOException {
         switch (run.operation()) {
             case "read" -> closedLoop(node, run, 1, into);
             case "write" -> closedLoop(node, run, 0, into);
@@ -134,7 +170,10 @@ final class LiveNodes implements AutoCloseable {
                 taken.end(rows);
             }
             case "openLoop" -> {
-                for (int percent : RATES) openLoop(node, run, percent, into, known);
+                for (int percent : RATES) {
+                    settle(all);
+                    openLoop(node, run, percent, into, known);
+                }
             }
             default -> throw new IllegalArgumentException(run.operation());
         }
@@ -143,11 +182,12 @@ final class LiveNodes implements AutoCloseable {
     private void closedLoop(Node node, Run run, double readShare, Figures into) throws IOException {
         Taken taken = new Taken(node, run, "", into);
         ClosedLoop loop = new ClosedLoop(node.access, workload, readShare, ++writes);
+        node.changed |= readShare < 1;
         loop.run(IN_FLIGHT, options.seconds());
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         boolean both = readShare > 0 && readShare < 1;
-        latencies(run, both ? "read " : "", "", loop.reads, into);
-        latencies(run, both ? "write " : "", "", loop.writes, into);
+        latencies(run, both ? "read " : "", "", loop.reads, options.seconds(), into);
+        latencies(run, both ? "write " : "", "", loop.writes, options.seconds(), into);
     }
 
     private void openLoop(Node node, Run run, int percent, Figures into, Figures known)
@@ -157,16 +197,21 @@ final class LiveNodes implements AutoCloseable {
         into.add(run, "rate" + at, "ops/s", rate);
         Taken taken = new Taken(node, run, at, into);
         OpenLoop loop = new OpenLoop(node.access, workload, 0.5, IN_FLIGHT);
-        loop.run(rate, options.seconds() * 2L);
+        node.changed = true;
+        int seconds = options.seconds() * 2;
+        loop.run(rate, seconds);
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
-        latencies(run, "read ", at, loop.reads, into);
-        latencies(run, "write ", at, loop.writes, into);
+        latencies(run, "read ", at, loop.reads, seconds, into);
+        latencies(run, "write ", at, loop.writes, seconds, into);
     }
 
-    private static void latencies(
-            Run run, String kind, String at, Histogram histogram, Figures into) {
+    private void latencies(
+            Run run, String kind, String at, Histogram histogram, int seconds, Figures into) {
         if (histogram.getTotalCount() == 0) return;
-        for (double percentile : new double[] {50, 99, 99.9, 100})
+        histogram.setStartTimeStamp(0);
+        histogram.setEndTimeStamp(seconds * 1000L);
+        tails.compute(new Tails(run, kind, at), (key, all) -> Tail.plus(all, histogram));
+        for (double percentile : Tail.percentiles(seconds))
             into.add(
                     run,
                     kind + Figure.percentile(percentile) + at,

@@ -5,11 +5,13 @@ import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.ToLongFunction;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.PartitionRangeReadCommand;
 import org.apache.cassandra.db.ReadCommand;
@@ -24,7 +26,6 @@ import org.apache.cassandra.db.filter.DataLimits;
 import org.apache.cassandra.db.filter.RowFilter;
 import org.apache.cassandra.db.partitions.PartitionIterator;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterators;
-import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.RowIterator;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
@@ -60,50 +61,68 @@ final class LocalAccess implements Access {
 
     @Override
     public long read(long number) {
-        long bytes =
-                sum(
-                        SinglePartitionReadCommand.create(
-                                cfs.metadata(),
-                                FBUtilities.nowInSeconds(),
-                                requests.filter,
-                                RowFilter.none(),
-                                limits,
-                                requests.key(number),
-                                clusterings),
-                        Requests::bytes);
-        if (bytes == 0) throw new IllegalStateException("row " + number + " is not there");
-        return bytes;
+        ReadCheck check = new ReadCheck(workload, number);
+        DecoratedKey key = requests.key(number);
+        each(
+                SinglePartitionReadCommand.create(
+                        cfs.metadata(),
+                        FBUtilities.nowInSeconds(),
+                        requests.filter,
+                        RowFilter.none(),
+                        limits,
+                        key,
+                        clusterings),
+                rows -> {
+                    Requests.check(rows.partitionKey(), key);
+                    while (rows.hasNext()) requests.check(rows.next(), check);
+                });
+        return check.end();
     }
 
     @Override
     public long scan() {
-        long count =
-                sum(
-                        PartitionRangeReadCommand.create(
-                                cfs.metadata(),
-                                FBUtilities.nowInSeconds(),
-                                requests.filter,
-                                RowFilter.none(),
-                                DataLimits.NONE,
-                                DataRange.allData(cfs.getPartitioner())),
-                        row -> 1);
-        if (count < workload.rows())
+        AtomicLong count = new AtomicLong();
+        each(
+                PartitionRangeReadCommand.create(
+                        cfs.metadata(),
+                        FBUtilities.nowInSeconds(),
+                        requests.filter,
+                        RowFilter.none(),
+                        DataLimits.NONE,
+                        DataRange.allData(cfs.getPartitioner())),
+                rows -> {
+                    long found = 0;
+                    for (; rows.hasNext(); found++) rows.next();
+                    count.addAndGet(found);
+                });
+        if (count.get() < workload.rows())
             throw new IllegalStateException(count + " rows of " + workload.rows());
-        return count;
+        return count.get();
     }
 
-    private static long sum(ReadCommand command, ToLongFunction<Row> ofRow) {
-        long sum = 0;
+    private static void each(ReadCommand command, Consumer<RowIterator> ofPartition) {
         try (ReadExecutionController controller = command.executionController();
                 PartitionIterator partitions =
                         UnfilteredPartitionIterators.filter(
                                 command.executeLocally(controller), command.nowInSec())) {
             while (partitions.hasNext())
                 try (RowIterator rows = partitions.next()) {
-                    while (rows.hasNext()) sum += ofRow.applyAsLong(rows.next());
+                    ofPartition.accept(rows);
                 }
         }
-        return sum;
+    }
+
+    @Override
+    public void flush() {
+        flush(cfs);
+    }
+
+    private static void flush(ColumnFamilyStore cfs) {
+        try {
+            StorageService.instance.forceKeyspaceFlush(cfs.getKeyspaceName(), cfs.name);
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     @Override
@@ -113,10 +132,9 @@ final class LocalAccess implements Access {
 
     /** As nodetool does. */
     static void settle(ColumnFamilyStore cfs) {
-        String keyspace = cfs.getKeyspaceName();
+        flush(cfs);
         try {
-            StorageService.instance.forceKeyspaceFlush(keyspace, cfs.name);
-            StorageService.instance.forceKeyspaceCompaction(false, keyspace, cfs.name);
+            StorageService.instance.forceKeyspaceCompaction(false, cfs.getKeyspaceName(), cfs.name);
         } catch (IOException | ExecutionException e) {
             throw new IllegalStateException(e);
         } catch (InterruptedException e) {

@@ -27,12 +27,16 @@ import org.openjdk.jmh.runner.options.VerboseMode;
  * @param limited which bounds the memory of nodes; null where nothing does
  */
 record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limited) {
+    /** Of a closed loop. */
+    private static final int ITERATIONS = 3;
+
     /**
      * Measures once.
      *
+     * @param round from 1
      * @param figures for what comes of it
      */
-    void measure(Run run, Figures figures) throws RunnerException {
+    void measure(Run run, int round, Figures figures) throws RunnerException {
         Path directory = run.directory(work);
         // What an earlier round loaded.
         if (run.isOnce()) {
@@ -55,15 +59,14 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                         .param("nodeMemory", Integer.toString(options.nodeMemory()))
                         .param("heap", Integer.toString(options.heap))
                         .param("memory", Integer.toString(options.memory))
-                        .param("seconds", Integer.toString(options.seconds() * 2))
+                        .param("seconds", Integer.toString(seconds(run)))
+                        .param("name", run.name())
+                        .param("round", Integer.toString(round))
+                        .param("seed", Long.toString(run.seed(options.seed(), round)))
                         .param("memoryLimit", limited == null ? "" : limited.group().toString())
                         .param(
                                 "histograms",
-                                options.out
-                                        .resolve("histograms")
-                                        .resolve(run.name())
-                                        .toAbsolutePath()
-                                        .toString())
+                                options.out.resolve("histograms").toAbsolutePath().toString())
                         .forks(1)
                         // A node in the JVM leaves threads behind; one in a process is stopped.
                         .jvmArgsAppend(
@@ -76,7 +79,7 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                         .output(
                                 options.out
                                         .resolve("logs")
-                                        .resolve(run.name() + ".log")
+                                        .resolve(run.name() + "-" + round + ".log")
                                         .toString());
         if (run.isOnce()) jmh.timeout(TimeValue.hours(6));
         if (!run.isTimedByJmh()) jmh.warmupIterations(0).measurementIterations(1);
@@ -85,7 +88,7 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
         else
             jmh.warmupIterations(2)
                     .warmupTime(TimeValue.seconds(options.seconds()))
-                    .measurementIterations(3)
+                    .measurementIterations(ITERATIONS)
                     .measurementTime(TimeValue.seconds(options.seconds()))
                     .threads(run.level().clients());
         if (run.operation().equals("openLoop"))
@@ -103,7 +106,12 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
         if (results.size() != 1)
             throw new IllegalStateException(
                     run.name() + " gave no result; see " + options.out + "/logs");
-        figures.take(run, results.iterator().next());
+        figures.take(run, results.iterator().next(), ITERATIONS * options.seconds());
+    }
+
+    /** How long the open loop runs: as long as a closed loop. */
+    private int seconds(Run run) {
+        return options.seconds() * (run.operation().equals("openLoop") ? ITERATIONS : 2);
     }
 
     /** Of this comparison, or of one like it in the same directory that failed. */

@@ -22,6 +22,10 @@ record Probe(List<Watched> processes) {
     private static final Pattern PAUSE =
             Pattern.compile("^\\[(\\d+)ms].*Safepoint \"([^\"]+)\".*Total: +(\\d+) ns");
 
+    /** Of ZGC: one thread waits for memory, while the others go on. */
+    private static final Pattern ALLOCATION_STALL =
+            Pattern.compile("^\\[(\\d+)ms].*Allocation Stall \\(.*\\) (\\d+\\.\\d+)ms");
+
     /** Of G1: others have no such line. */
     private static final Pattern OLD =
             Pattern.compile("^\\[(\\d+)ms].*Old regions: (\\d+)->(\\d+)");
@@ -47,7 +51,7 @@ record Probe(List<Watched> processes) {
 
     /** The JVM option that makes the log, in a directory. */
     static String option(Path directory) {
-        return "-Xlog:safepoint=info,gc+heap=info,gc+init=info:file="
+        return "-Xlog:safepoint=info,gc=info,gc+heap=info,gc+init=info:file="
                 + log(directory)
                 + ":timemillis:filecount=0";
     }
@@ -78,16 +82,23 @@ record Probe(List<Watched> processes) {
      *
      * @param cpuNanos processor time
      * @param readBytes from disk
-     * @param writtenBytes to disk
+     * @param dirtiedBytes written to files, some of which may be deleted before they are on disk
+     * @param writtenBytes the same without those: to disk, once the page cache is written
      * @param residentBytes now
      */
-    record Counters(long cpuNanos, long readBytes, long writtenBytes, long residentBytes) {
-        static final Counters NONE = new Counters(0, 0, 0, 0);
+    record Counters(
+            long cpuNanos,
+            long readBytes,
+            long dirtiedBytes,
+            long writtenBytes,
+            long residentBytes) {
+        static final Counters NONE = new Counters(0, 0, 0, 0, 0);
 
         Counters plus(Counters other) {
             return new Counters(
                     cpuNanos + other.cpuNanos,
                     readBytes + other.readBytes,
+                    dirtiedBytes + other.dirtiedBytes,
                     writtenBytes + other.writtenBytes,
                     residentBytes + other.residentBytes);
         }
@@ -113,10 +124,12 @@ record Probe(List<Watched> processes) {
         // The name, in parentheses, may hold anything.
         String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
         String io = text(process.resolve("io"));
+        long dirtied = number(io, "\nwrite_bytes");
         return new Counters(
                 (Long.parseLong(fields[11]) + Long.parseLong(fields[12])) * NANOS_A_TICK,
                 number(io, "read_bytes"),
-                number(io, "\nwrite_bytes"),
+                dirtied,
+                dirtied - number(io, "\ncancelled_write_bytes"),
                 number(text(process.resolve("status")), "VmRSS") << 10);
     }
 
@@ -124,6 +137,22 @@ record Probe(List<Watched> processes) {
         Matcher matcher = Pattern.compile(name + ":\\s+(\\d+)").matcher(text);
         if (!matcher.find()) throw new IllegalStateException("no " + name + " in\n" + text);
         return Long.parseLong(matcher.group(1));
+    }
+
+    /**
+     * Each time that a thread waited for memory, in nanoseconds, that ended between two moments.
+     */
+    List<Long> allocationStalls(Moment from, Moment to) {
+        List<Long> stalls = new ArrayList<>();
+        for (Watched watched : processes)
+            for (String line : text(log(watched.directory)).split("\n", -1)) {
+                Matcher matcher = ALLOCATION_STALL.matcher(line);
+                if (!matcher.find()) continue;
+                long millis = Long.parseLong(matcher.group(1));
+                if (millis >= from.millis && millis <= to.millis)
+                    stalls.add(Math.round(Double.parseDouble(matcher.group(2)) * 1e6));
+            }
+        return stalls;
     }
 
     /** The pauses that ended between two moments. */

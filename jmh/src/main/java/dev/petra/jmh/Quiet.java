@@ -35,11 +35,29 @@ final class Quiet {
                 throw new IllegalStateException("compaction is not quiet after 30 minutes");
             LockSupport.parkNanos(LOOK_NANOS);
             Probe.Moment now = probe.now();
-            if (now.all().writtenBytes() - since.all().writtenBytes() <= REST_BYTES) continue;
+            if (now.all().dirtiedBytes() - since.all().dirtiedBytes() <= REST_BYTES) continue;
             since = now;
             began = System.nanoTime();
         }
         return since;
+    }
+
+    /**
+     * Writes what the page cache holds of any file to disk: else it is written while another engine
+     * is measured.
+     *
+     * @throws IllegalStateException if that fails
+     */
+    static void sync() {
+        try {
+            int code = new ProcessBuilder("sync").inheritIO().start().waitFor();
+            if (code != 0) throw new IllegalStateException("'sync' ended with " + code);
+        } catch (IOException e) {
+            throw new IllegalStateException("'sync' cannot be run", e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        }
     }
 
     /** The bytes of a node's data files, logs left out. */

@@ -19,6 +19,8 @@ import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.HdrHistogram.Histogram;
+import org.HdrHistogram.HistogramIterationValue;
 
 /**
  * Results as people read them. Every engine is held against {@value #BASELINE}, or against the
@@ -37,6 +39,8 @@ final class Report {
 
     /** Of the requests that were asked for in a time, so many are answered in it. */
     private static final double KEPT_UP = 0.95;
+
+    private static final String WRITE_BUFFERS = StoreBenchmark.WRITE_BUFFERS + " (buffers)";
 
     private static final Map<String, String> MEANINGS = meanings();
 
@@ -74,14 +78,29 @@ final class Report {
                 "and so on: other rates, of what the slowest engine does in a closed loop, up to"
                         + " the first that an engine does not keep up with; the P99 is of reads and"
                         + " writes");
-        meanings.put("stall", "time in which the JVM stopped all threads, of the wall time");
+        meanings.put(
+                "P99.9",
+                "of 60 s at least: of a round, or of all rounds together; with less there is none");
+        meanings.put(
+                "stall",
+                "time in which the JVM stopped all threads, of the wall time; what delays single"
+                        + " requests, such as writes for which there is no room in memory, is in"
+                        + " their latency only");
+        meanings.put(
+                "allocation stalls",
+                "of ZGC: how long threads waited for memory, which is not in the stall");
+        meanings.put(
+                "disk written",
+                "without what was deleted before it was on disk; before each measurement all pages"
+                        + " are written to disk");
         meanings.put("allocated", "heap for one operation, in the engine's process");
         meanings.put(
                 "promoted",
                 "what became old of it, in whole regions, where the collector has generations");
         meanings.put(
                 "load",
-                "every row once into an empty table, and how long compaction goes on afterwards");
+                "every row once into an empty table, flushed, until compaction is quiet; without"
+                        + " rows for 20 write buffers there is no ratio");
         meanings.put(
                 "backlog",
                 "reads of rows that were written four times while nothing was compacted: before"
@@ -94,8 +113,7 @@ final class Report {
                 "tables",
                 "a node with more and more tables of 100 rows each, restarted after they were"
                         + " flushed; at rest nobody asks for anything");
-        meanings.put(
-                "bare", "RocksDB without an engine around it: what one built on it can do at most");
+        meanings.put("bare", "RocksDB with the engine's options, and no engine around it");
         return meanings;
     }
 
@@ -144,6 +162,7 @@ final class Report {
      * @param rows all figures of their setting
      */
     private static String against(Figure figure, Figure baseline, Map<String, List<Figure>> rows) {
+        if (isTooLittle(figure, rows)) return "too few rows";
         if (!keptUp(figure, rows)) return "did not keep up";
         if (!keptUp(baseline, rows)) return baseline.engine() + " did not keep up";
         if (baseline.median() == 0) return "";
@@ -167,7 +186,15 @@ final class Report {
                 of(figure.engine(), rows.getOrDefault("throughput" + suffix, List.of()));
         return asked.isEmpty()
                 || done.isEmpty()
-                || done.get().median() >= KEPT_UP * asked.get().median();
+                // In each round.
+                || done.get().min() >= KEPT_UP * asked.get().max();
+    }
+
+    /** Whether a load is so short that it tells nothing of what compaction will cost. */
+    private static boolean isTooLittle(Figure figure, Map<String, List<Figure>> rows) {
+        return of(figure.engine(), rows.getOrDefault(WRITE_BUFFERS, List.of()))
+                .filter(buffers -> buffers.min() < StoreBenchmark.LEAST_WRITE_BUFFERS)
+                .isPresent();
     }
 
     // As Markdown
@@ -295,19 +322,20 @@ final class Report {
         return text + "</table>";
     }
 
-    /** Of each engine, microseconds by percentile, from the open loop's histograms. */
+    /** Of each engine, microseconds by percentile, of the open loops of all rounds. */
     private Map<String, NavigableMap<Double, Double>> curves(
             Map<String, List<Figure>> rows, String kind) throws IOException {
         Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
         for (String engine : engines(rows.values())) {
-            Path file = file(rows, engine, kind + ".hgrm");
-            if (!Files.exists(file)) continue;
+            Optional<Histogram> all = Tail.merged(histograms, name(rows, engine), kind + ".hlog");
+            if (all.isEmpty()) continue;
             NavigableMap<Double, Double> curve = new TreeMap<>();
-            for (String line : Files.readAllLines(file)) {
-                String[] fields = line.strip().split("\\s+", -1);
-                if (fields.length == 4 && fields[1].matches("0\\.\\d+"))
-                    curve.put(Double.parseDouble(fields[1]), Double.parseDouble(fields[0]));
-            }
+            for (HistogramIterationValue value : all.get().percentiles(5))
+                // The last has no place on a scale of nines.
+                if (value.getPercentileLevelIteratedTo() < 100)
+                    curve.put(
+                            value.getPercentileLevelIteratedTo() / 100,
+                            value.getValueIteratedTo() / 1000.0);
             curves.put(engine, curve);
         }
         return curves;
@@ -375,8 +403,11 @@ final class Report {
     private String timelines(Map<String, List<Figure>> rows) throws IOException {
         Map<String, Timeline> lines = new LinkedHashMap<>();
         for (String engine : engines(rows.values())) {
-            Path file = file(rows, engine, "timeline.txt");
-            if (Files.exists(file)) lines.put(engine, Timeline.read(file));
+            for (int round = 1; ; round++) {
+                Path file = Tail.file(histograms, name(rows, engine), round, "timeline.txt");
+                if (!Files.exists(file)) break;
+                lines.put(engine + ", round " + round, Timeline.read(file));
+            }
         }
         DoubleSummaryStatistics all =
                 lines.values().stream()
@@ -393,12 +424,10 @@ final class Report {
         return charts.toString();
     }
 
-    /** What was kept of one measurement beside its figures. */
-    private Path file(Map<String, List<Figure>> rows, String engine, String kind) {
+    /** As {@link Run#name} has it, by which files are kept of a measurement beside its figures. */
+    private static String name(Map<String, List<Figure>> rows, String engine) {
         Figure any = rows.values().iterator().next().get(0);
-        return histograms.resolve(
-                String.join(
-                        "-", any.workload(), any.level(), any.gc(), any.operation(), engine, kind));
+        return String.join("-", any.workload(), any.level(), any.gc(), any.operation(), engine);
     }
 
     static String escape(String text) {

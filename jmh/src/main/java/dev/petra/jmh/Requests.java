@@ -19,6 +19,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.jspecify.annotations.Nullable;
 
 /** A workload's requests as Cassandra's objects. */
 final class Requests {
@@ -30,12 +31,18 @@ final class Requests {
     /** What a read selects. */
     final ColumnFilter filter;
 
+    /** The only column of it; null where it selects all. */
+    private final @Nullable ColumnMetadata selected;
+
     Requests(Workload workload, TableMetadata table) {
         this.workload = workload;
         this.table = table;
         this.columns = workload.columns().stream().map(column -> column(column[0])).toList();
-        if (workload.selected().isEmpty()) this.filter = ColumnFilter.all(table);
-        else {
+        if (workload.selected().isEmpty()) {
+            this.filter = ColumnFilter.all(table);
+            this.selected = null;
+        } else {
+            this.selected = column(workload.selected().get(0));
             // As SELECT of some columns does: the others are fetched for their liveness only.
             ColumnFilter.Builder builder = ColumnFilter.allRegularColumnsBuilder(table, false);
             workload.selected().forEach(name -> builder.add(column(name)));
@@ -85,10 +92,34 @@ final class Requests {
                 row.build());
     }
 
-    /** The bytes of a row's values. */
-    static long bytes(Row row) {
+    /** Takes a row that was read, with the values that were selected. */
+    void check(Row row, ReadCheck check) {
+        long head = 0;
         long bytes = 0;
-        for (Cell<?> cell : row.cells()) bytes += cell.valueSize();
-        return bytes;
+        boolean first = true;
+        for (Cell<?> cell : row.cells()) {
+            if (selected != null && !selected.equals(cell.column())) continue;
+            if (first) head = head(cell);
+            first = false;
+            bytes += cell.valueSize();
+        }
+        check.row(workload.clusterings() == 0 ? 0 : clustering(row.clustering()), head, bytes);
+    }
+
+    private static <V> long head(Cell<V> cell) {
+        return cell.valueSize() < Long.BYTES ? 0 : cell.accessor().getLong(cell.value(), 0);
+    }
+
+    private static <V> long clustering(Clustering<V> clustering) {
+        V value = clustering.get(0);
+        return clustering.accessor().size(value) == Long.BYTES
+                ? clustering.accessor().toLong(value)
+                : clustering.accessor().toInt(value);
+    }
+
+    /** Fails if a read brings another partition than was asked for. */
+    static void check(DecoratedKey found, DecoratedKey asked) {
+        if (!found.equals(asked))
+            throw new IllegalStateException("partition " + found + " instead of " + asked);
     }
 }

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.SplittableRandom;
 
 /** One measurement: a JVM of its own. */
 record Run(String workload, Access.Level level, String gc, String operation, Engine engine) {
@@ -22,6 +23,12 @@ record Run(String workload, Access.Level level, String gc, String operation, Eng
     /** Whether it changes what there is, so that each round begins with nothing. */
     boolean isOnce() {
         return ONCE.contains(operation);
+    }
+
+    /** The seed of its requests: the same for all engines, another in each round. */
+    long seed(long base, int round) {
+        long mixed = new SplittableRandom(base + round).nextLong();
+        return mixed ^ (31L * setting().hashCode() + operation.hashCode());
     }
 
     String name() {

@@ -15,6 +15,7 @@ import java.util.Map;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.Row;
@@ -46,13 +47,7 @@ final class SpiAccess implements Access {
             this.store = LegacyStore.of(cfs);
             return;
         }
-        this.engine =
-                StorageEngines.open(
-                        engine.label(), new EngineSettings(Map.of("memory", nativeMiB + "MiB")));
-        // The node's commit log and its compactions do the same.
-        this.engine.walSync(WalSync.PERIODIC, Duration.ofSeconds(10));
-        this.engine.compactionThroughput(
-                (long) DatabaseDescriptor.getCompactionThroughputBytesPerSec());
+        this.engine = engine(engine, nativeMiB);
         this.store =
                 this.engine.openStore(
                         new StoreSpec(
@@ -64,6 +59,16 @@ final class SpiAccess implements Access {
                                 () -> compacting));
     }
 
+    /** One whose log and compactions are as the node's. */
+    static StorageEngine engine(Engine engine, int nativeMiB) {
+        StorageEngine opened =
+                StorageEngines.open(
+                        engine.label(), new EngineSettings(Map.of("memory", nativeMiB + "MiB")));
+        opened.walSync(WalSync.PERIODIC, Duration.ofSeconds(10));
+        opened.compactionThroughput((long) DatabaseDescriptor.getCompactionThroughputBytesPerSec());
+        return opened;
+    }
+
     @Override
     public void write(long number, int version) {
         store.write(requests.update(number, version));
@@ -71,19 +76,16 @@ final class SpiAccess implements Access {
 
     @Override
     public long read(long number) {
-        long bytes = 0;
-        int left = workload.limit();
-        try (UnfilteredRowIterator rows =
-                store.read(requests.key(number), Slices.ALL, requests.filter, false)) {
-            while (rows != null && left > 0 && rows.hasNext()) {
+        ReadCheck check = new ReadCheck(workload, number);
+        DecoratedKey key = requests.key(number);
+        try (UnfilteredRowIterator rows = store.read(key, Slices.ALL, requests.filter, false)) {
+            if (rows != null) Requests.check(rows.partitionKey(), key);
+            while (rows != null && check.takesMore() && rows.hasNext()) {
                 Unfiltered next = rows.next();
-                if (!next.isRow()) continue;
-                bytes += Requests.bytes((Row) next);
-                left--;
+                if (next.isRow()) requests.check((Row) next, check);
             }
         }
-        if (bytes == 0) throw new IllegalStateException("row " + number + " is not there");
-        return bytes;
+        return check.end();
     }
 
     @Override
@@ -99,6 +101,11 @@ final class SpiAccess implements Access {
         if (count < workload.rows())
             throw new IllegalStateException(count + " rows of " + workload.rows());
         return count;
+    }
+
+    @Override
+    public void flush() {
+        store.flush();
     }
 
     @Override

@@ -43,7 +43,12 @@ public final class StallProfiler implements InternalProfiler {
     /** Ends before the iteration does. */
     static synchronized void stop(long done) {
         Probe process = probe;
-        if (process != null) stopped = process.now();
+        if (process != null) stop(process.now(), done);
+    }
+
+    /** The same at a moment that is over. */
+    static synchronized void stop(Probe.Moment at, long done) {
+        stopped = at;
         operations = done;
     }
 
@@ -53,16 +58,19 @@ public final class StallProfiler implements InternalProfiler {
         if (process != null && stopped == null) stopped = process.now();
     }
 
-    /** Adds a histogram of nanoseconds to the results. */
-    static synchronized void latencies(String name, Histogram histogram) {
+    /**
+     * Adds a histogram of nanoseconds to the results.
+     *
+     * @param seconds in which it was recorded
+     */
+    static synchronized void latencies(String name, Histogram histogram, double seconds) {
         if (histogram.getTotalCount() == 0) return;
-        for (double percentile : new double[] {50, 90, 99, 99.9, 100}) {
+        for (double percentile : Tail.percentiles(seconds))
             more.add(
                     result(
                             name + " " + Figure.percentile(percentile),
                             histogram.getValueAtPercentile(percentile) / 1000.0,
                             "us"));
-        }
     }
 
     /** Adds a figure of another kind to the results. */
@@ -113,10 +121,21 @@ public final class StallProfiler implements InternalProfiler {
             stalled[pause.process()] += pause.nanos();
             longest = Math.max(longest, pause.nanos());
         }
+        List<Long> waited = process.allocationStalls(from, to);
         double wall = Math.max(1, to.millis() - from.millis());
         List<ScalarResult> figures = new ArrayList<>(more);
         figures.add(result("stall", 100 * LongStream.of(stalled).sum() / 1e6 / wall / count, "%"));
         figures.add(result("longest pause", longest / 1e6, "ms"));
+        figures.add(
+                result(
+                        "allocation stalls, all threads",
+                        waited.stream().mapToLong(nanos -> nanos).sum() / 1e6 / wall * 1000,
+                        "ms/s"));
+        figures.add(
+                result(
+                        "longest allocation stall",
+                        waited.stream().mapToLong(nanos -> nanos).max().orElse(0) / 1e6,
+                        "ms"));
         figures.add(result("throughput", done / wall * 1000, "ops/s"));
         process.promoted(from, to)
                 .ifPresent(bytes -> figures.add(result("promoted", (double) bytes / done, "B/op")));

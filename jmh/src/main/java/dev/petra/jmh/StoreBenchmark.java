@@ -2,8 +2,6 @@
 package dev.petra.jmh;
 
 import java.io.IOException;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -93,9 +91,23 @@ public class StoreBenchmark {
     @Param("10")
     public int seconds;
 
-    /** Where the open loop's histograms go. */
+    /** Where the open loop's histograms go: a directory. */
     @Param("")
     public String histograms = "";
+
+    /** The run's name, for its histograms. */
+    @Param("")
+    public String name = "";
+
+    /** From 1. */
+    @Param("1")
+    public int round;
+
+    /** Of the requests: the same for all engines, another in each round and for each operation. */
+    @Param("42")
+    public long seed;
+
+    private final AtomicLong clients = new AtomicLong();
 
     private final AtomicLong versions = new AtomicLong();
 
@@ -111,12 +123,19 @@ public class StoreBenchmark {
     /** Of one thread. */
     @State(Scope.Thread)
     public static class Client {
-        private static final AtomicLong SEEDS = new AtomicLong(42);
-
-        final SplittableRandom random = new SplittableRandom(SEEDS.getAndIncrement());
+        private SplittableRandom random = new SplittableRandom();
 
         /** For JMH. */
         public Client() {}
+
+        /** Another sequence for each thread. */
+        @Setup
+        public void seed(StoreBenchmark benchmark) {
+            SplittableRandom seeds = new SplittableRandom(benchmark.seed);
+            for (long other = benchmark.clients.getAndIncrement(); other > 0; other--)
+                seeds.nextLong();
+            random = new SplittableRandom(seeds.nextLong());
+        }
     }
 
     /** For JMH. */
@@ -162,7 +181,11 @@ public class StoreBenchmark {
             Access.load(access, work, at.isRemote() ? 16 : 1);
             Files.createFile(loaded);
         }
-        if (work.isPreloaded()) access.settle();
+        if (work.isPreloaded()) {
+            access.settle();
+            Quiet.await(access.probe());
+        }
+        Quiet.sync();
         StallProfiler.watch(access.probe());
     }
 
@@ -204,8 +227,9 @@ public class StoreBenchmark {
     }
 
     /**
-     * All rows, into a table that has none; then waits until nothing is compacted any more: until
-     * the engine's processes write no more than they would at rest.
+     * All rows, into a table that has none; then flushes, and waits until nothing is compacted any
+     * more: until the engine's processes write no more than they would at rest. All figures are of
+     * all of that time but where they say otherwise.
      */
     @Benchmark
     @BenchmarkMode(Mode.SingleShotTime)
@@ -215,23 +239,41 @@ public class StoreBenchmark {
         StallProfiler.restart();
         Probe.Moment began = probe.now();
         Access.load(access, work, 16);
-        StallProfiler.stop(work.rows());
         long loaded = System.currentTimeMillis();
+        access.flush();
         Probe.Moment quiet = Quiet.await(probe);
+        // Of a table that is so small that nothing was written after the first look.
+        StallProfiler.stop(quiet, work.rows());
         StallProfiler.add("time to quiet", Math.max(0, quiet.millis() - loaded) / 1000.0, "s");
         StallProfiler.add(
-                "throughput until quiet",
-                work.rows() * 1000.0 / Math.max(1, quiet.millis() - began.millis()),
+                "rows a second until the last row",
+                work.rows() * 1000.0 / Math.max(1, loaded - began.millis()),
                 "ops/s");
-        double written = quiet.all().writtenBytes() - began.all().writtenBytes();
-        StallProfiler.add("written until quiet", written / work.rows(), "B/row");
         StallProfiler.add(
-                "write amplification until quiet",
-                written / work.rows() / work.valueBytes(0),
-                "of the values");
+                WRITE_BUFFERS,
+                (double) work.rows() * work.valueBytes(0) / writeBuffer(),
+                "buffers");
+        double written = quiet.all().writtenBytes() - began.all().writtenBytes();
+        StallProfiler.add(
+                "write amplification", written / work.rows() / work.valueBytes(0), "of the values");
         if (!level.equals(Access.Level.CLUSTER.name()))
             StallProfiler.add(
                     "on disk", (double) Quiet.dataBytes(Path.of(directory)) / work.rows(), "B/row");
+    }
+
+    /** How many times the rows of a load fill a write buffer. */
+    static final String WRITE_BUFFERS = "write buffers filled";
+
+    /** With fewer, what is loaded depends on what remains in the last, and little is compacted. */
+    static final int LEAST_WRITE_BUFFERS = 20;
+
+    /**
+     * The bytes of the largest write buffer of any engine: of RocksDB at most 64 MiB of an eighth
+     * of its memory; Cassandra flushes when a third of a quarter of the heap is used, on the heap
+     * or off it.
+     */
+    private long writeBuffer() {
+        return Math.max(Math.min(64, memory / 8), heap / 4 / 3) * 1024L * 1024;
     }
 
     /** Reads while compaction is behind. The time that JMH reports is of no meaning. */
@@ -277,13 +319,17 @@ public class StoreBenchmark {
         loop.run(rate, seconds);
         StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         new Timeline(loop.slowest, seconds, probe.pauses(from, probe.now()), from.millis())
-                .write(Path.of(histograms + "-timeline.txt"));
+                .write(file("timeline.txt"));
         StallProfiler.add("rate", rate, "ops/s");
-        StallProfiler.latencies("read", loop.reads);
-        StallProfiler.latencies("write", loop.writes);
-        save(loop.reads, "read");
-        save(loop.writes, "write");
+        StallProfiler.latencies("read", loop.reads, seconds);
+        StallProfiler.latencies("write", loop.writes, seconds);
+        Tail.write(file("read.hlog"), loop.reads, seconds);
+        Tail.write(file("write.hlog"), loop.writes, seconds);
         sweep();
+    }
+
+    private Path file(String kind) {
+        return Tail.file(Path.of(histograms), name, round, kind);
     }
 
     /** How the metrics of a rate of {@link #SWEEP} end. */
@@ -310,16 +356,8 @@ public class StoreBenchmark {
         }
     }
 
-    private void save(Histogram histogram, String name) throws IOException {
-        Path file = Path.of(histograms + "-" + name + ".hgrm");
-        try (PrintStream out = new PrintStream(file.toFile(), StandardCharsets.UTF_8)) {
-            // In microseconds.
-            histogram.outputPercentileDistribution(out, 5, 1000.0);
-        }
-    }
-
-    /** Not the same as any that was written before: nothing is to be gained by equal values. */
+    /** Another than that of the write before. */
     private int version() {
-        return (int) (2 + versions.incrementAndGet() % 1_000_000);
+        return (int) (versions.incrementAndGet() % Workload.VERSIONS);
     }
 }

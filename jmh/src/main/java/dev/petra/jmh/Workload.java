@@ -32,6 +32,9 @@ abstract sealed class Workload {
                  + " memtable latency")
                     .split(" ", -1);
 
+    /** Of how many versions the values of a row differ. */
+    static final int VERSIONS = 8;
+
     private static final byte[] POOL = pool();
     private static final byte[] NOISE = noise();
     private static final byte[] PROSE = prose();
@@ -54,14 +57,21 @@ abstract sealed class Workload {
         return switch (name) {
             case "emp" -> new Emp(name, scaled(40_000, scale));
             case "stream" -> new Emp(name, scaled(400_000, scale));
-            case "load" -> new Load(name, scaled(40_000, scale));
+            // 1.8 GB: at the default heap and memory 20 write buffers of any engine.
+            case "load" -> new Load(name, scaled(300_000, scale));
             case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
             case "kv" -> new Kv(name, scaled(200_000, scale));
             case "tables" -> new Tables(name, scaled(500, scale));
             case "opaque" -> new Opaque(name, scaled(100_000, scale));
             case "tabular" -> new Tabular(name, scaled(100_000, scale));
-            case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 100, 100);
-            case "scan" -> new TimeSeries(name, scaled(200_000, scale), 2, 1000);
+            case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 1000, 100);
+            // 2,000 slices of 1,000 rows.
+            case "scan" ->
+                    new TimeSeries(
+                            name,
+                            scaled(2_000_000, scale),
+                            Math.max(1, (int) (scaled(2_000_000, scale) / 1000)),
+                            1000);
             case "leveled" -> new Ycsb(name, scaled(150_000, scale));
             case "wideblob10", "wideblob20", "wideblob50", "wideblob" ->
                     new WideBlob(name, scaled(2000.0 / width(name), scale), width(name));
@@ -152,6 +162,40 @@ abstract sealed class Workload {
     /** The partition key of a row. */
     abstract Object key(long number);
 
+    // What a read must bring
+
+    /** The first 8 bytes of the first value that is read of a row. */
+    abstract long head(long number, int version);
+
+    /** The bytes of all values that are read of a row. */
+    abstract int readBytes(long number, int version);
+
+    /**
+     * The number of a row that is read.
+     *
+     * @param number of any row of its partition
+     * @param clustering its clustering value; 0 without clusterings
+     */
+    long numberOf(long number, long clustering) {
+        return number;
+    }
+
+    /** How many rows a read brings at least, of a partition of which none was written later. */
+    long leastRows(long number) {
+        return 1;
+    }
+
+    /** Whether what was read of a row is what was written. */
+    final boolean isRow(long number, long head, long bytes) {
+        for (int version = 0; version < VERSIONS; version++)
+            if (head == head(number, version) && bytes == readBytes(number, version)) return true;
+        return false;
+    }
+
+    private static long first(ByteBuffer value) {
+        return value.getLong(value.position());
+    }
+
     /** The number of one of the rows that are loaded. */
     final long any(SplittableRandom random) {
         return random.nextLong(rows);
@@ -192,8 +236,11 @@ abstract sealed class Workload {
                 + ")";
     }
 
+    /** The clustering column, if there is one, comes before what is selected. */
     final String select() {
-        String what = selected().isEmpty() ? "*" : String.join(", ", selected());
+        List<String> chosen = new ArrayList<>(selected());
+        if (clusterings() > 0) chosen.add(0, columns().get(1)[0]);
+        String what = selected().isEmpty() ? "*" : String.join(", ", chosen);
         String from = "SELECT " + what + " FROM " + KEYSPACE + ".t WHERE " + columns().get(0)[0];
         return from + " = ? LIMIT " + limit();
     }
@@ -241,11 +288,14 @@ abstract sealed class Workload {
         return spaces;
     }
 
-    static SplittableRandom random(long number, int version) {
-        return new SplittableRandom(number * 31 + version);
+    /** One of few, so that those who read a row can tell whether they have it. */
+    private static SplittableRandom random(long number, int version) {
+        return new SplittableRandom(number * VERSIONS + version % VERSIONS);
     }
 
     private abstract static sealed class Employees extends Workload {
+        private static final int BYTES = 2000;
+
         Employees(String name, long rows) {
             super(name, rows);
         }
@@ -266,8 +316,18 @@ abstract sealed class Workload {
         Object[] row(long number, int version) {
             SplittableRandom random = random(number, version);
             return new Object[] {
-                key(number), letters(random, 2000), letters(random, 2000), letters(random, 2000)
+                key(number), letters(random, BYTES), letters(random, BYTES), letters(random, BYTES)
             };
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(letters(random(number, version), BYTES));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return 3 * BYTES;
         }
     }
 
@@ -306,12 +366,28 @@ abstract sealed class Workload {
 
         @Override
         Object[] row(long number, int version) {
+            return new Object[] {key(number), value(number, version)};
+        }
+
+        private static ByteBuffer value(long number, int version) {
             SplittableRandom random = random(number, version);
-            return new Object[] {key(number), words(random, 100 + random.nextInt(101))};
+            return words(random, 100 + random.nextInt(101));
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(value(number, version));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return value(number, version).remaining();
         }
     }
 
     private abstract static sealed class Pairs extends Workload {
+        private static final int BYTES = 200;
+
         Pairs(String name, long rows) {
             super(name, rows);
         }
@@ -328,7 +404,17 @@ abstract sealed class Workload {
 
         @Override
         Object[] row(long number, int version) {
-            return new Object[] {number, letters(random(number, version), 200)};
+            return new Object[] {number, letters(random(number, version), BYTES)};
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(letters(random(number, version), BYTES));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return BYTES;
         }
     }
 
@@ -378,14 +464,29 @@ abstract sealed class Workload {
             SplittableRandom random = random(number, version);
             Object[] row = new Object[1 + FIELDS];
             row[0] = key(number);
-            for (int i = 1; i < row.length; i++)
-                row[i] =
-                        ByteBuffer.wrap(NOISE, random.nextInt(NOISE.length - BYTES), BYTES).slice();
+            for (int i = 1; i < row.length; i++) row[i] = value(random);
             return row;
+        }
+
+        private static ByteBuffer value(SplittableRandom random) {
+            return ByteBuffer.wrap(NOISE, random.nextInt(NOISE.length - BYTES), BYTES).slice();
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(value(random(number, version)));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return FIELDS * BYTES;
         }
     }
 
     private static final class Tabular extends Workload {
+        private static final int FIELDS = 20;
+        private static final int BYTES = 30;
+
         Tabular(String name, long rows) {
             super(name, rows);
         }
@@ -394,7 +495,7 @@ abstract sealed class Workload {
         List<String[]> columns() {
             List<String[]> columns = new ArrayList<>();
             columns.add(new String[] {"key", "text"});
-            for (int i = 0; i < 20; i++) columns.add(new String[] {"data" + i, "text"});
+            for (int i = 0; i < FIELDS; i++) columns.add(new String[] {"data" + i, "text"});
             return columns;
         }
 
@@ -406,15 +507,30 @@ abstract sealed class Workload {
         @Override
         Object[] row(long number, int version) {
             SplittableRandom random = random(number, version);
-            Object[] row = new Object[21];
+            Object[] row = new Object[1 + FIELDS];
             row[0] = key(number);
-            for (int i = 1; i < row.length; i++) row[i] = letters(random, 30);
+            for (int i = 1; i < row.length; i++) row[i] = letters(random, BYTES);
             return row;
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(letters(random(number, version), BYTES));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return FIELDS * BYTES;
         }
     }
 
     /** Appends; asks for the newest. */
     private static final class TimeSeries extends Workload {
+        private static final int BYTES = 40;
+
+        /** Of time, in milliseconds since the epoch. */
+        private static final long BEGINNING = 1_600_000_000_000L;
+
         private final int series;
         private final int limit;
 
@@ -429,8 +545,8 @@ abstract sealed class Workload {
             return List.of(
                     new String[] {"sensor", "text"},
                     new String[] {"at", "timestamp"},
-                    new String[] {"value", "double"},
-                    new String[] {"note", "text"});
+                    new String[] {"note", "text"},
+                    new String[] {"value", "double"});
         }
 
         @Override
@@ -452,10 +568,30 @@ abstract sealed class Workload {
         Object[] row(long number, int version) {
             return new Object[] {
                 key(number),
-                Instant.ofEpochMilli(1_600_000_000_000L + number / series * 1000),
-                number / 7.0,
-                letters(random(number, version), 40)
+                Instant.ofEpochMilli(BEGINNING + number / series * 1000),
+                letters(random(number, version), BYTES),
+                number / 7.0
             };
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(letters(random(number, version), BYTES));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return BYTES + Double.BYTES;
+        }
+
+        @Override
+        long numberOf(long number, long clustering) {
+            return (clustering - BEGINNING) / 1000 * series + number % series;
+        }
+
+        @Override
+        long leastRows(long number) {
+            return Math.min(limit, (rows() - 1 - number % series) / series + 1);
         }
 
         @Override
@@ -467,6 +603,9 @@ abstract sealed class Workload {
 
     /** The YCSB core table, written four times over; read while compaction is behind. */
     private static final class Ycsb extends Workload {
+        private static final int FIELDS = 10;
+        private static final int BYTES = 100;
+
         Ycsb(String name, long rows) {
             super(name, rows);
         }
@@ -485,7 +624,7 @@ abstract sealed class Workload {
         List<String[]> columns() {
             List<String[]> columns = new ArrayList<>();
             columns.add(new String[] {"y_id", "text"});
-            for (int i = 0; i < 10; i++) columns.add(new String[] {"field" + i, "text"});
+            for (int i = 0; i < FIELDS; i++) columns.add(new String[] {"field" + i, "text"});
             return columns;
         }
 
@@ -497,16 +636,27 @@ abstract sealed class Workload {
         @Override
         Object[] row(long number, int version) {
             SplittableRandom random = random(number, version);
-            Object[] row = new Object[11];
+            Object[] row = new Object[1 + FIELDS];
             row[0] = key(number);
-            for (int i = 1; i < row.length; i++) row[i] = letters(random, 100);
+            for (int i = 1; i < row.length; i++) row[i] = letters(random, BYTES);
             return row;
+        }
+
+        @Override
+        long head(long number, int version) {
+            return first(letters(random(number, version), BYTES));
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return FIELDS * BYTES;
         }
     }
 
-    /** Wide rows of large cells, of which one is read. */
+    /** Wide rows of large cells, of which one is read; a row to a partition. */
     private static final class WideBlob extends Workload {
         private static final int BYTES = 100_000;
+        private static final int SELECTED = 5;
 
         private final int width;
 
@@ -532,18 +682,26 @@ abstract sealed class Workload {
         }
 
         @Override
-        int limit() {
-            return 10;
-        }
-
-        @Override
         List<String> selected() {
-            return List.of("column5");
+            return List.of("column" + SELECTED);
         }
 
         @Override
         Integer key(long number) {
-            return (int) (number / limit());
+            return (int) number;
+        }
+
+        @Override
+        long head(long number, int version) {
+            SplittableRandom random = random(number, version);
+            ByteBuffer value = letters(random, BYTES);
+            for (int i = 0; i < SELECTED; i++) value = letters(random, BYTES);
+            return first(value);
+        }
+
+        @Override
+        int readBytes(long number, int version) {
+            return BYTES;
         }
 
         @Override
@@ -551,7 +709,7 @@ abstract sealed class Workload {
             SplittableRandom random = random(number, version);
             Object[] row = new Object[2 + width];
             row[0] = key(number);
-            row[1] = (int) (number % limit());
+            row[1] = 0;
             for (int i = 2; i < row.length; i++) row[i] = letters(random, BYTES);
             return row;
         }

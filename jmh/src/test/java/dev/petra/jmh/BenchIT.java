@@ -92,12 +92,15 @@ class BenchIT {
             assertThat(median(results, engine, "openLoop", "throughput"))
                     .isLessThan(1.2 * throughput);
             assertThat(median(results, engine, "openLoop", "read P99")).isPositive();
-            assertThat(median(results, engine, "openLoop", "write P99.9")).isPositive();
+            assertThat(median(results, engine, "openLoop", "write P99")).isPositive();
             assertThat(median(results, engine, "openLoop", "stall")).isBetween(0.0, 100.0);
             assertThat(median(results, engine, "openLoop", "P99 at 25 %")).isPositive();
             assertThat(median(results, engine, "openLoop", "throughput at 25 %"))
                     .isBetween(0.15 * slowest, 0.3 * slowest);
         }
+        // Seconds are too few for it.
+        assertThat(results.figures())
+                .noneSatisfy(figure -> assertThat(figure.metric()).contains("P99.9"));
         // One rate for all.
         assertThat(median(results, "rocks", "openLoop", "throughput"))
                 .isBetween(
@@ -119,11 +122,12 @@ class BenchIT {
         Results results = results("local", "mixed", "rocks", "--workload=load");
         assertThat(median(results, "rocks", "load", "throughput")).isGreaterThan(10);
         assertThat(median(results, "rocks", "load", "time to quiet")).isNotNegative();
-        assertThat(median(results, "rocks", "load", "written until quiet")).isPositive();
+        assertThat(median(results, "rocks", "load", "disk written")).isPositive();
+        assertThat(median(results, "rocks", "load", StoreBenchmark.WRITE_BUFFERS))
+                .isBetween(0.1, 1.0);
         assertThat(median(results, "rocks", "load", "on disk")).isPositive();
         // At least its log and its table.
-        assertThat(median(results, "rocks", "load", "write amplification until quiet"))
-                .isGreaterThan(0.9);
+        assertThat(median(results, "rocks", "load", "write amplification")).isGreaterThan(0.9);
     }
 
     @Test
@@ -196,7 +200,7 @@ class BenchIT {
                 assertThat(median(results, engine, operation, "throughput")).isGreaterThan(10);
                 assertThat(median(results, engine, operation, "cpu")).isPositive();
             }
-            assertThat(median(results, engine, "mixed", "write P99.9")).isPositive();
+            assertThat(median(results, engine, "mixed", "write P99")).isPositive();
             assertThat(median(results, engine, "scan", "mean")).isPositive();
             for (int percent : LiveNodes.RATES) {
                 String at = StoreBenchmark.at(percent);

@@ -35,6 +35,9 @@ class OpenLoopTest {
         }
 
         @Override
+        public void flush() {}
+
+        @Override
         public void settle() {}
 
         @Override

@@ -2,6 +2,7 @@
 package dev.petra.jmh;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -46,6 +47,33 @@ class ProbeTest {
         assertThat(probe.promoted(at(0), at(begun - 1))).hasValue(0);
     }
 
+    /** Of a heap that is too small for what two threads make; another JVM. */
+    @Test
+    void allocationStallsAreReadFromTheLogThatTheJvmWrites()
+            throws IOException, InterruptedException {
+        Path program = directory.resolve("Stalls.java");
+        Files.writeString(
+                program,
+                "class Stalls { static volatile byte[][] kept = new byte[400][]; public static void"
+                        + " main(String[] a) { for (int i = 0; i < 40_000; i++) kept[i % 400] ="
+                        + " new byte[100_000]; } }");
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-XX:+UseZGC",
+                                "-Xmx64m",
+                                Probe.option(directory),
+                                program.toString())
+                        .inheritIO()
+                        .start();
+        assertThat(process.waitFor()).isZero();
+        Probe probe = new Probe(process.pid(), directory);
+        assertThat(probe.allocationStalls(at(0), at(System.currentTimeMillis())))
+                .isNotEmpty()
+                .allSatisfy(nanos -> assertThat(nanos).isBetween(0L, 60_000_000_000L));
+        assertThat(probe.allocationStalls(at(0), at(1))).isEmpty();
+    }
+
     private static Probe.Moment at(long millis) {
         return new Probe.Moment(millis, List.of());
     }
@@ -82,6 +110,21 @@ class ProbeTest {
         assertThat(after.all().cpuNanos() - before.all().cpuNanos()).isGreaterThan(50_000_000);
         assertThat(after.all().writtenBytes()).isGreaterThanOrEqualTo(before.all().writtenBytes());
         assertThat(after.all().residentBytes()).isGreaterThan(1 << 20);
+    }
+
+    @Test
+    void whatIsDeletedBeforeItIsOnDiskIsNotWritten() throws IOException {
+        Path file = directory.resolve("short-lived");
+        Probe probe = new Probe(ProcessHandle.current().pid(), directory);
+        Quiet.sync();
+        Probe.Counters before = probe.now().all();
+        Files.write(file, new byte[64 << 20]);
+        Files.delete(file);
+        Probe.Counters after = probe.now().all();
+        long dirtied = after.dirtiedBytes() - before.dirtiedBytes();
+        // Where files are in memory, there is no disk.
+        assumeTrue(dirtied >= 64 << 20, "no file system on a disk");
+        assertThat(after.writtenBytes() - before.writtenBytes()).isLessThan(dirtied);
     }
 
     @Test

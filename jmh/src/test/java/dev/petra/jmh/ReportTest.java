@@ -3,12 +3,15 @@ package dev.petra.jmh;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.within;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.HdrHistogram.Histogram;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -62,6 +65,48 @@ class ReportTest {
     }
 
     @Test
+    void whoDoesNotKeepUpInOneRoundHasNoRatio() {
+        Results results =
+                results(
+                        new Figure(
+                                "emp",
+                                "local",
+                                "openLoop",
+                                "G1",
+                                "rocks",
+                                "throughput at 25 %",
+                                "ops/s",
+                                List.of(1000.0, 900.0, 1000.0)),
+                        asked("rocks", 1000.0),
+                        figure("rocks", "P99 at 25 %", 90.0, 90_000.0, 90.0),
+                        rate("legacy-latest", 25, 1000.0),
+                        asked("legacy-latest", 1000.0),
+                        figure("legacy-latest", "P99 at 25 %", 900.0));
+        assertThat(new Report(results, directory).markdown())
+                .contains("| P99 at 25 % (us) | 90.0 (90.0–90,000) | did not keep up | 900 |");
+    }
+
+    @Test
+    void aLoadOfFewWriteBuffersHasNoRatio() {
+        for (double buffers : new double[] {19, 20}) {
+            List<Figure> figures = new ArrayList<>();
+            for (String engine : List.of("rocks", "legacy-latest")) {
+                figures.add(load(engine, StoreBenchmark.WRITE_BUFFERS, "buffers", buffers));
+                figures.add(load(engine, "throughput", "ops/s", 1000));
+            }
+            String text = new Report(results(figures.toArray(Figure[]::new)), directory).markdown();
+            assertThat(text)
+                    .contains(
+                            "| throughput (ops/s) | 1,000 | "
+                                    + (buffers < 20 ? "too few rows" : "1.00× (?)"));
+        }
+    }
+
+    private static Figure load(String engine, String metric, String unit, double value) {
+        return new Figure("load", "local", "load", "G1", engine, metric, unit, List.of(value));
+    }
+
+    @Test
     void aBaselineThatDoesNotKeepUpIsNone() {
         Results results =
                 results(
@@ -77,20 +122,22 @@ class ReportTest {
 
     @Test
     void thePageHasTheCurvesOfTheOpenLoop() throws IOException {
-        Files.writeString(
-                directory.resolve("emp-local-G1-openLoop-rocks-read.hgrm"),
-                """
-                       Value     Percentile TotalCount 1/(1-Percentile)
-
-                      50.000 0.000000000000          1           1.00
-                      80.000 0.500000000000        500           2.00
-                     900.000 0.990000000000        990         100.00
-                    4000.000 1.000000000000       1000
-                #[Mean    =       81.5, StdDeviation   =        1.5]
-                """);
+        for (int round = 1; round <= 2; round++) {
+            Histogram times = new Histogram(3);
+            for (int i = 1; i <= 1000; i++) times.recordValue(round * 1_000_000L + i * 1000L);
+            Tail.write(
+                    Tail.file(directory, "emp-local-G1-openLoop-rocks", round, "read.hlog"),
+                    times,
+                    30);
+        }
+        Histogram all =
+                Tail.merged(directory, "emp-local-G1-openLoop-rocks", "read.hlog").orElseThrow();
+        assertThat(all.getTotalCount()).isEqualTo(2000);
+        assertThat(Tail.seconds(all)).isEqualTo(60);
+        assertThat(all.getValueAtPercentile(50)).isCloseTo(2_000_000, within(10_000L));
         String page = new Report(results(figure("rocks", "stall", 1.0)), directory).html();
         assertThat(page).contains("latency of a read at a fixed rate").doesNotContain("NaN");
-        assertThat(page).containsPattern("<path d=\"M[\\d. ]+L[\\d. ]+L[\\d. ]+\" fill=\"none\"");
+        assertThat(page).containsPattern("<path d=\"M[\\d. ]+(L[\\d. ]+)+\" fill=\"none\"");
     }
 
     @Test
@@ -171,11 +218,13 @@ class ReportTest {
                         4,
                         List.of(100.0, 0.0, 20_000.0, 100.0),
                         List.of(new Timeline.Pause(2.5, 19.5), new Timeline.Pause(3, 0.5)));
-        Path file = directory.resolve("emp-local-G1-openLoop-rocks-timeline.txt");
+        Path file = directory.resolve("emp-local-G1-openLoop-rocks-1-timeline.txt");
         line.write(file);
+        line.write(directory.resolve("emp-local-G1-openLoop-rocks-2-timeline.txt"));
         assertThat(Timeline.read(file)).isEqualTo(line);
         assertThat(new Report(results(figure("rocks", "stall", 1.0)), directory).html())
-                .contains("slowest request over time: rocks")
+                .contains("slowest request over time: rocks, round 1")
+                .contains("slowest request over time: rocks, round 2")
                 .contains("pauses: 2, together 20 ms, longest 19.5 ms")
                 .doesNotContain("NaN");
     }

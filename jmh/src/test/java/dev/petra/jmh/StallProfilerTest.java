@@ -17,20 +17,27 @@ class StallProfilerTest {
     private static final Probe.Moment FROM =
             new Probe.Moment(
                     1000,
-                    List.of(new Probe.Counters(0, 10, 0, 0), new Probe.Counters(5_000, 0, 0, 0)));
+                    List.of(
+                            new Probe.Counters(0, 10, 0, 0, 0),
+                            new Probe.Counters(5_000, 0, 0, 0, 0)));
     private static final Probe.Moment TO =
             new Probe.Moment(
                     2000,
                     List.of(
-                            new Probe.Counters(100_000, 30, 40, 1 << 20),
-                            new Probe.Counters(305_000, 100, 0, 2 << 20)));
+                            new Probe.Counters(100_000, 30, 50, 40, 1 << 20),
+                            new Probe.Counters(305_000, 100, 0, 0, 2 << 20)));
 
     @TempDir Path directory;
 
     private Map<String, Double> figures(int processes) throws IOException {
         Files.writeString(
                 directory.resolve("safepoints.log"),
-                "[1500ms] Safepoint \"G1CollectForAllocation\", Total: 50000000 ns\n");
+                """
+                [1500ms] Safepoint "G1CollectForAllocation", Total: 50000000 ns
+                [1600ms] Allocation Stall (MutationStage-2) 7.500ms
+                [1600ms] Allocation Stall (ReadStage-1) 12.500ms
+                [2600ms] Allocation Stall (ReadStage-1) 1000.000ms
+                """);
         Probe probe = new Probe(List.of(new Probe.Watched(1, directory)));
         if (processes == 2) {
             Path still = Files.createDirectory(directory.resolve("still"));
@@ -46,6 +53,8 @@ class StallProfilerTest {
     @Test
     void nodesAreTakenTogetherAndApart() throws IOException {
         assertThat(figures(2))
+                .containsEntry("allocation stalls, all threads", 20.0)
+                .containsEntry("longest allocation stall", 12.5)
                 .containsEntry("stall", 2.5)
                 .containsEntry("stall of node 1", 5.0)
                 .containsEntry("stall of node 2", 0.0)
