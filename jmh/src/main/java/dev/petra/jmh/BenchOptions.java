@@ -134,8 +134,8 @@ final class BenchOptions {
     @Option(
             names = "--seed",
             description =
-                    "Of the keys that are asked for: the same for all engines, others in each"
-                            + " round (default: another each time; it is in the results).")
+                    "Of the keys that closed loops ask for: the same for all engines, others in"
+                            + " each round (default: another each time; it is in the results).")
     long seed;
 
     private final long someSeed = System.nanoTime();
