@@ -141,9 +141,15 @@ public final class MigrateOut extends Migration {
         return missing.isEmpty();
     }
 
-    /** Before the node has joined, Cassandra does not know which part of a view is its own. */
+    /**
+     * Before the node has joined, Cassandra does not know which part of a view is its own. While it
+     * starts, joins or moves, Cassandra writes the rows of a view to the batchlog instead, and
+     * takes the view for built before they are in it.
+     */
     private boolean canBuildViews() {
-        return !cfs.viewManager.hasViews() || StorageService.instance.isJoined();
+        StorageService node = StorageService.instance;
+        return !cfs.viewManager.hasViews()
+                || (node.isJoined() && !node.isStarting() && !node.isJoining() && !node.isMoving());
     }
 
     private void buildAll(Set<String> indexes) {
