@@ -426,7 +426,8 @@ final class BareAccess implements Access {
         ByteBuffer value = values.get();
         try (RocksIterator it = db.newIterator(scanOptions)) {
             for (it.seekToFirst(); it.isValid(); it.next())
-                if (it.value(value.clear()) > 0) count++;
+                // Where columns are entries of their own, that of the row is empty.
+                if (it.value(value.clear()) > 0 != apart) count++;
             it.status();
         } catch (RocksDBException e) {
             throw failed(e);

@@ -111,8 +111,11 @@ public final class Bench implements Callable<Integer> {
             measurement.deleteContainers(plan);
             FileTree.delete(work);
         }
+        // Rounds of that run would be taken for some of this.
+        Path histograms = options.out.resolve("histograms");
+        if (Files.exists(histograms)) FileTree.delete(histograms);
         Files.createDirectories(work);
-        Files.createDirectories(options.out.resolve("histograms"));
+        Files.createDirectories(histograms);
         Files.createDirectories(options.out.resolve("logs"));
         String started = Instant.now().toString();
         try {
@@ -206,7 +209,7 @@ public final class Bench implements Callable<Integer> {
         Map<String, String> settings = new LinkedHashMap<>();
         settings.put("rounds", Integer.toString(turns));
         settings.put("seconds", Integer.toString(options.seconds()));
-        settings.put("seed", Long.toString(options.seed()));
+        if (!options.live) settings.put("seed", Long.toString(options.seed()));
         settings.put("scale", Double.toString(options.scale));
         if (options.live) settings.put("rounds to warm up", Integer.toString(options.warmups));
         settings.put("heap", options.heap + " MiB");

@@ -179,6 +179,10 @@ final class BenchOptions {
         return rounds > 0 ? rounds : size.full || live ? 5 : 1;
     }
 
+    boolean isSeedGiven() {
+        return seed != 0;
+    }
+
     long seed() {
         return seed == 0 ? someSeed : seed;
     }

@@ -54,6 +54,8 @@ record BenchPlan(BenchOptions options) {
             throw options.wrong(
                     "--total-memory is of one node: containers have --node-memory, 'stream' has"
                             + " two, and 'tables' starts it anew");
+        if (options.live && options.isSeedGiven())
+            throw options.wrong("--seed is not of --live, whose engines are asked for other keys");
         if (options.live) checkLive(chosen, asked);
         else if (options.unequalMemory || options.warmups != BenchOptions.WARMUPS)
             throw options.wrong("--unequal-memory and --warmups belong to --live");

@@ -80,8 +80,12 @@ final class Chart {
             double width = figure.median() * scale;
             double middle = y + BAR / 2.0 - 3;
             svg.append(
-                    "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>"
-                            .formatted(LABELS - 6, middle + 5, Report.escape(figure.engine())));
+                    String.format(
+                            Locale.ROOT,
+                            "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
+                            LABELS - 6,
+                            middle + 5,
+                            Report.escape(figure.engine())));
             svg.append(
                     String.format(
                             Locale.ROOT,

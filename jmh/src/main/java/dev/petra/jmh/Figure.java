@@ -16,8 +16,8 @@ import java.util.List;
  * @param engine as {@link Engine#label}
  * @param metric its name
  * @param unit of the values
- * @param values one for each iteration or round, in their order; {@code min}, {@code median} and
- *     {@code max} stand beside them in files, for those who read these
+ * @param values one for each round, in their order; {@code min}, {@code median} and {@code max}
+ *     stand beside them in files, for those who read these
  */
 record Figure(
         String workload,

@@ -75,13 +75,14 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                         .addProfiler(StallProfiler.class)
                         .addProfiler(GCProfiler.class)
                         .shouldFailOnError(true)
+                        // JMH would interrupt what takes ten minutes, such as to load many rows.
+                        .timeout(TimeValue.hours(6))
                         .verbosity(VerboseMode.NORMAL)
                         .output(
                                 options.out
                                         .resolve("logs")
                                         .resolve(run.name() + "-" + round + ".log")
                                         .toString());
-        if (run.isOnce()) jmh.timeout(TimeValue.hours(6));
         if (!run.isTimedByJmh()) jmh.warmupIterations(0).measurementIterations(1);
         // A scan is over before it is compiled.
         else if (run.operation().equals("scan")) jmh.warmupIterations(10).measurementIterations(5);

@@ -230,6 +230,8 @@ public final class Replay implements Callable<Integer> {
         if (tables.isEmpty()) throw wrong("no tables: --snapshot or --schema");
         if (speed < 0 || rounds < 1 || timed < 0 || this.compared < 0)
             throw wrong("--speed, --timed and --compared are 0 or more, --rounds 1 or more");
+        if (timed == 0 && this.compared == 0)
+            throw wrong("nothing to do: --timed and --compared are both 0");
         if (warmup < 0 || warmup > 99) throw wrong("--warmup is of 0 to 99 percent");
         if (totalMemory != 0 && totalMemory < heap + memory + BenchPlan.JVM)
             throw wrong(
@@ -359,7 +361,8 @@ public final class Replay implements Callable<Integer> {
         try (Node node = new Node(engine, work.resolve(engine.label()));
                 QueryLog log = new QueryLog(logs)) {
             node.settle();
-            Selection selection = selection(log, timed);
+            // No more than was counted: a node may go on writing its log.
+            Selection selection = selection(log, survey.requests());
             Pace first = pace(node);
             first.run(selection, warmups(survey));
             Pace pace = pace(node);

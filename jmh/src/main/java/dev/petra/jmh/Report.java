@@ -468,9 +468,11 @@ final class Report {
         for (Figure now : after.figures()) {
             Figure then = earlier.get(key(now));
             if (then == null || then.median() == 0) continue;
-            boolean keptUp =
-                    keptUp(now, rowsAfter.getOrDefault(now.setting(), Map.of()))
-                            && keptUp(then, rowsBefore.getOrDefault(then.setting(), Map.of()));
+            Map<String, List<Figure>> withNow = rowsAfter.getOrDefault(now.setting(), Map.of());
+            Map<String, List<Figure>> withThen = rowsBefore.getOrDefault(then.setting(), Map.of());
+            String without = null;
+            if (isTooLittle(now, withNow) || isTooLittle(then, withThen)) without = "too few rows";
+            else if (!keptUp(now, withNow) || !keptUp(then, withThen)) without = "did not keep up";
             text.append(
                     String.format(
                             Locale.ROOT,
@@ -478,13 +480,13 @@ final class Report {
                             key(now),
                             number(then.median()),
                             number(now.median()),
-                            keptUp
-                                    ? String.format(
+                            without != null
+                                    ? without
+                                    : String.format(
                                                     Locale.ROOT,
                                                     "%.2fx",
                                                     now.median() / then.median())
-                                            + verdict(now, then)
-                                    : "did not keep up"));
+                                            + verdict(now, then)));
         }
         return text.isEmpty() ? "The two have no figure in common.\n" : text.toString();
     }

@@ -24,7 +24,7 @@ record Results(
         Map<String, String> machine,
         Map<String, String> settings,
         List<Figure> figures) {
-    static final int SCHEMA = 1;
+    static final int SCHEMA = 2;
 
     private static final ObjectMapper JSON =
             new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);

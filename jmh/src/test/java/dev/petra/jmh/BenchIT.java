@@ -96,7 +96,8 @@ class BenchIT {
             assertThat(median(results, engine, "openLoop", "stall")).isBetween(0.0, 100.0);
             assertThat(median(results, engine, "openLoop", "P99 at 25 %")).isPositive();
             assertThat(median(results, engine, "openLoop", "throughput at 25 %"))
-                    .isBetween(0.15 * slowest, 0.3 * slowest);
+                    .isPositive()
+                    .isLessThan(0.3 * slowest);
         }
         // Seconds are too few for it.
         assertThat(results.figures())

@@ -43,6 +43,7 @@ class BenchTest {
                         + " node",
                 "--level=client --operation=openLoop,mixed | needs 'mixed' before it",
                 "--level=client --warmups=1 | belong to --live",
+                "--live --level=client --unequal-memory --seed=5 | --seed is not of --live",
                 "--live --level=client --unequal-memory --warmups=-1 | must be 0 at least",
                 "--live --level=client --unequal-memory --total-memory=4096 | same for all",
                 "--live --level=local | --live is of the level client",

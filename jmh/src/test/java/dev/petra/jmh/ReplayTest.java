@@ -60,6 +60,12 @@ class ReplayTest {
     }
 
     @Test
+    void nothingToDoIsRefused() {
+        assertThat(refusal(2, "--log=DIR --schema=SCHEMA --timed=0 --compared=0"))
+                .contains("--timed and --compared are both 0");
+    }
+
+    @Test
     void aDirectoryWithoutALogIsRefused() {
         assertThat(refusal(1, "--log=DIR --schema=SCHEMA"))
                 .contains("has no full query log", "nodetool enablefullquerylog");

@@ -236,7 +236,7 @@ class ReportTest {
         results.write(file);
         assertThat(Results.read(file)).isEqualTo(results);
         assertThat(file).content().contains("\"median\" : 2.0", "\"max\" : 2.5");
-        Files.writeString(file, Files.readString(file).replace("\"schema\" : 1", "\"schema\" : 9"));
+        Files.writeString(file, Files.readString(file).replace("\"schema\" : 2", "\"schema\" : 9"));
         assertThatThrownBy(() -> Results.read(file)).hasMessageContaining("schema 9");
     }
 

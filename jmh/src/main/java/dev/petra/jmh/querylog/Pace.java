@@ -64,7 +64,10 @@ public final class Pace {
         }
         free.acquireUninterruptibly(mostAtOnce);
         free.release(mostAtOnce);
-        if (speed > 0 && due > start) rate = asked / ((due - start) / 1e9);
+        if (speed > 0 && due > start) {
+            // What has failed is in no other figure.
+            rate = (asked - failed().cardinality()) / ((due - start) / 1e9);
+        }
     }
 
     private long nanos(long millis) {
