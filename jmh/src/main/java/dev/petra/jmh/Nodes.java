@@ -59,7 +59,10 @@ final class Nodes {
             int heapMiB,
             int nativeMiB,
             @Nullable MemoryLimit limit) {
-        NodeConfig.Builder config = config(directory, engine, gc, heapMiB, nativeMiB);
+        return in(limit, config(directory, engine, gc, heapMiB, nativeMiB));
+    }
+
+    private static NodeProcess in(@Nullable MemoryLimit limit, NodeConfig.Builder config) {
         if (limit != null) config.wrapper(limit.entering());
         return new NodeProcess(config.build());
     }
@@ -80,10 +83,7 @@ final class Nodes {
         for (String request : List.of("read", "range", "write", "counter_write"))
             timeouts.put(request + "_request_timeout", "50s");
         timeouts.put("cas_contention_timeout", "50s");
-        NodeConfig.Builder config =
-                config(directory, engine, gc, heapMiB, nativeMiB).yaml(timeouts);
-        if (limit != null) config.wrapper(limit.entering());
-        return new NodeProcess(config.build());
+        return in(limit, config(directory, engine, gc, heapMiB, nativeMiB).yaml(timeouts));
     }
 
     /** One like another that runs, which joins that when it is started. */

@@ -9,6 +9,7 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -25,16 +26,7 @@ class ProbeTest {
                 "class Pauses { public static void main(String[] a) {"
                         + " for (int i = 0; i < 5; i++) System.gc(); } }");
         long begun = System.currentTimeMillis();
-        Process process =
-                new ProcessBuilder(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "-XX:+UseG1GC",
-                                Probe.option(directory),
-                                program.toString())
-                        .inheritIO()
-                        .start();
-        assertThat(process.waitFor()).isZero();
-        Probe probe = new Probe(process.pid(), directory);
+        Probe probe = run(program, "-XX:+UseG1GC");
         List<Probe.Pause> pauses = probe.pauses(at(begun), at(System.currentTimeMillis()));
         assertThat(pauses)
                 .filteredOn(pause -> pause.reason().equals("G1CollectFull"))
@@ -57,17 +49,7 @@ class ProbeTest {
                 "class Stalls { static volatile byte[][] kept = new byte[400][]; public static void"
                         + " main(String[] a) { for (int i = 0; i < 40_000; i++) kept[i % 400] ="
                         + " new byte[100_000]; } }");
-        Process process =
-                new ProcessBuilder(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "-XX:+UseZGC",
-                                "-Xmx64m",
-                                Probe.option(directory),
-                                program.toString())
-                        .inheritIO()
-                        .start();
-        assertThat(process.waitFor()).isZero();
-        Probe probe = new Probe(process.pid(), directory);
+        Probe probe = run(program, "-XX:+UseZGC", "-Xmx64m");
         assertThat(probe.allocationStalls(at(0), at(System.currentTimeMillis())))
                 .isNotEmpty()
                 .allSatisfy(nanos -> assertThat(nanos).isBetween(0L, 60_000_000_000L));
@@ -147,5 +129,17 @@ class ProbeTest {
                 .containsExactly(
                         new Probe.Pause(0, 1000, "Cleanup", directory.getNameCount()),
                         new Probe.Pause(1, 1000, "Cleanup", other.getNameCount()));
+    }
+
+    /** Of a JVM that has run a program. */
+    private Probe run(Path program, String... options) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.addAll(List.of(options));
+        command.add(Probe.option(directory));
+        command.add(program.toString());
+        Process process = new ProcessBuilder(command).inheritIO().start();
+        assertThat(process.waitFor()).isZero();
+        return new Probe(process.pid(), directory);
     }
 }

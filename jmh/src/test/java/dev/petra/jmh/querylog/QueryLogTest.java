@@ -16,13 +16,8 @@ import net.openhft.chronicle.queue.ExcerptAppender;
 import net.openhft.chronicle.queue.RollCycles;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
 import org.apache.cassandra.config.DatabaseDescriptor;
-import org.apache.cassandra.cql3.QueryOptions;
 import org.apache.cassandra.cql3.statements.BatchStatement;
-import org.apache.cassandra.db.ConsistencyLevel;
 import org.apache.cassandra.fql.FullQueryLogger;
-import org.apache.cassandra.service.ClientState;
-import org.apache.cassandra.service.QueryState;
-import org.apache.cassandra.transport.ProtocolVersion;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -43,24 +38,6 @@ class QueryLogTest {
         return buffer.flip();
     }
 
-    private static QueryOptions options(List<ByteBuffer> values) {
-        return QueryOptions.create(
-                ConsistencyLevel.QUORUM,
-                values,
-                true,
-                100,
-                null,
-                ConsistencyLevel.SERIAL,
-                ProtocolVersion.V5,
-                null,
-                77,
-                88);
-    }
-
-    private static QueryState state() {
-        return new QueryState(ClientState.forInternalCalls(), 5, 6);
-    }
-
     @Test
     void whatIsWrittenIsRead() {
         ByteBuffer longer = bytes(9, 9, 1, 2, 3, 9);
@@ -74,16 +51,17 @@ class QueryLogTest {
             FullQueryLogger.Query query =
                     new FullQueryLogger.Query(
                             "SELECT ?",
-                            options(Arrays.asList(part, null, ByteBufferUtil.UNSET_BYTE_BUFFER)),
-                            state(),
+                            WrittenLog.options(
+                                    Arrays.asList(part, null, ByteBufferUtil.UNSET_BYTE_BUFFER)),
+                            WrittenLog.state(),
                             1000);
             FullQueryLogger.Batch batch =
                     new FullQueryLogger.Batch(
                             BatchStatement.Type.LOGGED,
                             List.of("INSERT a", "INSERT b"),
                             List.of(values, List.of()),
-                            options(List.of()),
-                            state(),
+                            WrittenLog.options(List.of()),
+                            WrittenLog.state(),
                             2000);
             appender.writeDocument(query);
             appender.writeDocument(batch);

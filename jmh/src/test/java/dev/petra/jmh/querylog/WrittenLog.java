@@ -51,10 +51,10 @@ final class WrittenLog implements AutoCloseable {
         appender = queue.acquireAppender();
     }
 
-    private static QueryOptions options() {
+    static QueryOptions options(List<ByteBuffer> values) {
         return QueryOptions.create(
                 ConsistencyLevel.QUORUM,
-                List.of(),
+                values,
                 true,
                 100,
                 null,
@@ -65,13 +65,13 @@ final class WrittenLog implements AutoCloseable {
                 88);
     }
 
-    private static QueryState state() {
+    static QueryState state() {
         return new QueryState(ClientState.forInternalCalls(), 5, 6);
     }
 
     WrittenLog query(String cql) {
         FullQueryLogger.Query query =
-                new FullQueryLogger.Query(cql, options(), state(), hours * HOUR);
+                new FullQueryLogger.Query(cql, options(List.of()), state(), hours * HOUR);
         appender.writeDocument(query);
         query.release();
         return this;
@@ -83,7 +83,7 @@ final class WrittenLog implements AutoCloseable {
                         BatchStatement.Type.LOGGED,
                         List.of(cql),
                         Stream.of(cql).map(text -> List.<ByteBuffer>of()).toList(),
-                        options(),
+                        options(List.of()),
                         state(),
                         hours * HOUR);
         appender.writeDocument(batch);
