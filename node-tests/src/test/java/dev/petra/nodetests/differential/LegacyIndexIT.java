@@ -2,6 +2,7 @@
 package dev.petra.nodetests.differential;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
@@ -9,6 +10,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
@@ -45,6 +47,7 @@ class LegacyIndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
     private static final int STATEMENTS = 250;
     private static final int QUERIES = 150;
+    private static final long LATER = 200_000_000;
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
     /** MiB for all memtables of the node. */
@@ -83,6 +86,9 @@ class LegacyIndexIT {
 
     private final SplittableRandom random = new SplittableRandom(SEED);
     private boolean isInEngine = true;
+
+    /** Of the next statement; 0 for any. */
+    private long timestamp;
 
     @BeforeAll
     static void start() {
@@ -228,6 +234,9 @@ class LegacyIndexIT {
     @Test
     @Order(6)
     void migrated() throws Exception {
+        // A query by Cassandra's index deletes the entry of a row that is gone, as of its latest
+        // write, and does not find a row of earlier writes that come later.
+        timestamp = LATER;
         for (String memtable : List.of("default", "rocks", "default", "rocks")) {
             isInEngine = false;
             node.nodetool("setcompactionthroughput", "1");
@@ -333,7 +342,9 @@ class LegacyIndexIT {
     private String statement() {
         // Each of its own: between two expiring cells of one timestamp the time of day decides. And
         // even: an INSERT deletes the collection as of the timestamp before its own.
-        String using = " USING TIMESTAMP " + 2L * random.nextInt(1, 100_000_000);
+        String using =
+                " USING TIMESTAMP "
+                        + (timestamp == 0 ? 2L * random.nextLong(1, LATER / 2) : (timestamp += 2));
         return switch (random.nextInt(16)) {
             case 0 -> "DELETE FROM @" + using + " WHERE " + partition();
             case 1 -> "DELETE FROM @" + using + " WHERE " + row();
@@ -499,9 +510,23 @@ class LegacyIndexIT {
                         .isEqualTo(rows("stock" + name, where, 5_000));
             if (!isByPages) continue;
             int page = 1 + random.nextInt(4);
-            assertThat(rows("ours" + name, where, page))
-                    .as("%s by %d", where, page)
-                    .isEqualTo(ours);
+            assertThat(pages(name, where, page, ours)).as("%s by %d", where, page).isEqualTo(ours);
+        }
+    }
+
+    /**
+     * @param whole what to return where Cassandra's own index fails too: where an index on one
+     *     clustering column is asked for a slice of another, the page after the last row of the
+     *     slice's last value is an empty slice, which Cassandra refuses
+     */
+    private static List<String> pages(String name, String where, int page, List<String> whole) {
+        try {
+            return rows("ours" + name, where, page);
+        } catch (AssertionError e) {
+            assertThatThrownBy(() -> rows("stock" + name, where, page))
+                    .as("by Cassandra's own index, where by ours it is: %s", e)
+                    .hasCauseInstanceOf(ReadFailureException.class);
+            return whole;
         }
     }
 
