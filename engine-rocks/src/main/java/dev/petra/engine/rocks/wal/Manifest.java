@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.LongSummaryStatistics;
 import java.util.Map;
 
 /**
@@ -17,10 +18,11 @@ import java.util.Map;
  *
  * @param file that was read
  * @param firstLog whose records are needed
+ * @param lastLog before which some column family needs none
  * @param lastSequence that had been used when it was written last; all before {@code firstLog} is
  *     not above it
  */
-record Manifest(Path file, long firstLog, long lastSequence) {
+record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
     private static final int COMPARATOR = 1;
     private static final int LOG_NUMBER = 2;
     private static final int NEXT_FILE_NUMBER = 3;
@@ -68,10 +70,13 @@ record Manifest(Path file, long firstLog, long lastSequence) {
                 | IllegalArgumentException e) {
             throw new LogCheck.Damage(file + " is not understood: " + e.getMessage(), e);
         }
-        long unflushed =
-                reading.families.values().stream().mapToLong(Long::longValue).min().orElse(0);
+        LongSummaryStatistics needed =
+                reading.families.values().stream().mapToLong(Long::longValue).summaryStatistics();
         return new Manifest(
-                file, Math.max(reading.firstLogToKeep, unflushed), reading.lastSequence);
+                file,
+                Math.max(reading.firstLogToKeep, needed.getCount() == 0 ? 0 : needed.getMin()),
+                needed.getMax(),
+                reading.lastSequence);
     }
 
     private static void requireThere(Path file) throws IOException {

@@ -21,6 +21,12 @@ import java.util.List;
  * </ul>
  *
  * There this writes the header of a record without the checksum that belongs to it.
+ *
+ * <p>And it lets a store be opened that lost nothing. Where the last record of all logs is a torn
+ * one, or a former log's that is written over, and a column family was flushed since, RocksDB
+ * refuses to open the database: that family may have what is lost. A full disk leaves such a log,
+ * and so does a loss of power in the seconds after a flush. If all sequence numbers up to that
+ * flush are there, no family has more, and the log is cut behind its last whole record.
  */
 final class TornEnd {
     private static final byte[] DAMAGED = {0, 0, 0, 0, 0, 0, 1};
@@ -39,9 +45,11 @@ final class TornEnd {
                         .sorted()
                         .toList();
         long reached = manifest.lastSequence();
+        long whole = -1;
         for (int i = 0; i < logs.size(); i++) {
             Path file = new SyncMark.Log(logs.get(i), 0).in(directory);
             long end;
+            boolean isBlank;
             boolean goesOn;
             try (LogRecords records = new LogRecords(file, logs.get(i), LogCheck.BATCH_HEADER)) {
                 while (records.next()) {
@@ -49,25 +57,35 @@ final class TornEnd {
                     if (batch.remaining() < LogCheck.BATCH_HEADER) break;
                     long sequence = batch.getLong();
                     reached = sequence + Integer.toUnsignedLong(batch.getInt()) - 1;
+                    whole = reached;
                 }
-                // RocksDB ends here by itself.
-                if (!records.isBlank()) continue;
                 end = records.offset();
-                goesOn = records.hasMore();
+                isBlank = records.isBlank();
+                goesOn = isBlank && records.hasMore();
             }
-            if (goesOn || !isContinued(directory, logs.subList(i + 1, logs.size()), reached))
-                damage(file, end);
+            long next = firstSequence(directory, logs.subList(i + 1, logs.size()));
+            if (isBlank) {
+                if (goesOn || next > reached + 1) damage(file, end);
+            } else if (next == 0
+                    && manifest.lastLog() > logs.get(i)
+                    && whole >= manifest.lastSequence()) cut(file, end);
+            // Else RocksDB ends here by itself, or goes on with what continues the sequence.
         }
     }
 
-    /** Whether the next log that has records continues the sequence, or there is none. */
-    private static boolean isContinued(Path directory, List<Long> logs, long reached)
-            throws IOException {
+    /** The first sequence number in the first of these logs that has records; 0 if none has. */
+    private static long firstSequence(Path directory, List<Long> logs) throws IOException {
         for (long log : logs) {
             long first = LogCheck.firstSequence(directory, log);
-            if (first != 0) return first <= reached + 1;
+            if (first != 0) return first;
         }
-        return true;
+        return 0;
+    }
+
+    private static void cut(Path log, long at) throws IOException {
+        try (FileChannel channel = FileChannel.open(log, StandardOpenOption.WRITE)) {
+            channel.truncate(at);
+        }
     }
 
     private static void damage(Path log, long at) throws IOException {
