@@ -94,7 +94,11 @@ final class StoreMaintenance {
         long now = System.nanoTime();
         if (period <= 0 || now - flushedAt < TimeUnit.MILLISECONDS.toNanos(period)) return;
         flushedAt = now;
-        try (FlushOptions options = new FlushOptions().setWaitForFlush(false)) {
+        try (FlushOptions options =
+                new FlushOptions()
+                        .setWaitForFlush(false)
+                        // Or it waits until compaction has caught up, and all stores with it.
+                        .setAllowWriteStall(true)) {
             database.db.flush(options, database.families());
         } catch (RocksDBException e) {
             logger.error(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import dev.petra.engine.WriteStallException;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -34,6 +35,8 @@ public final class Verification {
      *
      * @throws CompactionStoppedException between two files, if it was stopped or the store is being
      *     closed
+     * @throws WriteStallException between two files, if writes are refused because the disk was
+     *     full: they go on only when nobody reads for long
      * @throws RocksDBException naming the first damaged file
      */
     public static void run(StoreContext store, Database database)
@@ -49,7 +52,7 @@ public final class Verification {
     }
 
     private void verify(TableOptions.ForSst how, LiveFileMetaData file) throws RocksDBException {
-        checkNotStopped();
+        checkGoesOn();
         try {
             verifyChecksums(how, file);
         } catch (RocksDBException e) {
@@ -69,7 +72,7 @@ public final class Verification {
     }
 
     private void verifyBlobs(Path file) throws IOException {
-        checkNotStopped();
+        checkGoesOn();
         String damage;
         try {
             damage = BlobFiles.damage(file);
@@ -84,7 +87,8 @@ public final class Verification {
                     store.directory());
     }
 
-    private void checkNotStopped() {
+    private void checkGoesOn() {
+        store.reopenable().checkNotFull();
         if (stopped.getAsBoolean())
             throw new CompactionStoppedException(
                     "verification", store.name(), database.isClosing(), null);
