@@ -8,8 +8,10 @@ import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
@@ -75,7 +77,7 @@ public final class StoreLocation {
      */
     public static StoreLocation locate(List<Path> tableDirectories, Disk disk) {
         List<Path> holders =
-                tableDirectories.stream().filter(d -> Files.exists(d.resolve(NAME))).toList();
+                tableDirectories.stream().filter(d -> isThere(d.resolve(NAME))).toList();
         if (holders.size() > 1)
             throw new CorruptStoreException(
                     "One table has stores in several places: "
@@ -179,7 +181,7 @@ public final class StoreLocation {
     /** The generations that have a directory. */
     public SortedSet<Long> generations() {
         SortedSet<Long> found = new TreeSet<>();
-        if (!Files.isDirectory(root)) return found;
+        if (!isThere(root)) return found;
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(root)) {
             for (Path entry : entries) {
                 String name = String.valueOf(entry.getFileName());
@@ -190,6 +192,29 @@ public final class StoreLocation {
             throw new FSReadError(e, root.toString());
         }
         return found;
+    }
+
+    /**
+     * Whether a table's folder is there. {@link Files#exists} says no also of a link to a disk that
+     * is not mounted, and a table must not look empty because of that.
+     *
+     * @throws CorruptStoreException if it is a link to nothing
+     * @throws FSReadError if nobody can tell
+     */
+    private static boolean isThere(Path folder) {
+        try {
+            Files.readAttributes(folder, BasicFileAttributes.class);
+            return true;
+        } catch (NoSuchFileException e) {
+            if (!Files.isSymbolicLink(folder)) return false;
+            throw new CorruptStoreException(
+                    folder
+                            + " is a link to a folder that is not there. Mount the disk that it"
+                            + " points to, or remove the link if the table's data is not wanted,"
+                            + " and restart the node.");
+        } catch (IOException e) {
+            throw new FSReadError(e, folder.toString());
+        }
     }
 
     /** Where SSTables lie that are being sent; of no worth after a restart. */
@@ -275,7 +300,7 @@ public final class StoreLocation {
         List<Path> aside = new ArrayList<>();
         try {
             for (Path table : tableDirectories) {
-                if (Files.exists(table.resolve(NAME))) return null;
+                if (isThere(table.resolve(NAME))) return null;
                 aside.addAll(aside(table));
             }
             if (aside.size() > 1)
