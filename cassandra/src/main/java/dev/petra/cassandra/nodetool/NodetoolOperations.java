@@ -102,7 +102,9 @@ public final class NodetoolOperations {
     private static void readAll(TableStore store, TableMetadata metadata) {
         try (UnfilteredPartitionIterator partitions =
                 store.scanAside(
-                        DataRange.allData(metadata.partitioner), ColumnFilter.all(metadata))) {
+                        DataRange.allData(metadata.partitioner),
+                        ColumnFilter.all(metadata),
+                        () -> {})) {
             while (partitions.hasNext())
                 try (UnfilteredRowIterator partition = partitions.next()) {
                     while (partition.hasNext()) partition.next();

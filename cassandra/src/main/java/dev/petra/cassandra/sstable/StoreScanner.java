@@ -27,7 +27,12 @@ public final class StoreScanner implements ISSTableScanner {
         var estimate = store.estimate(range);
         estimatedPartitions = Math.max(1, estimate.partitions());
         estimatedBytes = estimate.partitions() * estimate.meanPartitionBytes();
-        partitions = store.scanAside(DataRange.forTokenRange(range), ColumnFilter.all(table));
+        partitions =
+                store.scanAside(
+                        DataRange.forTokenRange(range),
+                        ColumnFilter.all(table),
+                        // Ends where the disk was full, or writes would be refused until then.
+                        () -> {});
     }
 
     @Override
