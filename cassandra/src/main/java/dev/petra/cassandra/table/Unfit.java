@@ -2,6 +2,7 @@
 package dev.petra.cassandra.table;
 
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.index.Index;
@@ -48,17 +49,17 @@ public final class Unfit {
                     return "it is in a storage engine and has the index '"
                             + index.name
                             + "', which would not show what is in the engine. DROP INDEX "
-                            + table.keyspace
+                            + ColumnIdentifier.maybeQuote(table.keyspace)
                             + "."
-                            + index.name
+                            + ColumnIdentifier.maybeQuote(index.name)
                             + MEND;
         for (View view : cfs.viewManager)
             return "it is in a storage engine and has the materialized view '"
                     + view.name
                     + "', which would not show what is in the engine. DROP MATERIALIZED VIEW "
-                    + table.keyspace
+                    + ColumnIdentifier.maybeQuote(table.keyspace)
                     + "."
-                    + view.name
+                    + ColumnIdentifier.maybeQuote(view.name)
                     + MEND;
         if (table.isView())
             return "it is a materialized view in a storage engine, which is not supported. Drop it"
