@@ -343,8 +343,10 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     @Override
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
-        // TRUNCATE ends the generation; other switches keep the data.
-        if (Truncation.isRunning()) generation.stores().retire(generation);
+        // TRUNCATE ends the generation; other switches keep the data. Where an ALTER out of the
+        // engine came between, the table's next memtable is Cassandra's.
+        if (Truncation.isRunning() && generation.stores().retire(generation))
+            TableRegistry.remove(owner);
         super.switchOut(writeBarrier, upperBound);
     }
 

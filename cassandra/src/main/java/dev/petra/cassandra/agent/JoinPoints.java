@@ -208,7 +208,7 @@ final class JoinPoints {
                             CASSANDRA + "db.commitlog.CommitLogPosition"),
                     // last line: SchemaHooks.afterUnload(this);
                     at(CFS, "unloadCf", TABLE_ADVICE + "AfterUnload"),
-                    // before the return: TableHooks.afterForceFlush(this, reason);
+                    // return TableHooks.afterForceFlush(this, reason, <what it would return>);
                     at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
                     // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable);
                     // Object begun = TableHooks.snapshotBegins(this, snapshotName);

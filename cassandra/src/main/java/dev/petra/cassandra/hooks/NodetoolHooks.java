@@ -8,6 +8,8 @@ import dev.petra.cassandra.nodetool.NodetoolOperations;
 import dev.petra.cassandra.nodetool.UnsupportedOperation;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -18,9 +20,13 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.IVerifier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Join points behind {@code nodetool}. */
 public final class NodetoolHooks {
+    private static final Logger logger = LoggerFactory.getLogger(NodetoolHooks.class);
+
     private NodetoolHooks() {}
 
     /** What {@code nodetool compactionstats} shows. The engines' work is added. */
@@ -102,10 +108,26 @@ public final class NodetoolHooks {
         return IndexSweeps.sweep(cfs) ? AllSSTableOpStatus.SUCCESSFUL : AllSSTableOpStatus.ABORTED;
     }
 
-    /** Removes what the node does not own. Null if that is Cassandra's to do. */
+    /**
+     * Removes what the node does not own. Null if that is Cassandra's to do. Not while the table is
+     * on its way into the engine or out of it: what moves meanwhile would be where it was looked
+     * for already.
+     */
     public static @Nullable AllSSTableOpStatus cleanup(ColumnFamilyStore cfs) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        if (stores == null) return null;
+        long migrations = stores.migration().begun();
         EngineMemtable table = EngineMemtables.current(cfs);
-        return table == null ? null : result(cfs, NodetoolOperations.cleanup(table, cfs));
+        if (table != null && !stores.migration().isUnderWay()) {
+            AllSSTableOpStatus status = NodetoolOperations.cleanup(table, cfs);
+            if (migrations == stores.migration().begun()) return result(cfs, status);
+        }
+        logger.error(
+                "Cleanup of {} was aborted, because the table is being migrated into a storage"
+                        + " engine or out of it, or was meanwhile. Try again when petra.migrations"
+                        + " does not have it",
+                stores.displayName());
+        return AllSSTableOpStatus.ABORTED;
     }
 
     /**

@@ -129,10 +129,15 @@ public final class SchemaHooks {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores == null) return;
         EngineMemtable departing = EngineMemtables.departing(cfs);
-        if (EngineMemtables.current(cfs) != null) {
+        EngineMemtable current = EngineMemtables.current(cfs);
+        if (current != null && !PetraMemtableFactory.owns(cfs.metadata())) {
+            // An ALTER out of the engine could not begin. The next memtable would be Cassandra's,
+            // which ends no store; and what kept the ALTER from it may keep this one too.
+            if (TableLifecycle.drop(cfs)) current.generation().discard();
+        } else if (current != null) {
             // While the table is being migrated Cassandra asks for a flush instead.
             if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
-        } else if (departing != null && TableLifecycle.dropDeparting(cfs)) {
+        } else if (departing != null && TableLifecycle.drop(cfs)) {
             Migrations.awaitStep(stores, DROP_PATIENCE);
             EngineMemtables.forget(cfs, departing);
             departing.generation().discard();

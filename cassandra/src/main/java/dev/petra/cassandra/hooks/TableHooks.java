@@ -22,7 +22,6 @@ import dev.petra.cassandra.table.Truncation;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.concurrent.Future;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
@@ -34,6 +33,7 @@ import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.concurrent.Future;
 import org.apache.cassandra.utils.concurrent.ImmediateFuture;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -112,8 +112,15 @@ public final class TableHooks {
         synchronized (cfs.getTracker()) {
             EngineMemtable table = EngineMemtables.current(cfs);
             if (table == null) return;
-            if (table.departure() != 0 || !PetraMemtableFactory.owns(cfs.metadata()))
-                throw isMigrating(table.generation().stores().displayName());
+            String name = table.generation().stores().displayName();
+            if (table.departure() != 0) throw isMigrating(name);
+            if (!PetraMemtableFactory.owns(cfs.metadata()))
+                throw new IllegalStateException(
+                        "TRUNCATE of "
+                                + name
+                                + " cannot be done now: the table is being altered out of its"
+                                + " storage engine, or that failed, and the log of the node says"
+                                + " why. Try again; if that does not help, ALTER the table back.");
             table.generation().stores().countTruncation();
             EngineMemtables.forgetAll(cfs, table.generation());
             // With auto_snapshot off Cassandra has already dropped it, before it came here.
@@ -197,12 +204,25 @@ public final class TableHooks {
     /**
      * After a flush was asked for, which for an engine table does nothing by itself.
      *
-     * @throws RuntimeException if what the caller relies on could not be done
+     * @param flush what Cassandra would return
+     * @return it, or a failure if what the caller relies on could not be done. An exception here
+     *     would keep a caller that flushes many tables from the others: a DROP would end half done
      */
-    public static void afterForceFlush(
-            ColumnFamilyStore cfs, ColumnFamilyStore.FlushReason reason) {
+    public static Future<CommitLogPosition> afterForceFlush(
+            ColumnFamilyStore cfs,
+            ColumnFamilyStore.FlushReason reason,
+            Future<CommitLogPosition> flush) {
         EngineMemtable table = EngineMemtables.current(cfs);
-        if (table == null) return;
+        if (table == null) return flush;
+        try {
+            flushOrSync(table, reason);
+            return flush;
+        } catch (RuntimeException | FSError e) {
+            return ImmediateFuture.failure(e);
+        }
+    }
+
+    private static void flushOrSync(EngineMemtable table, ColumnFamilyStore.FlushReason reason) {
         switch (reason) {
             case USER_FORCED -> NodetoolOperations.flush(table);
             case DRAIN -> flushForDrain(table);
@@ -255,6 +275,7 @@ public final class TableHooks {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores == null) return null;
         SnapshotNames.check(tag);
+        awaitFormerMemtable(cfs, stores);
         stores.lockContent();
         try {
             EngineMemtable departing =
@@ -265,6 +286,25 @@ public final class TableHooks {
             stores.unlockContent();
             throw e;
         }
+    }
+
+    /**
+     * What was written before an ALTER into the engine is in a memtable of Cassandra's until that
+     * is flushed: Cassandra flushes the current one for a snapshot, which is the engine's.
+     */
+    private static void awaitFormerMemtable(ColumnFamilyStore cfs, TableGenerations stores) {
+        if (EngineMemtables.current(cfs) == null || EngineMemtables.areWritesOurs(cfs)) return;
+        FBUtilities.waitOnFuture(cfs.forceFlush(ColumnFamilyStore.FlushReason.SNAPSHOT));
+        if (EngineMemtables.areWritesOurs(cfs)) return;
+        String lacks =
+                "what was written to "
+                        + stores.displayName()
+                        + " before it was altered into its storage engine: Cassandra could not"
+                        + " flush that, and the log of the node says why. Restart the node";
+        if (!TableRegistry.isBeingDropped(cfs))
+            throw new IllegalStateException("The snapshot would lack " + lacks + ".");
+        // An exception would leave the schema half applied.
+        logger.error("The snapshot of the dropped table lacks {}", lacks);
     }
 
     /**

@@ -198,8 +198,8 @@ public final class TableLifecycle {
                 });
     }
 
-    /** Drops a table that was on its way out of its engine. False if all of it has just left. */
-    public static boolean dropDeparting(ColumnFamilyStore cfs) {
+    /** Drops a table that the schema has elsewhere by now. False if all of it has just left. */
+    public static boolean drop(ColumnFamilyStore cfs) {
         return TableRegistry.exclusively(
                 () -> {
                     TableGenerations stores = TableRegistry.find(cfs);

@@ -277,9 +277,13 @@ public final class TableGenerations {
     /**
      * Makes sure that a generation is dead on disk although no successor was begun: the table's
      * next memtable is not ours.
+     *
+     * @return false if a successor was begun
      */
-    public synchronized void retire(Generation generation) {
-        if (generation == current) endCurrent();
+    public synchronized boolean retire(Generation generation) {
+        if (generation != current) return false;
+        endCurrent();
+        return true;
     }
 
     /** Ends the current generation on disk; no other is begun. */

@@ -69,6 +69,13 @@ public final class TableMigration {
         }
     }
 
+    /** How many began since the table was opened. */
+    public long begun() {
+        synchronized (stores) {
+            return latest;
+        }
+    }
+
     /** Whether this migration is still the one under way. */
     public boolean isCurrent(long number) {
         synchronized (stores) {

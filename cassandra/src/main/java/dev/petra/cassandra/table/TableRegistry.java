@@ -3,8 +3,6 @@ package dev.petra.cassandra.table;
 
 import dev.petra.engine.StoreStatistics;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -26,7 +24,7 @@ public final class TableRegistry {
 
     private record Entry(ColumnFamilyStore owner, TableGenerations stores, DiskSpace space) {}
 
-    private static final Map<Key, Entry> tables = new HashMap<>();
+    private static final Map<Key, Entry> tables = new ConcurrentHashMap<>();
     private static final Map<String, TableGenerations> names = new ConcurrentHashMap<>();
 
     private TableRegistry() {}
@@ -74,31 +72,22 @@ public final class TableRegistry {
         return tables.isEmpty();
     }
 
-    /** The tables there are now, by column family name. */
+    /** The tables there are now, by column family name. Never blocks. */
     public static void forEach(BiConsumer<String, TableGenerations> use) {
-        Map<Key, Entry> now;
-        synchronized (TableRegistry.class) {
-            now = new HashMap<>(tables);
-        }
-        now.forEach((key, entry) -> use.accept(key.columnFamily(), entry.stores()));
+        tables.forEach((key, entry) -> use.accept(key.columnFamily(), entry.stores()));
     }
 
-    /** The tables there are now. */
+    /**
+     * The tables there are now. Never blocks: whoever frees memory for memtables asks, and must not
+     * wait for the disk of one table.
+     */
     public static void forEachOwner(Consumer<ColumnFamilyStore> use) {
-        List<Entry> now;
-        synchronized (TableRegistry.class) {
-            now = new ArrayList<>(tables.values());
-        }
-        now.forEach(entry -> use.accept(entry.owner()));
+        tables.values().forEach(entry -> use.accept(entry.owner()));
     }
 
     /** Tells Cassandra's metrics how large the tables are now. */
     public static void countDiskSpace() {
-        List<Entry> now;
-        synchronized (TableRegistry.class) {
-            now = new ArrayList<>(tables.values());
-        }
-        now.forEach(TableRegistry::count);
+        tables.values().forEach(TableRegistry::count);
     }
 
     /**
@@ -107,15 +96,10 @@ public final class TableRegistry {
      * @param name as {@link TableGenerations#displayName}
      */
     public static void countDiskSpace(String name) {
-        Entry entry;
-        synchronized (TableRegistry.class) {
-            entry =
-                    tables.values().stream()
-                            .filter(one -> one.stores().displayName().equals(name))
-                            .findAny()
-                            .orElse(null);
-        }
-        if (entry != null) count(entry);
+        tables.values().stream()
+                .filter(one -> one.stores().displayName().equals(name))
+                .findAny()
+                .ifPresent(TableRegistry::count);
     }
 
     private static void count(Entry entry) {

@@ -28,6 +28,7 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
@@ -50,6 +51,7 @@ class MigrationIT {
                     CFS + "#discardSSTables",
                     CFS + "$Flush#flushMemtable",
                     "org.apache.cassandra.index.SecondaryIndexManager#flushIndexesBlocking",
+                    "org.apache.cassandra.index.sai.disk.StorageAttachedIndexWriter#begin",
                     "org.apache.cassandra.db.view.ViewBuilderTask#buildKey",
                     OURS + "table.TableMigration#begin",
                     OURS + "table.TableGenerations#lockContent",
@@ -588,6 +590,8 @@ class MigrationIT {
         assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
         node.awaitLog(
                 "TRUNCATE of ks.refused cannot be done while the table is being migrated", MOVES);
+        assertThat(nodetool("cleanup", "ks", "refused").output()).contains("Aborted cleaning up");
+        node.awaitLog("Cleanup of ks.refused was aborted, because the table is being", MOVES);
         assertThat(nodetool("compactionstats").output()).contains("refused");
         assertThat(nodetool("stop", "RELOCATE").exitCode()).isZero();
         // Or it would soon go on.
@@ -1225,5 +1229,76 @@ class MigrationIT {
         TestNode.await("the migration", MOVES, () -> sstables("loaded") == 0);
         TestNode.awaitMigrations(session, MOVES);
         assertThat(rows("ks.loaded")).hasSize(20);
+    }
+
+    /** They are in a memtable that is no longer the table's, and in no file yet. */
+    @Test
+    void aSnapshotHasTheRowsOfTheFormerMemtable() throws Exception {
+        session.execute("CREATE TABLE ks.copied (p int PRIMARY KEY, x text)");
+        session.execute("CREATE INDEX ON ks.copied (x) USING 'sai'");
+        for (int p = 0; p < 20; p++)
+            session.execute("INSERT INTO ks.copied (p, x) VALUES (?, 'x')", p);
+        // No other table has such an index: the schema's are flushed, too.
+        crashes.hold("enter", "StorageAttachedIndexWriter#begin");
+        CompletableFuture<NodeTool.Result> snapshot;
+        try {
+            alter("copied", "rocks");
+            crashes.awaitHeld();
+            snapshot =
+                    CompletableFuture.supplyAsync(
+                            () -> nodetool("snapshot", "-t", "early", "-cf", "copied", "ks"));
+            // To see it wait, there is nothing; without that it would be over by then.
+            assertThatThrownBy(() -> snapshot.get(5, TimeUnit.SECONDS))
+                    .isInstanceOf(TimeoutException.class);
+        } finally {
+            crashes.release();
+        }
+        assertThat(snapshot.get(MOVES.toSeconds(), TimeUnit.SECONDS).exitCode()).isZero();
+        TestNode.awaitMigrations(session, MOVES);
+        Path copy =
+                TableFiles.of(node, "ks", "copied")
+                        .directory()
+                        .resolve("snapshots")
+                        .resolve("early");
+        try (var files = Files.list(copy)) {
+            assertThat(files.map(Path::toString).anyMatch(file -> file.endsWith("-Data.db")))
+                    .isTrue();
+        }
+    }
+
+    @Test
+    void aTableWhoseWayOutCouldNotBeginIsDropped() throws Exception {
+        fillOneSSTable("unbegun", "rocks");
+        Path files = TableFiles.of(node, "ks", "unbegun").directory();
+        crashes.fail("enter", "#markMigration");
+        alter("unbegun", "default");
+        node.awaitLog("Table ks.unbegun cannot be migrated out", MOVES);
+        assertThatThrownBy(() -> session.execute("TRUNCATE ks.unbegun")).hasMessageContaining("");
+        node.awaitLog("TRUNCATE of ks.unbegun cannot be done now: the table is being", MOVES);
+        session.execute("DROP TABLE ks.unbegun");
+        assertThat(files.resolve("rocksdb")).doesNotExist();
+    }
+
+    /** TRUNCATE makes the next memtable first, which is Cassandra's by now. */
+    @Test
+    void aTableThatIsTruncatedWhenItsWayOutCouldNotBeginComesBack() throws Exception {
+        session.execute(
+                "CREATE KEYSPACE fleeting WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1} AND durable_writes = false");
+        session.execute(
+                "CREATE TABLE fleeting.t (p int PRIMARY KEY, x text) WITH memtable = 'rocks' AND"
+                        + " allow_auto_snapshot = false");
+        session.execute("INSERT INTO fleeting.t (p, x) VALUES (1, 'x')");
+        crashes.fail("enter", "#markMigration");
+        session.execute("ALTER TABLE fleeting.t WITH memtable = 'default'");
+        node.awaitLog("Table fleeting.t cannot be migrated out", MOVES);
+        // It cannot tell that all rows are gone.
+        assertThatThrownBy(() -> session.execute("TRUNCATE fleeting.t")).hasMessageContaining("");
+        assertThat(rows("fleeting.t")).isEmpty();
+        session.execute("INSERT INTO fleeting.t (p, x) VALUES (2, 'x')");
+        session.execute("ALTER TABLE fleeting.t WITH memtable = 'rocks'");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("fleeting.t")).hasSize(1);
+        assertThat(TableFiles.of(node, "fleeting", "t").stores()).exists();
     }
 }

@@ -20,6 +20,7 @@ import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
 import org.apache.cassandra.streaming.messages.PrepareSynAckMessage;
+import org.apache.cassandra.utils.concurrent.Future;
 import org.jspecify.annotations.Nullable;
 
 /** Code that is copied into methods of a table: life cycle, streaming, repair and estimates. */
@@ -102,8 +103,9 @@ final class TableAdvice {
         @Advice.OnMethodExit
         static void exit(
                 @Advice.This ColumnFamilyStore cfs,
-                @Advice.Argument(0) ColumnFamilyStore.FlushReason reason) {
-            TableHooks.afterForceFlush(cfs, reason);
+                @Advice.Argument(0) ColumnFamilyStore.FlushReason reason,
+                @Advice.Return(readOnly = false) Future<CommitLogPosition> flush) {
+            flush = TableHooks.afterForceFlush(cfs, reason, flush);
         }
     }
 
