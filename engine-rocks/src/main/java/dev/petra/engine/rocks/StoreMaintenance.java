@@ -52,7 +52,7 @@ final class StoreMaintenance {
         DataFiles held = new DataFiles(store);
         this.purge = new Purge(store, held);
         this.windows = new TimeWindows(purge, held);
-        this.supersededRanges = new SupersededRanges(store);
+        this.supersededRanges = new SupersededRanges(store, held);
     }
 
     // By itself

@@ -12,6 +12,8 @@ import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.stream.Ingester;
 import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -163,6 +165,20 @@ public final class Tables {
             database.release(Database.stripe());
         }
         return to;
+    }
+
+    /**
+     * Overwrites some of a data file.
+     *
+     * @param file its name, with a slash before it
+     */
+    public static void damage(TableStore store, String file) {
+        try (RandomAccessFile out = new RandomAccessFile(context(store).directory() + file, "rw")) {
+            out.seek(2000);
+            out.write(new byte[500]);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /** The first columns of the keys of a copy of a store, which are numbers, in their order. */

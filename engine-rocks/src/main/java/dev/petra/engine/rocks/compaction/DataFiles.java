@@ -14,11 +14,13 @@ import dev.petra.engine.rocks.format.MalformedFragment;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.Slice;
@@ -51,6 +53,9 @@ public final class DataFiles {
 
     private boolean recalled;
 
+    /** The names of files with a block that cannot be read, as far as that is known. */
+    private final Set<String> damaged = ConcurrentHashMap.newKeySet();
+
     public DataFiles(StoreContext store) {
         this.store = store;
     }
@@ -82,6 +87,7 @@ public final class DataFiles {
             store.catalog().forgetExtent(gone);
             extents.remove(gone);
         }
+        damaged.retainAll(names.values());
         // Extents by a version that did not count garbage are read again.
         if (garbage) extents.values().removeIf(extent -> !extent.knowsGarbage());
         boolean complete = true;
@@ -141,6 +147,13 @@ public final class DataFiles {
         } catch (RocksDBException e) {
             if (!areThere(database, List.of(name), Integer.MAX_VALUE)) return null;
             if (!RocksErrors.isDamage(e)) throw e;
+            damaged(name, e);
+            return FileExtent.UNKNOWN;
+        }
+    }
+
+    private void damaged(String name, RocksDBException e) {
+        if (damaged.add(name))
             logger.error(
                     "File {} of {} in {} is damaged. It stays as it is, and deletions of what it"
                             + " may hold are not purged in the background. Restore the table from"
@@ -149,7 +162,53 @@ public final class DataFiles {
                     store.name(),
                     store.directory(),
                     e);
-            return FileExtent.UNKNOWN;
+    }
+
+    /**
+     * Reads all blocks of files, before they are rewritten in the background: RocksDB refuses all
+     * writes once a compaction has met a damaged one. Logs which is damaged, once; from then on
+     * nothing is known of what it holds. Not on a thread to which the filter gives limits of its
+     * own: what is read is merged.
+     *
+     * @param stopped looked at now and then
+     * @return false if one is damaged, or this was stopped; those that are gone are not looked for
+     */
+    boolean areWhole(Database database, Collection<String> names, BooleanSupplier stopped)
+            throws RocksDBException {
+        if (isDamaged(names)) return false;
+        for (String name : names)
+            try (TableOptions.ForSst options = store.reopenable().sstOptions();
+                    SstFileReader reader = new SstFileReader(options.data());
+                    ReadOptions how = Database.newReadOptions().setFillCache(false)) {
+                reader.open(store.directory().resolve(name.substring(1)).toString());
+                try (SstFileReaderIterator it = reader.newIterator(how)) {
+                    int steps = 0;
+                    for (it.seekToFirst(); it.isValid(); it.next())
+                        if (++steps % PACED_STEPS == 0 && stopped.getAsBoolean()) return false;
+                    it.status();
+                }
+            } catch (RocksDBException e) {
+                if (!areThere(database, List.of(name), Integer.MAX_VALUE)) continue;
+                if (!RocksErrors.isDamage(e)) throw e;
+                damaged(name, e);
+                forget(database, name);
+                return false;
+            }
+        return true;
+    }
+
+    /** Whether one of some files is known to be damaged. */
+    boolean isDamaged(Collection<String> names) {
+        return !Collections.disjoint(damaged, names);
+    }
+
+    private synchronized void forget(Database database, String name) throws RocksDBException {
+        for (LiveFileMetaData file : database.dataFiles()) {
+            if (!file.fileName().equals(name)) continue;
+            String identity = identity(file);
+            // It is read again after a restart.
+            store.catalog().forgetExtent(identity);
+            extents.put(identity, FileExtent.UNKNOWN);
         }
     }
 
@@ -266,7 +325,7 @@ public final class DataFiles {
      * time. Throws if the disk is full: the database is not opened anew as long as it is used, and
      * writes are refused.
      */
-    private BooleanSupplier pacing(BooleanSupplier stopped) {
+    BooleanSupplier pacing(BooleanSupplier stopped) {
         long[] since = {System.nanoTime()};
         return () -> {
             LockSupport.parkNanos(System.nanoTime() - since[0]);

@@ -60,6 +60,7 @@ public final class Purge {
     private final LargeCellSweep sweep;
     private final ExpiredFiles expired;
     private final PurgeRound round;
+    private final DataFiles held;
     private final ReentrantLock running = new ReentrantLock();
 
     private volatile Phase phase = Phase.IDLE;
@@ -73,6 +74,7 @@ public final class Purge {
         this.sweep = new LargeCellSweep(store);
         this.expired = new ExpiredFiles(store, permission);
         this.round = new PurgeRound(store, permission, schedule, held);
+        this.held = held;
     }
 
     public PurgeProgress progress() {
@@ -139,6 +141,7 @@ public final class Purge {
                 boolean whole = round.wantsWhole() && schedule.isWholeDue();
                 if (!whole || permission.gcBefore() == 0) return;
             }
+            if (background && !areWhole(database)) return;
             long started = System.nanoTime();
             long before = store.reconciler().purged();
             purge(database, background, pace);
@@ -152,6 +155,15 @@ public final class Purge {
             done = 0;
             running.unlock();
         }
+    }
+
+    /** Whether all files can be read, so that all may be rewritten. */
+    private boolean areWhole(Database database) throws RocksDBException {
+        phase = Phase.PURGING;
+        List<String> names = database.dataFiles().stream().map(LiveFileMetaData::fileName).toList();
+        if (held.areWhole(database, names, held.pacing(database.stopped()))) return true;
+        schedule.rest();
+        return false;
     }
 
     /** Whether a partition's deletion may hide what only a purge of all of the table removes. */

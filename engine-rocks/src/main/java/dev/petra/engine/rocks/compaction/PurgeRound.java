@@ -281,6 +281,7 @@ final class PurgeRound {
     /** Returns the names of what came of it; null if it could not be done. */
     private @Nullable List<String> rewrite(Database database, Chosen set, long gcBefore, int mark)
             throws RocksDBException {
+        if (!held.areWhole(database, set.names(), database.stopped())) return null;
         Reconciler.purgeRangeHere(
                 gcBefore, set.limit(), mark, set.from().array(), set.to().array());
         try {

@@ -11,8 +11,10 @@ import dev.petra.engine.rocks.read.ReadContext;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Set;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringComparator;
 import org.apache.cassandra.db.RangeTombstone;
@@ -20,6 +22,7 @@ import org.apache.cassandra.db.RangeTombstoneList;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -39,11 +42,13 @@ public final class SupersededRanges {
 
     private final StoreContext store;
     private final RangeRemoval removal;
+    private final DataFiles held;
     private volatile long restsUntil = System.nanoTime();
 
-    public SupersededRanges(StoreContext store) {
+    public SupersededRanges(StoreContext store, DataFiles held) {
         this.store = store;
         this.removal = new RangeRemoval(store);
+        this.held = held;
     }
 
     /** Whether there is something to remove; not at once after the last time. */
@@ -64,16 +69,42 @@ public final class SupersededRanges {
                     removed,
                     store.name());
             database.flush();
+            byte[] from = Keys.withKind(position, KeyKind.RANGE);
+            byte[] to = Keys.withKind(position, KeyKind.ROW);
             // By size, RocksDB would merge all there is.
-            if (!store.reopenable().isCompactedBySize())
+            if (!store.reopenable().isCompactedBySize()
+                    && held.areWhole(
+                            database,
+                            rewritten(database.dataFiles(), from, to),
+                            database.stopped()))
                 database.compact(
-                        database.data,
-                        Keys.withKind(position, KeyKind.RANGE),
-                        Keys.withKind(position, KeyKind.ROW),
-                        BottommostLevelCompaction.kForceOptimized);
+                        database.data, from, to, BottommostLevelCompaction.kForceOptimized);
         }
         long now = System.nanoTime();
         restsUntil = now + REST * (now - began);
+    }
+
+    /**
+     * The files that a compaction of a range rewrites: those that have keys of it, and those below
+     * that overlap these. Not what it meets below level 0, which RocksDB merges soon by itself.
+     */
+    static List<String> rewritten(List<LiveFileMetaData> files, byte[] from, byte[] to) {
+        Set<String> names = new HashSet<>();
+        for (LiveFileMetaData file : files) {
+            if (!overlap(file, from, to)) continue;
+            names.add(file.fileName());
+            if (file.level() > 0)
+                for (LiveFileMetaData below : files)
+                    if (below.level() == file.level() + 1
+                            && overlap(below, file.smallestKey(), file.largestKey()))
+                        names.add(below.fileName());
+        }
+        return List.copyOf(names);
+    }
+
+    private static boolean overlap(LiveFileMetaData file, byte[] from, byte[] to) {
+        return Arrays.compareUnsigned(file.smallestKey(), to) <= 0
+                && Arrays.compareUnsigned(file.largestKey(), from) >= 0;
     }
 
     /**

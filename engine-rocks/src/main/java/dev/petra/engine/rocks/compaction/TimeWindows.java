@@ -71,6 +71,11 @@ public final class TimeWindows {
             if (!learn(database, files)) return;
             List<String> picked = pick(levelZero(files), window, shape);
             if (picked.isEmpty()) return;
+            if (!held.areWhole(database, picked, database::isClosing)) {
+                // Others are merged without it.
+                if (held.isDamaged(picked)) continue;
+                return;
+            }
             Reconciler.purgeNothingHere();
             try {
                 if (held.compact(database, picked, 0, 0) == null) return;
@@ -93,7 +98,7 @@ public final class TimeWindows {
                                 file.fileName(),
                                 file.size(),
                                 extent(file).highest(),
-                                file.beingCompacted()));
+                                file.beingCompacted() || held.isDamaged(List.of(file.fileName()))));
         return candidates;
     }
 
@@ -101,7 +106,7 @@ public final class TimeWindows {
      * A file that may be merged.
      *
      * @param highest timestamp
-     * @param busy whether it is being merged already
+     * @param busy whether it is being merged already, or cannot be because it is damaged
      */
     record Candidate(String name, long bytes, long highest, boolean busy) {}
 
@@ -198,11 +203,12 @@ public final class TimeWindows {
      * Lets a file go of which everything may.
      *
      * @param maxPurgeable the lowest timestamp of all that stays
-     * @return false if it is being merged already, or the store is being closed
+     * @return false if it is damaged or being merged already, or the store is being closed
      */
     boolean drop(Database database, LiveFileMetaData file, long gcBefore, long maxPurgeable)
             throws RocksDBException {
         @Nullable List<String> left = List.of(file.fileName());
+        if (!held.areWhole(database, left, database::isClosing)) return false;
         Reconciler.purgeHere(gcBefore, maxPurgeable);
         try {
             // The first time merges what is to be merged, to next to nothing; the second time

@@ -2,7 +2,9 @@
 package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
@@ -10,6 +12,7 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
@@ -487,7 +490,8 @@ class PurgeTest {
     }
 
     private SupersededRanges supersededRanges() {
-        return new SupersededRanges(Tables.context(store));
+        StoreContext context = Tables.context(store);
+        return new SupersededRanges(context, new DataFiles(context));
     }
 
     private byte[] position(String key) {
@@ -699,6 +703,57 @@ class PurgeTest {
         assertThat(read("x")).doesNotContain("v=v0");
         store.compact(List.of());
         assertThat(read("x")).isEmpty();
+    }
+
+    /** A sweep reads all of their files before any is rewritten. */
+    @Test
+    void aDamagedFileOfLargeCellsStopsNoWrites() throws RocksDBException {
+        mayPurge.set(false);
+        open();
+        rows("x", 0, 300, 1);
+        rows("x", 0, 300, 2);
+        store.flush();
+        reopen();
+        Database database = Tables.context(store).database();
+        for (LiveFileMetaData file : database.db.getLiveFilesMetaData())
+            if (Arrays.equals(file.columnFamilyName(), database.large.getName()))
+                Tables.damage(store, file.fileName());
+        LargeCellSweep sweep = new LargeCellSweep(Tables.context(store));
+        Pacer pace = new Pacer(Tables.context(store), database, false);
+        assertThatThrownBy(() -> sweep.run(database, pace)).isInstanceOf(RocksDBException.class);
+        writesGoOn("y");
+    }
+
+    /** RocksDB refuses all writes after a compaction that met damage. */
+    private void writesGoOn(String key) {
+        store.write(update(key).at(3).row(1).set("v", "after").build());
+        store.flush();
+        assertThat(read(key)).contains("after");
+    }
+
+    @Test
+    void rangeTombstonesThatNewerOnesHideGoBesideADamagedFile() throws RocksDBException {
+        mayPurge.set(false);
+        open();
+        String last = "0";
+        for (int i = 0; i < 200; i++) {
+            rows("" + i, 0, 20, 1);
+            if (table.key("" + i).compareTo(table.key(last)) > 0) last = "" + i;
+        }
+        compact();
+        String key = last;
+        List<LiveFileMetaData> bottom = Tables.context(store).database().dataFiles();
+        assertThat(bottom).hasSize(1);
+        for (int i = 1; i <= 3; i++)
+            store.write(update(key).at(i).deleteRange(table.from(400), table.to(400 + i)).build());
+        reopen();
+        // In the first block; that partition is in the last one.
+        Tables.damage(store, bottom.get(0).fileName());
+        StoreContext context = Tables.context(store);
+        context.superseded().met(1000, 0, ByteBuffer.wrap(position(key)));
+        supersededRanges().run(context.database());
+        writesGoOn(key);
+        assertThat(rangeTombstones(key)).isEqualTo(1);
     }
 
     /** And not after every purge. */

@@ -73,7 +73,9 @@ class SupersededRangesTest {
                 List<String> before = answers(store, key, slices);
                 ByteSink position = new ByteSink();
                 Tables.context(store).partitionKeys().put(position, key);
-                SupersededRanges ranges = new SupersededRanges(Tables.context(store));
+                SupersededRanges ranges =
+                        new SupersededRanges(
+                                Tables.context(store), new DataFiles(Tables.context(store)));
                 removed +=
                         ranges.remove(
                                 Tables.context(store).database(),

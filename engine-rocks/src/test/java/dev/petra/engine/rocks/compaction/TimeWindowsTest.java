@@ -589,4 +589,34 @@ class TimeWindowsTest {
         assertThat(files()).hasSize(files);
         assertThat(read("k1")).isEqualTo(before);
     }
+
+    /** RocksDB refuses all writes after a compaction that met damage. */
+    @Test
+    void aDamagedFileStopsNeitherWritesNorOtherWindows() {
+        open();
+        for (int row = 0; row < 200; row++) live("k", row, row);
+        store.flush();
+        String old = files().get(0).fileName();
+        // What it holds is known before it is damaged.
+        Tables.compactWindows(store);
+        Tables.damage(store, old);
+        for (int window : new int[] {0, 1, 1, 2}) {
+            live("k", 1000, window * MINUTE + 999);
+            store.flush();
+        }
+        List<String> before = files().stream().map(LiveFileMetaData::fileName).toList();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(before.size() - 1);
+        assertThat(files()).anyMatch(file -> file.fileName().equals(old));
+        live("k", 1001, 3 * MINUTE);
+        store.flush();
+        live("k", 1002, 2 * MINUTE);
+        live("k", 1003, 4 * MINUTE);
+        store.flush();
+        int files = files().size();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(files);
+        assertThat(files()).anyMatch(file -> file.fileName().equals(old));
+    }
+
 }
