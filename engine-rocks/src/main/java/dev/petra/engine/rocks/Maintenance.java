@@ -16,8 +16,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The background work on stores. A tick tells each store the time once a second; one thread purges
- * the stores that are due, one after the other; other threads merge the files of time windows; and
- * one keeps the write buffers from filling up. All are daemon threads.
+ * the stores that are due, one after the other, and another removes range tombstones that others
+ * supersede, since a purge may take hours; other threads merge the files of time windows; and one
+ * keeps the write buffers from filling up. All are daemon threads.
  */
 final class Maintenance implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
@@ -28,6 +29,7 @@ final class Maintenance implements AutoCloseable {
     private final ScheduledExecutorService ticker =
             Executors.newSingleThreadScheduledExecutor(named("petra-tick"));
     private final ExecutorService purger = Executors.newSingleThreadExecutor(named("petra-purge"));
+    private final ExecutorService ranges = Executors.newSingleThreadExecutor(named("petra-ranges"));
 
     private final ScheduledExecutorService flusher =
             Executors.newSingleThreadScheduledExecutor(named("petra-flush"));
@@ -101,7 +103,7 @@ final class Maintenance implements AutoCloseable {
                 if (store.maintenance().isSupersededDue())
                     queue(
                             store,
-                            purger,
+                            ranges,
                             rangesQueued,
                             "Removing range tombstones of",
                             store.maintenance()::removeSupersededRanges);
@@ -144,6 +146,7 @@ final class Maintenance implements AutoCloseable {
         ticker.shutdownNow();
         flusher.shutdownNow();
         purger.shutdownNow();
+        ranges.shutdownNow();
         windows.shutdownNow();
     }
 
@@ -155,6 +158,7 @@ final class Maintenance implements AutoCloseable {
             if (!ticker.awaitTermination(1, TimeUnit.MINUTES)
                     || !flusher.awaitTermination(1, TimeUnit.MINUTES)
                     || !purger.awaitTermination(1, TimeUnit.MINUTES)
+                    || !ranges.awaitTermination(1, TimeUnit.MINUTES)
                     || !windows.awaitTermination(1, TimeUnit.MINUTES))
                 logger.error(
                         "Background work of the engine did not end within a minute; the engine is"

@@ -756,6 +756,36 @@ class PurgeTest {
         assertThat(rangeTombstones(key)).isEqualTo(1);
     }
 
+    /** A purge may take hours. */
+    @Test
+    void aPurgeOfOneTableDoesNotHoldUpRangeTombstonesOfAnother() throws Exception {
+        open();
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(1).build());
+        TableStore busy = store;
+        int other = Tables.context(busy).room().writers.begin();
+        try {
+            Tables.await(
+                    "the purge", () -> busy.purgeProgress().phase() != PurgeProgress.Phase.IDLE);
+            store = engine.openStore(new StoreSpec(directory.resolve("2"), "t", 1, table.ref()));
+            for (int i = 1; i <= 1_000; i++)
+                store.write(
+                        update("q")
+                                .at(i)
+                                .deleteRange(ClusteringBound.BOTTOM, table.before(i))
+                                .build());
+            Tables.await(
+                    "one range tombstone",
+                    () -> {
+                        read("q");
+                        return rangeTombstones("q") == 1;
+                    });
+            assertThat(busy.purgeProgress().phase()).isNotEqualTo(PurgeProgress.Phase.IDLE);
+        } finally {
+            Tables.context(busy).room().writers.end(other);
+        }
+    }
+
     /** And not after every purge. */
     @Test
     void largeCellsAreLookedThroughWhereMuchWasPurged() throws RocksDBException {
