@@ -278,6 +278,18 @@ public final class Catalog {
         database.db.delete(database.catalog, database.syncedWriteOptions, bytes("none"));
     }
 
+    /** Writes what says nothing: it fails where RocksDB refuses all writes. */
+    public void probe() {
+        try {
+            room.writeSynced(
+                    () ->
+                            database.db.delete(
+                                    database.catalog, database.syncedWriteOptions, bytes("none")));
+        } catch (RocksDBException e) {
+            throw new CatalogWriteFailure(e);
+        }
+    }
+
     private void put(byte[] key, byte[] value) {
         try {
             room.writeSynced(

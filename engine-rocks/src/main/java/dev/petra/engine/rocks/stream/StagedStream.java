@@ -50,6 +50,7 @@ public final class StagedStream implements StreamSink {
     private static final long MOST_PLEDGED = 8 << 20;
 
     private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long PROBE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(5);
     private static final long TELL_EVERY_NANOS = TimeUnit.MINUTES.toNanos(2);
 
     /** How long a stream waits for columns that never come, all of its slices together. */
@@ -422,9 +423,14 @@ public final class StagedStream implements StreamSink {
     private void awaitRoom() {
         checkOpen();
         long told = System.nanoTime();
+        long probed = told;
         while (!ingester.hasRoom()) {
             LockSupport.parkNanos(PAUSE_NANOS);
             checkOpen();
+            if (System.nanoTime() - probed < PROBE_EVERY_NANOS) continue;
+            probed = System.nanoTime();
+            // A compaction that has failed does not go on, and RocksDB refuses writes then.
+            store.reopenable().maintain(database -> store.catalog().probe());
             if (System.nanoTime() - told < TELL_EVERY_NANOS) continue;
             told = System.nanoTime();
             logger.info(

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.RangeTests;
@@ -18,15 +19,19 @@ import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.stream.PledgedRoom;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.cassandra.db.DataRange;
@@ -39,6 +44,11 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
 
 /** What a stream does to the store that receives it, beyond what the kit asks of any engine. */
 class StreamIngestTest {
@@ -445,4 +455,59 @@ class StreamIngestTest {
         assertThatThrownBy(() -> Tables.context(to).reopenable().sstOptions())
                 .isInstanceOf(IllegalStateException.class);
     }
+
+    /** More files in level 0 than a stream may add to, and compaction that does not begin. */
+    private Database behind() throws RocksDBException {
+        Database database = Tables.context(to).database();
+        database.setOptions(database.data, Map.of("disable_auto_compactions", "true"));
+        for (int file = 0; file < 8; file++) {
+            for (int k = 0; k < 50; k++)
+                to.write(table.update(k).at(1).row(7).set("v", "there".repeat(100)).build());
+            to.flush();
+        }
+        return database;
+    }
+
+    private CompletableFuture<Void> receiving() throws IOException {
+        SentStream sent = SentStream.of(from);
+        CompletableFuture<Void> receiving =
+                CompletableFuture.runAsync(
+                        () -> {
+                            try {
+                                try (StreamSink in =
+                                        to.receive(sent.head(), RangeTests.everything())) {
+                                    sent.stagedBy(in);
+                                    in.verify();
+                                    in.prepare();
+                                    while (in.ingest()) in.prepare();
+                                }
+                            } catch (IOException e) {
+                                throw new UncheckedIOException(e);
+                            }
+                        });
+        Tables.await("the stream", () -> Tables.context(to).isArriving());
+        return receiving;
+    }
+
+    @Test
+    void aStreamThatWaitsForRoomGoesOnWhenCompactionHasEnded() throws Exception {
+        Database database = behind();
+        CompletableFuture<Void> receiving = receiving();
+        assertThat(receiving).isNotDone();
+        database.setOptions(database.data, Map.of("disable_auto_compactions", "false"));
+        receiving.get();
+        assertThat(content(to)).hasSize(300);
+    }
+
+    /** It waited for good. */
+    @Test
+    void aStreamThatWaitsForACompactionThatHasFailedFails() throws Exception {
+        Database database = behind();
+        Tables.damage(to, database.dataFiles().get(0).fileName());
+        CompletableFuture<Void> receiving = receiving();
+        database.setOptions(database.data, Map.of("disable_auto_compactions", "false"));
+        Tables.await("the end of the stream", receiving::isDone);
+        assertThatThrownBy(receiving::get).hasCauseInstanceOf(CorruptStoreException.class);
+    }
+
 }
