@@ -39,6 +39,9 @@ final class LargeCellSweep {
     /** The part that no row referred to, of what was written between the last two sweeps. */
     private volatile double garbageShare = 1;
 
+    /** How many streams had left large cells without rows by then. */
+    private volatile long abandoned;
+
     LargeCellSweep(StoreContext store) {
         this.store = store;
     }
@@ -46,8 +49,8 @@ final class LargeCellSweep {
     /**
      * Whether of the large cells about a quarter is garbage. Either, and more than a little, by
      * what has come since the last sweep, of which as much may be garbage as of what had come
-     * before; or by what was purged since, if each deletion had a large cell. So what is looked
-     * through stays in proportion to what goes.
+     * before, and all of it after a stream that failed; or by what was purged since, if each
+     * deletion had a large cell. So what is looked through stays in proportion to what goes.
      */
     boolean isDue(Database database) throws RocksDBException {
         if (!isPossible()) return false;
@@ -57,11 +60,14 @@ final class LargeCellSweep {
                         >= database.db.getLongProperty(database.large, "rocksdb.estimate-num-keys"))
             return true;
         long bytes = largeBytes(database);
-        return (bytes - swept) * garbageShare >= Math.max(LEAST_GARBAGE, bytes / 4);
+        double share = store.abandonedStreams() == abandoned ? garbageShare : 1;
+        return (bytes - swept) * share >= Math.max(LEAST_GARBAGE, bytes / 4);
     }
 
+    /** Those that came by a stream are in files with their keys. */
     private static long largeBytes(Database database) throws RocksDBException {
-        return database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size");
+        return database.db.getLongProperty(database.large, "rocksdb.live-blob-file-size")
+                + database.db.getLongProperty(database.large, "rocksdb.live-sst-files-size");
     }
 
     /**
@@ -79,6 +85,7 @@ final class LargeCellSweep {
     void run(Database database, Pacer pace) throws RocksDBException {
         long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
+        long streams = store.abandonedStreams();
         long cells = 0;
         long garbage = 0;
         try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false)) {
@@ -99,6 +106,7 @@ final class LargeCellSweep {
         // A stream is going live: nothing was removed since, so how much is garbage is not known.
         if (store.isArriving()) return;
         purgedBefore = purged;
+        abandoned = streams;
         double part = (double) garbage / Math.max(1, cells);
         garbageShare =
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
@@ -109,7 +117,8 @@ final class LargeCellSweep {
     /**
      * Compaction would rewrite the oldest half of all values too, however few went. Without that,
      * files go in which nothing lives; RocksDB collects others by itself, once a quarter is
-     * garbage.
+     * garbage. Those that came by a stream are in files with their keys, and are moved to blob
+     * files. The sweep has read all blocks of these files: a damaged one does not come to here.
      */
     private static void dropGarbage(Database database) throws RocksDBException {
         try {
@@ -142,7 +151,8 @@ final class LargeCellSweep {
                             () -> {
                                 // The row may be in files of a stream that are not live yet.
                                 if (store.isArriving()
-                                        || isReferred(database, rowKey, in.duplicate())) return;
+                                        || isReferred(database, aside, rowKey, in.duplicate()))
+                                    return;
                                 database.db.delete(database.large, database.writeOptions, largeKey);
                                 removed[0] = true;
                             });

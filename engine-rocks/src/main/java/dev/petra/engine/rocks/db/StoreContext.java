@@ -43,6 +43,8 @@ public final class StoreContext {
     /** Streams of which files become live now. */
     private final AtomicInteger arriving = new AtomicInteger();
 
+    private final AtomicLong abandonedStreams = new AtomicLong();
+
     public StoreContext(
             StoreSpec spec,
             RocksSettings settings,
@@ -160,6 +162,16 @@ public final class StoreContext {
     /** All have, or no more will. */
     public void filesEnd() {
         arriving.decrementAndGet();
+    }
+
+    /** Some files of a stream are live, and the others will never be. */
+    public void streamAbandoned() {
+        abandonedStreams.incrementAndGet();
+    }
+
+    /** How many streams have left large cells, perhaps, to which no row refers. */
+    public long abandonedStreams() {
+        return abandonedStreams.get();
     }
 
     /**

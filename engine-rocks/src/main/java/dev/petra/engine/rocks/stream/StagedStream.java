@@ -348,6 +348,7 @@ public final class StagedStream implements StreamSink {
     private void end() {
         if (!arriving) return;
         arriving = false;
+        if (live > 0 && !ingested) store.streamAbandoned();
         store.filesEnd();
     }
 

@@ -456,6 +456,54 @@ class StreamIngestTest {
                 .isInstanceOf(IllegalStateException.class);
     }
 
+    /**
+     * They are in files with their keys, which were not counted. Or they are fewer than what there
+     * is, so that by the estimate they could stay.
+     */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1_000})
+    void largeCellsOfAStreamThatFailedGoByThemselves(int there) throws Exception {
+        TestTable rows =
+                TestTable.of(
+                        "CREATE TABLE l (k int PRIMARY KEY, v text) WITH compression ="
+                                + " {'enabled': 'false'}");
+        TableStore source = engine.openStore(rows.spec(directory.resolve("source")));
+        TableStore target = engine.openStore(rows.spec(directory.resolve("target")));
+        for (int k = 0; k < 700; k++)
+            source.write(rows.update(k).at(1).row().set("v", "lost ".repeat(4_000)).build());
+        for (int k = 1_000; k < 1_000 + there; k++)
+            target.write(rows.update(k).at(1).row().set("v", "live ".repeat(4_000)).build());
+        target.compact(List.of());
+        assertThat(Tables.tick(target)).isFalse();
+        SentStream sent = SentStream.of(source);
+        try (StreamSink in = target.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            in.verify();
+            while (largeCells(target) < there + 600) {
+                in.prepare();
+                assertThat(in.ingest()).isTrue();
+            }
+            assertThat(Tables.tick(target)).isFalse();
+        }
+        Tables.await("a sweep", () -> largeCells(target) == there);
+        assertThat(content(target, rows)).hasSize(there);
+        Database database = Tables.context(target).database();
+        Tables.await(
+                "the end of their files",
+                () ->
+                        database.db.getLongProperty(database.large, "rocksdb.live-sst-files-size")
+                                < 1 << 20);
+    }
+
+    private static int largeCells(TableStore store) {
+        Database database = Tables.context(store).database();
+        int cells = 0;
+        try (RocksIterator it = database.db.newIterator(database.large)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) cells++;
+        }
+        return cells;
+    }
+
     /** More files in level 0 than a stream may add to, and compaction that does not begin. */
     private Database behind() throws RocksDBException {
         Database database = Tables.context(to).database();
