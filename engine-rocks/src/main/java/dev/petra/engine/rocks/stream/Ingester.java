@@ -6,11 +6,14 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreSync;
+import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.db.WriteBarrier;
+import dev.petra.engine.rocks.wal.LostLinks;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.write.WritePath;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
@@ -19,8 +22,12 @@ import org.apache.cassandra.io.FSWriteError;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.IngestExternalFileOptions;
+import org.rocksdb.Options;
+import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
+import org.rocksdb.SstFileReaderIterator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -173,10 +180,8 @@ public final class Ingester {
                                 if (store.catalog().has(Catalog.Flag.TOMBSTONES))
                                     store.purgeable().written(0);
                                 // Large cells come before the rows that refer to them.
-                                if (!large.isEmpty())
-                                    database.db.ingestExternalFile(database.large, large, options);
-                                if (!data.isEmpty())
-                                    database.db.ingestExternalFile(database.data, data, options);
+                                take(database, false, large, options);
+                                take(database, true, data, options);
                                 taken[0] = true;
                                 logger.debug(
                                         "Writes of {} waited {} us for {} files",
@@ -188,6 +193,53 @@ public final class Ingester {
             store.recordWriteEnds();
         }
         return taken[0];
+    }
+
+    private void take(
+            Database database,
+            boolean isData,
+            List<String> files,
+            IngestExternalFileOptions options)
+            throws RocksDBException {
+        if (files.isEmpty()) return;
+        try {
+            database.db.ingestExternalFile(isData ? database.data : database.large, files, options);
+        } catch (RocksDBException e) {
+            restore(isData, files, e);
+            throw e;
+        }
+    }
+
+    /** The store must open again, also if the MANIFEST names the files in spite of the error. */
+    private void restore(boolean isData, List<String> files, RocksDBException e) {
+        try (TableOptions.ForSst of = store.reopenable().sstOptions()) {
+            List<LostLinks.Ingested> all = new ArrayList<>();
+            for (String file : files)
+                all.add(
+                        new LostLinks.Ingested(
+                                Path.of(file), smallest(isData ? of.data() : of.large(), file)));
+            int linked = LostLinks.restore(store.directory(), all);
+            if (linked > 0)
+                logger.warn(
+                        "The MANIFEST of {} may name {} files of a stream that failed. They stay,"
+                                + " and are live if it does once the store is opened again",
+                        store.name(),
+                        linked);
+        } catch (IOException | RocksDBException f) {
+            e.addSuppressed(f);
+        }
+    }
+
+    private static byte[] smallest(Options options, String file) throws RocksDBException {
+        try (SstFileReader reader = new SstFileReader(options);
+                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
+            reader.open(file);
+            try (SstFileReaderIterator it = reader.newIterator(how)) {
+                it.seekToFirst();
+                it.status();
+                return it.isValid() ? it.key() : new byte[0];
+            }
+        }
     }
 
     /** Whether all logs but the last are done with. */

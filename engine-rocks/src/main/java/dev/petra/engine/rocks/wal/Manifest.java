@@ -8,9 +8,12 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.LongSummaryStatistics;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What a database's MANIFEST says about its logs: from which number on they hold what is in no data
@@ -50,6 +53,17 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
     private static final int NEW_FILE_FIRST_LOG_TO_KEEP = 3;
     private static final int BLOB_FILE_END = 0;
 
+    /** The bytes behind a key in a MANIFEST: its sequence number and its kind. */
+    private static final int KEY_TRAILER = 8;
+
+    /**
+     * A data file.
+     *
+     * @param smallest its first key
+     */
+    @SuppressWarnings("ArrayRecordComponent") // never compared
+    record DataFile(long number, long bytes, byte[] smallest) {}
+
     /**
      * Reads the one that CURRENT names, as far as it can be read: what comes behind is torn off,
      * for RocksDB too.
@@ -58,18 +72,9 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
      * @throws IOException if it cannot be read
      */
     static Manifest read(Path directory) throws IOException {
-        Path current = directory.resolve("CURRENT");
-        requireThere(current);
-        Path file = named(current);
-        requireThere(file);
-        Reading reading = new Reading();
-        try (LogRecords records = new LogRecords(file, 0, Integer.MAX_VALUE)) {
-            while (records.next()) reading.edit(records.record());
-        } catch (BufferUnderflowException
-                | IndexOutOfBoundsException
-                | IllegalArgumentException e) {
-            throw new LogCheck.Damage(file + " is not understood: " + e.getMessage(), e);
-        }
+        Path file = current(directory);
+        Reading reading = new Reading(null);
+        read(file, reading);
         LongSummaryStatistics needed =
                 reading.families.values().stream().mapToLong(Long::longValue).summaryStatistics();
         return new Manifest(
@@ -77,6 +82,31 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
                 Math.max(reading.firstLogToKeep, needed.getCount() == 0 ? 0 : needed.getMin()),
                 needed.getMax(),
                 reading.lastSequence);
+    }
+
+    /** The data files that it names; the same errors. */
+    static Collection<DataFile> dataFiles(Path directory) throws IOException {
+        Map<Long, DataFile> files = new HashMap<>();
+        read(current(directory), new Reading(files));
+        return files.values();
+    }
+
+    private static Path current(Path directory) throws IOException {
+        Path current = directory.resolve("CURRENT");
+        requireThere(current);
+        Path file = named(current);
+        requireThere(file);
+        return file;
+    }
+
+    private static void read(Path file, Reading reading) throws IOException {
+        try (LogRecords records = new LogRecords(file, 0, Integer.MAX_VALUE)) {
+            while (records.next()) reading.edit(records.record());
+        } catch (BufferUnderflowException
+                | IndexOutOfBoundsException
+                | IllegalArgumentException e) {
+            throw new LogCheck.Damage(file + " is not understood: " + e.getMessage(), e);
+        }
     }
 
     private static void requireThere(Path file) throws IOException {
@@ -95,8 +125,15 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
         /** Which log is the first that a column family needs. */
         final Map<Long, Long> families = new HashMap<>();
 
+        /** Data files by their numbers; null if they are not asked for. */
+        final @Nullable Map<Long, DataFile> files;
+
         long firstLogToKeep;
         long lastSequence;
+
+        Reading(@Nullable Map<Long, DataFile> files) {
+            this.files = files;
+        }
 
         void edit(ByteBuffer in) {
             long family = 0;
@@ -117,7 +154,11 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
                         varint(in);
                         skip(in);
                     }
-                    case DELETED_FILE -> varints(in, 2);
+                    case DELETED_FILE -> {
+                        varint(in);
+                        long number = varint(in);
+                        if (files != null) files.remove(number);
+                    }
                     case NEW_FILE -> newFile(in);
                     case BLOB_FILE -> {
                         varints(in, 3);
@@ -141,8 +182,12 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
         }
 
         private void newFile(ByteBuffer in) {
-            varints(in, 3);
+            varint(in);
+            long number = varint(in);
+            long bytes = varint(in);
+            int at = in.position();
             skip(in);
+            if (files != null) files.put(number, new DataFile(number, bytes, key(in, at)));
             skip(in);
             varints(in, 2);
             for (long field = varint(in); field != NEW_FILE_END; field = varint(in)) {
@@ -150,6 +195,14 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
                 if (field == NEW_FILE_FIRST_LOG_TO_KEEP) keepFrom(in.getLong(in.position()));
                 in.position(in.position() + length);
             }
+        }
+
+        /** The key of an entry's that lies there, behind its length. */
+        private static byte[] key(ByteBuffer in, int at) {
+            ByteBuffer key = in.duplicate().position(at);
+            byte[] bytes = new byte[(int) varint(key)];
+            key.get(bytes);
+            return Arrays.copyOf(bytes, bytes.length - KEY_TRAILER);
         }
 
         private void keepFrom(long log) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * Links files again that an ingest has linked into a store and, having failed, unlinked. Where the
+ * write of the MANIFEST is what failed, the MANIFEST may name them all the same, also on the disk,
+ * and without them the store would not open. RocksDB sees to that itself for the files that a flush
+ * or a compaction makes, not for those of an ingest ({@code
+ * ExternalSstFileIngestionJob::DeleteInternalFiles}).
+ */
+public final class LostLinks {
+    private LostLinks() {}
+
+    /**
+     * A file that was to be ingested.
+     *
+     * @param smallest its first key
+     */
+    @SuppressWarnings("ArrayRecordComponent") // never compared
+    public record Ingested(Path path, byte[] smallest) {}
+
+    /**
+     * Links those that the MANIFEST names and that are not there.
+     *
+     * @return how many
+     * @throws IOException if the MANIFEST cannot be read, or a file cannot be linked
+     */
+    public static int restore(Path store, List<Ingested> files) throws IOException {
+        int linked = 0;
+        for (Manifest.DataFile named : Manifest.dataFiles(store)) {
+            Path missing = store.resolve("%06d.sst".formatted(named.number()));
+            if (Files.exists(missing)) continue;
+            for (Ingested file : files)
+                if (Files.size(file.path) == named.bytes()
+                        && Arrays.equals(file.smallest, named.smallest())) {
+                    Files.createLink(missing, file.path);
+                    linked++;
+                    break;
+                }
+        }
+        if (linked > 0)
+            try (FileChannel directory = FileChannel.open(store, StandardOpenOption.READ)) {
+                directory.force(true);
+            }
+        return linked;
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.stream;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.RangeTests;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.streaming.ChildJvm;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.TableMetadata;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * A disk that fails where the MANIFEST is synced that names the files of a stream ({@code
+ * failedsync.cpp}): the MANIFEST may have them, and the store opens all the same.
+ */
+class FailedIngestTest {
+    private static final int ROWS = 100;
+    private static final TableMetadata TABLE =
+            Tables.table("CREATE TABLE t (k int PRIMARY KEY, v text)");
+
+    @TempDir Path directory;
+
+    private static void write(TableStore store, int key, String value) {
+        PartitionUpdate.SimpleBuilder update = Tables.update(TABLE, key);
+        update.row().add("v", value);
+        store.write(update.build());
+    }
+
+    private static StorageEngine engine() {
+        return Tables.engine(Map.of("memory", "32MiB", "large_cell", "1KiB"));
+    }
+
+    /** Ingests a stream, which fails. */
+    static final class Receiving {
+        private Receiving() {}
+
+        /** Directory, length of values, and whether the store is closed. */
+        public static void main(String[] args) throws IOException {
+            StorageEngine engine = engine();
+            TableStore from = Tables.open(engine, Path.of(args[0], "from"), TABLE);
+            TableStore to = Tables.open(engine, Path.of(args[0], "to"), TABLE);
+            write(to, -1, "there");
+            String value = "v".repeat(Integer.parseInt(args[1]));
+            for (int k = 0; k < ROWS; k++) write(from, k, value);
+            SentStream sent = SentStream.of(from);
+            try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
+                sent.stagedBy(in);
+                in.verify();
+                assertThrows(FSWriteError.class, in::ingest);
+            }
+            if (Boolean.parseBoolean(args[2])) to.close();
+            System.out.println("failed");
+            Runtime.getRuntime().halt(0);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"100, false", "100, true", "2000, false", "2000, true"})
+    void theStoreOpensAgain(int length, boolean closed) throws Exception {
+        File said = directory.resolve("said").toFile();
+        ProcessBuilder builder =
+                new ProcessBuilder(
+                                ChildJvm.command(
+                                        List.of(
+                                                Receiving.class.getName(),
+                                                directory.toString(),
+                                                "" + length,
+                                                "" + closed)))
+                        .redirectErrorStream(true)
+                        .redirectOutput(said);
+        builder.environment().put("LD_PRELOAD", library().toString());
+        builder.environment()
+                .put("PETRA_STAGED", directory.resolve("to/" + StoreDescriptor.STREAMS) + "");
+        assertThat(builder.start().waitFor()).as(Files.readString(said.toPath())).isZero();
+        assertThat(Files.readString(said.toPath())).contains("failed");
+        try (StorageEngine engine = engine()) {
+            TableStore to = Tables.open(engine, directory.resolve("to"), TABLE);
+            assertThat(rows(to)).isGreaterThan(0);
+            write(to, -2, "after");
+            to.flush();
+            to.compact(List.of());
+            // All that the MANIFEST has, or nothing: the large cells came first.
+            assertThat(rows(to)).isEqualTo(2 + (length < 1024 ? ROWS : 0));
+        }
+    }
+
+    private static int rows(TableStore store) {
+        int rows = 0;
+        try (UnfilteredPartitionIterator all =
+                store.scan(DataRange.allData(TABLE.partitioner), ColumnFilter.all(TABLE))) {
+            while (all.hasNext())
+                try (UnfilteredRowIterator partition = all.next()) {
+                    Row row = (Row) partition.next();
+                    if (row.cells().iterator().next().valueSize() > 0) rows++;
+                }
+        }
+        return rows;
+    }
+
+    private Path library() throws Exception {
+        String compiler = System.getenv().getOrDefault("CXX", "g++");
+        Path library = directory.resolve("failedsync.so");
+        Path output = directory.resolve("compiler");
+        Process compiling =
+                new ProcessBuilder(
+                                compiler,
+                                "-shared",
+                                "-fPIC",
+                                "-Wall",
+                                "-Wextra",
+                                "-Werror",
+                                "-o",
+                                library.toString(),
+                                Path.of("src/test/native/failedsync.cpp").toAbsolutePath() + "")
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
+        assertThat(compiling.waitFor()).as(Files.readString(output)).isZero();
+        return library;
+    }
+}

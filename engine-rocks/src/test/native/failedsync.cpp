@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands between a process and its disk (LD_PRELOAD): a sync of a MANIFEST fails while a file below
+// PETRA_STAGED has a second link, as it has while it is ingested. What was to be synced is written.
+// FailedIngestTest uses it.
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace {
+
+bool isLinked(const char* directory) {
+  DIR* dir = opendir(directory);
+  if (dir == nullptr) return false;
+  bool linked = false;
+  while (dirent* entry = readdir(dir)) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+    struct stat about;
+    if (lstat(path, &about) != 0) continue;
+    if (S_ISDIR(about.st_mode) ? isLinked(path) : about.st_nlink > 1) linked = true;
+  }
+  closedir(dir);
+  return linked;
+}
+
+bool fails(int fd) {
+  const char* staged = getenv("PETRA_STAGED");
+  char file[64], path[4096];
+  snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(file, path, sizeof path - 1);
+  if (staged == nullptr || length < 0) return false;
+  path[length] = 0;
+  return strstr(path, "/MANIFEST-") != nullptr && isLinked(staged);
+}
+
+int sync(int fd, long call) {
+  if (!fails(fd)) return static_cast<int>(syscall(call, fd));
+  errno = EIO;
+  return -1;
+}
+
+}  // namespace
+
+extern "C" int fsync(int fd) { return sync(fd, SYS_fsync); }
+
+extern "C" int fdatasync(int fd) { return sync(fd, SYS_fdatasync); }
