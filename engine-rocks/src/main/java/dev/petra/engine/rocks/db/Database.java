@@ -74,6 +74,9 @@ public final class Database implements AutoCloseable {
     /** How often {@link #stopCompactions} was called; guarded by {@link #compactions}. */
     private volatile int stops;
 
+    /** How often rows were about to be ingested; see {@link #newIterators}. */
+    private final AtomicLong rowsArrived = new AtomicLong();
+
     /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
     private final AtomicLong compactingFiles = new AtomicLong();
 
@@ -168,7 +171,24 @@ public final class Database implements AutoCloseable {
      * were purged meanwhile, and shows what they had hidden. What is open keeps its files.
      */
     public List<RocksIterator> newIterators(ReadOptions options) throws RocksDBException {
-        return db.newIterators(List.of(data, large), options);
+        while (true) {
+            long before = rowsArrived.get();
+            List<RocksIterator> both = db.newIterators(List.of(data, large), options);
+            if (rowsArrived.get() == before) return both;
+            both.forEach(RocksIterator::close);
+        }
+    }
+
+    /**
+     * To be called behind the ingest of large cells and before that of rows which refer to them.
+     *
+     * <p>RocksDB takes a sequence number, and then what each column family has; what is ingested
+     * has a sequence number only where it overlaps something. So iterators might see rows without
+     * their large cells, if both were ingested between the one and the other. Then this was called
+     * in between too, and they are opened again.
+     */
+    public void rowsArrive() {
+        rowsArrived.incrementAndGet();
     }
 
     public static ReadOptions newReadOptions() {

@@ -202,6 +202,7 @@ public final class Ingester {
             IngestExternalFileOptions options)
             throws RocksDBException {
         if (files.isEmpty()) return;
+        if (isData) database.rowsArrive();
         try {
             database.db.ingestExternalFile(isData ? database.data : database.large, files, options);
         } catch (RocksDBException e) {

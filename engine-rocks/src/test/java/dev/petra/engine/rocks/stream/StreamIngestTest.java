@@ -558,4 +558,77 @@ class StreamIngestTest {
         assertThatThrownBy(receiving::get).hasCauseInstanceOf(CorruptStoreException.class);
     }
 
+    /**
+     * RocksDB opens iterators of two column families while others ingest into them: first large
+     * cells, which overlap some, then rows, which overlap none.
+     */
+    @Test
+    void noIteratorSeesRowsWithoutTheirLargeCells() throws Exception {
+        TestTable rows = TestTable.of("CREATE TABLE l (k int PRIMARY KEY, v text)");
+        TableStore source = engine.openStore(rows.spec(directory.resolve("source")));
+        TableStore target = engine.openStore(rows.spec(directory.resolve("target")));
+        int rounds = 300;
+        List<Long> tokens = new ArrayList<>();
+        for (int k = 0; k < rounds; k++) {
+            source.write(rows.update(k).at(1).row().set("v", "x".repeat(1_100)).build());
+            tokens.add((Long) rows.key(k).getToken().getTokenValue());
+        }
+        long least = Collections.min(tokens);
+        long most = Collections.max(tokens);
+        AtomicBoolean done = new AtomicBoolean();
+        AtomicInteger missing = new AtomicInteger();
+        List<CompletableFuture<Void>> readers = new ArrayList<>();
+        for (int i = 0; i < 12; i++)
+            readers.add(
+                    CompletableFuture.runAsync(
+                            () ->
+                                    Tables.context(target)
+                                            .reopenable()
+                                            .maintain(
+                                                    database -> {
+                                                        while (!done.get())
+                                                            missing.addAndGet(missing(database));
+                                                    }),
+                            task -> new Thread(task).start()));
+        try {
+            for (int round = 0; round < rounds && missing.get() == 0; round++) {
+                List<Range<Token>> ranges = new ArrayList<>();
+                for (long token : new TreeSet<>(List.of(least, tokens.get(round), most)))
+                    ranges.add(new Range<>(TestTable.token(token - 1), TestTable.token(token)));
+                SentStream.of(source, ranges).ingestedBy(target);
+                // Rows go; large cells stay.
+                Database database = Tables.context(target).database();
+                byte[] end = new byte[16];
+                Arrays.fill(end, (byte) 0xFF);
+                database.db.deleteRange(database.data, new byte[0], end);
+                database.flush();
+                database.compact(
+                        database.data, null, null, BottommostLevelCompaction.kForceOptimized);
+                assertThat(database.dataFiles()).isEmpty();
+            }
+        } finally {
+            done.set(true);
+        }
+        for (CompletableFuture<Void> reader : readers) reader.get();
+        assertThat(missing.get()).isZero();
+    }
+
+    /** How many rows there are without a large cell. */
+    private static int missing(Database database) throws RocksDBException {
+        List<RocksIterator> both = database.newIterators(database.readOptions);
+        int missing = 0;
+        try {
+            RocksIterator data = both.get(0);
+            RocksIterator large = both.get(1);
+            for (data.seekToFirst(); data.isValid(); data.next()) {
+                byte[] row = data.key();
+                large.seek(row);
+                if (!large.isValid() || !Arrays.equals(row, Arrays.copyOf(large.key(), row.length)))
+                    missing++;
+            }
+        } finally {
+            both.forEach(RocksIterator::close);
+        }
+        return missing;
+    }
 }
