@@ -10,7 +10,6 @@ import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
-import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.db.Verification;
 import dev.petra.engine.rocks.format.TokenRanges;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
@@ -169,13 +168,7 @@ final class StoreMaintenance {
                 database -> {
                     purge.run(database, false);
                     // Compaction rewrites keys, and of the values those in the oldest files.
-                    try {
-                        database.collectBlobs(1);
-                        database.compact(
-                                database.large, null, null, BottommostLevelCompaction.kForce);
-                    } finally {
-                        database.collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
-                    }
+                    database.compactLarge(1, BottommostLevelCompaction.kForce);
                     compactIndexes(database);
                 });
     }

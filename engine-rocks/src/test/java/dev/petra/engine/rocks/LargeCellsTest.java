@@ -23,6 +23,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DeletionTime;
@@ -48,6 +49,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
@@ -202,7 +204,8 @@ class LargeCellsTest {
     @Test
     void whatIsOverwrittenDuringASweepGoesByItselfToo() throws Exception {
         int rows = 600;
-        // The sweep waits at its first cell.
+        // The sweep waits at its first cell, to which no row refers.
+        overwrite(1, -1, 1);
         synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
             overwrite(rows, 1, 2);
             Tables.await(
@@ -230,8 +233,9 @@ class LargeCellsTest {
     @Test
     void aSweepCanBeStopped() {
         for (int i = 0; i < 10; i++) store.write(update(i, live("a", i, value(LARGE, i))));
+        store.write(update(0, live("a", 1, value(LARGE, 1))));
         CompletableFuture<Void> compaction;
-        // The sweep waits at its first cell.
+        // The sweep waits at its first cell, to which no row refers.
         synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
             compaction = CompletableFuture.runAsync(() -> store.compact(List.of()));
             Tables.await(
@@ -501,5 +505,39 @@ class LargeCellsTest {
         store.write(update(2, live("a", 1, value(LARGE, 1))));
         assertThat(valueOf(1, "a")).isEqualTo(value(3, 1));
         assertThat(valueOf(2, "a")).isEqualTo(value(LARGE, 1));
+    }
+
+    /** What is rewritten is an option of the column family, and the other one sets it back. */
+    @Test
+    void allAreRewrittenThoughASweepDropsGarbageMeanwhile() throws Exception {
+        for (int file = 0; file < 10; file++) {
+            store.write(update(file, live("a", 1, value(LARGE, file))));
+            store.flush();
+        }
+        Database database = Tables.context(store).database();
+        AtomicBoolean done = new AtomicBoolean();
+        CompletableFuture<Void> sweeping =
+                CompletableFuture.runAsync(
+                        () -> {
+                            while (!done.get())
+                                Tables.context(store)
+                                        .reopenable()
+                                        .maintain(
+                                                all ->
+                                                        all.compactLarge(
+                                                                0,
+                                                                BottommostLevelCompaction
+                                                                        .kForceOptimized));
+                        });
+        try {
+            for (int round = 0; round < 50; round++) {
+                Set<String> before = blobs();
+                database.compactLarge(1, BottommostLevelCompaction.kForce);
+                assertThat(blobs()).isNotEmpty().doesNotContainAnyElementsOf(before);
+            }
+        } finally {
+            done.set(true);
+        }
+        sweeping.get();
     }
 }

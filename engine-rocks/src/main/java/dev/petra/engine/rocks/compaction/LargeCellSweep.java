@@ -4,7 +4,6 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
-import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.nativelib.Reconciler;
@@ -121,12 +120,7 @@ final class LargeCellSweep {
      * files. The sweep has read all blocks of these files: a damaged one does not come to here.
      */
     private static void dropGarbage(Database database) throws RocksDBException {
-        try {
-            database.collectBlobs(0);
-            database.compact(database.large, null, null, BottommostLevelCompaction.kForceOptimized);
-        } finally {
-            database.collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
-        }
+        database.compactLarge(0, BottommostLevelCompaction.kForceOptimized);
     }
 
     /** Removes a large cell that no row refers to; returns whether it did. */

@@ -77,6 +77,9 @@ public final class Database implements AutoCloseable {
     /** How often rows were about to be ingested; see {@link #newIterators}. */
     private final AtomicLong rowsArrived = new AtomicLong();
 
+    /** Held while the values of large cells are compacted with another share of them rewritten. */
+    private final Object rewritingLarge = new Object();
+
     /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
     private final AtomicLong compactingFiles = new AtomicLong();
 
@@ -430,8 +433,24 @@ public final class Database implements AutoCloseable {
         return most;
     }
 
-    /** Sets which part of the blob files, the oldest ones, compaction rewrites: 0 to 1. */
-    public void collectBlobs(double part) {
+    /**
+     * Compacts all large cells. One at a time, since what is rewritten is an option of all.
+     *
+     * @param part of the blob files, the oldest ones, that is rewritten: 0 to 1
+     */
+    public void compactLarge(double part, BottommostLevelCompaction bottommost)
+            throws RocksDBException {
+        synchronized (rewritingLarge) {
+            try {
+                collectBlobs(part);
+                compact(large, null, null, bottommost);
+            } finally {
+                collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
+            }
+        }
+    }
+
+    private void collectBlobs(double part) {
         setOptions(large, Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
     }
 
