@@ -87,13 +87,14 @@ final class LargeCellSweep {
         long streams = store.abandonedStreams();
         long cells = 0;
         long garbage = 0;
-        try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false)) {
+        try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false);
+                ReadOptions aside = Database.newReadOptions().setFillCache(false)) {
             Reconciler.allowUnpreparedValue(keysOnly);
             try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
                 for (it.seekToFirst(); it.isValid(); it.next()) {
                     pace.step();
                     cells++;
-                    if (sweep(database, it.key())) garbage++;
+                    if (sweep(database, aside, it.key())) garbage++;
                 }
                 it.status();
             }
@@ -124,7 +125,8 @@ final class LargeCellSweep {
     }
 
     /** Removes a large cell that no row refers to; returns whether it did. */
-    private boolean sweep(Database database, byte[] largeKey) throws RocksDBException {
+    private boolean sweep(Database database, ReadOptions aside, byte[] largeKey)
+            throws RocksDBException {
         ByteBuffer in = ByteBuffer.wrap(largeKey);
         DecoratedKey partition;
         try {
@@ -136,6 +138,8 @@ final class LargeCellSweep {
             throw store.malformed(e, ByteBuffer.wrap(largeKey));
         }
         byte[] rowKey = Arrays.copyOf(largeKey, in.position());
+        // As most are, and then no writer waits.
+        if (isReferred(database, aside, rowKey, in.duplicate())) return false;
         // A write of the same cell is done before the look or after the removal; so is an ingest,
         // which runs alone.
         boolean[] removed = new boolean[1];
@@ -157,9 +161,10 @@ final class LargeCellSweep {
     /**
      * @param suffix the large cell's key behind its row's key
      */
-    private boolean isReferred(Database database, byte[] rowKey, ByteBuffer suffix)
+    private boolean isReferred(
+            Database database, ReadOptions aside, byte[] rowKey, ByteBuffer suffix)
             throws RocksDBException {
-        byte[] value = database.db.get(database.data, database.readOptions, rowKey);
+        byte[] value = database.db.get(database.data, aside, rowKey);
         if (value == null) return false;
         References references = new References(suffix);
         try {

@@ -115,7 +115,7 @@ public final class Purge {
             if (background && store.reopenable().hasWindows()) {
                 // With time windows whole files are dropped; what is left are their large cells.
                 schedule.forgetResume();
-                sweep(database, pace);
+                if (sweep.isDue(database)) sweep(database, pace);
                 schedule.ended();
                 return;
             }

@@ -12,6 +12,8 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.StoreContext;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Map;
@@ -32,6 +34,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.RocksDBException;
 
 /** What reads all of a table in the background is in nobody's way. */
@@ -246,4 +249,24 @@ class BackgroundReadsTest {
             store.write(table.update("b").at(1).row().set("v", "x").build());
         }
     }
+
+    /** The row of each large cell is read. */
+    @Test
+    void aSweepLeavesTheCacheToReaders() throws RocksDBException {
+        TestTable table =
+                TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text, w text)" + OPTIONS);
+        try (StorageEngine engine =
+                Tables.engine(Map.of("memory", "64MiB", "large_cell", "3KiB"))) {
+            PartitionUpdate[] large = new PartitionUpdate[4_000];
+            for (int i = 0; i < large.length; i++)
+                large[i] = table.update("k" + i).at(1).row().set("w", "x".repeat(3_100)).build();
+            TableStore store = filled(engine, table, large);
+            Database database = Tables.context(store).database();
+            long before = cacheUsage(store);
+            Pacer pace = new Pacer(Tables.context(store), database, false);
+            new LargeCellSweep(Tables.context(store)).run(database, pace);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+        }
+    }
+
 }

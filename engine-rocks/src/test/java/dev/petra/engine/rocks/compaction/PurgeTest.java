@@ -786,6 +786,28 @@ class PurgeTest {
         }
     }
 
+    /** Only who removes a large cell keeps others from writing the same. */
+    @Test
+    void aSweepHoldsNoWriterUpForWhatStays() throws Exception {
+        mayPurge.set(false);
+        open();
+        rows("x", 0, 20, 1);
+        Database database = Tables.context(store).database();
+        LargeCellSweep sweep = new LargeCellSweep(Tables.context(store));
+        Pacer pace = new Pacer(Tables.context(store), database, false);
+        CompletableFuture<Void> sweeping;
+        synchronized (Tables.context(store).largeWrites(table.key("x"))) {
+            sweeping =
+                    CompletableFuture.runAsync(
+                            () ->
+                                    Tables.context(store)
+                                            .reopenable()
+                                            .maintain(all -> sweep.run(all, pace)));
+            Tables.await("the end of the sweep", sweeping::isDone);
+        }
+        sweeping.get();
+    }
+
     /** And not after every purge. */
     @Test
     void largeCellsAreLookedThroughWhereMuchWasPurged() throws RocksDBException {

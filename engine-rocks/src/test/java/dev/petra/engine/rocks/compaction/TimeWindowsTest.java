@@ -619,4 +619,27 @@ class TimeWindowsTest {
         assertThat(files()).anyMatch(file -> file.fileName().equals(old));
     }
 
+    /** Each interval; in a table of which a window expires a day, all of it was read every day. */
+    @Test
+    void largeCellsAreNotSweptUntilEnoughMayBeGarbage() throws RocksDBException {
+        open();
+        Purge purge = new Purge(Tables.context(store), new DataFiles(Tables.context(store)));
+        for (int row = 0; row < 8; row++)
+            store.write(update("k").at(1).row(row).set("v", "x".repeat(5_000)).build());
+        store.write(update("k").at(2).row(1).set("v", "y".repeat(5_000)).build());
+        store.flush();
+        purge.run(Tables.context(store).database(), true);
+        assertThat(large()).isEqualTo(9);
+        store.compact(List.of());
+        assertThat(large()).isEqualTo(8);
+    }
+
+    private int large() {
+        int large = 0;
+        Database database = Tables.context(store).database();
+        try (RocksIterator it = database.db.newIterator(database.large)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) large++;
+        }
+        return large;
+    }
 }
