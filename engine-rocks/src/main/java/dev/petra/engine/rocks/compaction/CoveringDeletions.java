@@ -15,6 +15,7 @@ import dev.petra.engine.rocks.read.ReadContext;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.Iterator;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.RangeTombstone;
@@ -60,12 +61,23 @@ final class CoveringDeletions {
 
     private static final long NO_DELETION = Long.MIN_VALUE;
 
+    private static final long RENEW_NANOS = TimeUnit.MINUTES.toNanos(1);
+
     private final StoreContext store;
+    private final long renewNanos;
     private final ByteSink fragment = new ByteSink();
     private final FragmentWriter fragments = new FragmentWriter(fragment, NO_LARGE_CELLS);
 
     CoveringDeletions(StoreContext store) {
+        this(store, RENEW_NANOS);
+    }
+
+    /**
+     * @param renewNanos how long a cursor is open, at most, before the next partition
+     */
+    CoveringDeletions(StoreContext store, long renewNanos) {
         this.store = store;
+        this.renewNanos = renewNanos;
     }
 
     /**
@@ -76,8 +88,23 @@ final class CoveringDeletions {
     void run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteSink position = new ByteSink();
+        boolean more = true;
+        while (more) more = run(database, position, gcBefore, context, pace);
+    }
+
+    /**
+     * The same for a while, from a position on: what an open cursor sees stays on the disk and in
+     * memory.
+     *
+     * @param position set to where to go on
+     * @return whether there is more
+     */
+    private boolean run(
+            Database database, ByteSink position, long gcBefore, ReadContext context, Pacer pace)
+            throws RocksDBException {
+        long opened = System.nanoTime();
         try (Cursor cursor = context.openAside()) {
-            cursor.seek(ByteBuffer.allocateDirect(0));
+            cursor.seek(position.flipped());
             while (cursor.isValid()) {
                 pace.step();
                 int kind = partition(cursor, position);
@@ -89,8 +116,10 @@ final class CoveringDeletions {
                     cover(database, cursor, position, header, gcBefore, context, pace);
                 }
                 position.put(KeyKind.END);
+                if (System.nanoTime() - opened > renewNanos) return true;
                 cursor.seek(position.flipped());
             }
+            return false;
         }
     }
 

@@ -269,4 +269,59 @@ class BackgroundReadsTest {
         }
     }
 
+    private static void awaitSequence(Database database, long number) {
+        while (database.db.getLatestSequenceNumber() < number) Thread.onSpinWait();
+    }
+
+    /** It may take hours, and what an open iterator sees stays on the disk. */
+    @Test
+    void whoHandsDownKeepsNoFileForLong() throws Exception {
+        TestTable table = TestTable.of("CREATE TABLE t (k int PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int k = 0; k < 20_000; k++) {
+                store.write(table.update(k).at(1).row().set("v", "v").build());
+                store.write(table.update(k).at(2).now(LONG_AGO).deletePartition().build());
+            }
+            store.flush();
+            StoreContext context = Tables.context(store);
+            Database database = context.database();
+            Path first = directory.resolve("t" + database.dataFiles().get(0).fileName());
+            long before = database.db.getLatestSequenceNumber();
+            CompletableFuture<Void> handing =
+                    CompletableFuture.runAsync(
+                            () ->
+                                    context.reopenable()
+                                            .maintain(
+                                                    all ->
+                                                            new CoveringDeletions(context, 0)
+                                                                    .run(
+                                                                            all,
+                                                                            LONG_AGO + 1,
+                                                                            new Pacer(
+                                                                                    context, all,
+                                                                                    false))));
+            awaitSequence(database, before + 1);
+            context.room()
+                    .writers
+                    .<RocksDBException>alone(
+                            () ->
+                                    database.compact(
+                                            database.data,
+                                            null,
+                                            null,
+                                            BottommostLevelCompaction.kForce));
+            // It is past the partition at which it had to wait.
+            awaitSequence(database, database.db.getLatestSequenceNumber() + 3);
+            context.room()
+                    .writers
+                    .<RuntimeException>alone(
+                            () -> {
+                                Tables.await("the end of the file", () -> !Files.exists(first));
+                                assertThat(handing).isNotDone();
+                            });
+            handing.get();
+            assertThat(database.db.getLatestSequenceNumber()).isEqualTo(before + 20_000);
+        }
+    }
 }
