@@ -831,7 +831,7 @@ bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch) 
         Column* columns = row.columns.begin();
         for (size_t i = 0; i < row.columns.size(); i++) {
             uint64_t id = columns[i].number >> 1;
-            if (id >= count) return false;
+            if (id >= count || ids[id] == NO_COLUMN) return false;
             columns[i].number =
                     static_cast<uint64_t>(ids[id]) << 1 | (columns[i].number & COLUMN_COMPLEX);
         }

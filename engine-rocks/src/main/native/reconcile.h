@@ -53,10 +53,13 @@ struct PurgeCounts {
  */
 bool merge(const Slice* values, size_t count, Scratch& scratch);
 
+/** In place of what a column's id becomes, as Catalog.NO_COLUMN in Java. */
+constexpr uint32_t NO_COLUMN = UINT32_MAX;
+
 /**
  * Rewrites a value for a store that has other ids of columns, into scratch.out.
  *
- * @param ids what each column's id becomes
+ * @param ids what each column's id becomes; NO_COLUMN for none
  * @return false if bytes are malformed, or a column has none
  */
 bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch);

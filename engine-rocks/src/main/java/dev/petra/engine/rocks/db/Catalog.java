@@ -8,6 +8,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
@@ -41,6 +42,9 @@ public final class Catalog {
             this.key = key;
         }
     }
+
+    /** In place of a column's id. */
+    public static final int NO_COLUMN = -1;
 
     private static final String COLUMN = "column/";
     private static final String EXTENT = "extent";
@@ -178,16 +182,27 @@ public final class Catalog {
 
     /**
      * The ids that another store's columns have here, by the ids that they have there. Those that
-     * have none are given one.
+     * have none are given one if the table has them, or had them: an id is for good, and a peer may
+     * send any names.
      *
-     * @param kindsAndTypes by name
+     * @param names of columns, by their ids there
+     * @param table as it is now
+     * @return {@link #NO_COLUMN} for the others, to which nothing must refer
      */
-    public synchronized int[] adopt(List<String> names, List<String> kindsAndTypes) {
+    public synchronized int[] adopt(List<String> names, TableMetadata table) {
+        Map<String, ColumnMetadata> byName = new HashMap<>();
+        for (DroppedColumn dropped : table.droppedColumns.values())
+            byName.put(dropped.column.name.toString(), dropped.column);
+        for (ColumnMetadata column : table.columns()) byName.put(column.name.toString(), column);
         int[] adopted = new int[names.size()];
         try {
             for (int id = 0; id < adopted.length; id++) {
-                Integer known = ids.get(names.get(id));
-                adopted[id] = known != null ? known : assign(names.get(id), kindsAndTypes.get(id));
+                String name = names.get(id);
+                Integer known = ids.get(name);
+                ColumnMetadata column = byName.get(name);
+                if (known != null) adopted[id] = known;
+                else if (column == null) adopted[id] = NO_COLUMN;
+                else adopted[id] = assign(name, column.kind + " " + column.type);
             }
             return adopted;
         } finally {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
+import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TableOptions;
@@ -93,7 +94,9 @@ final class Renumbering {
             int row = store.rowBytes(ByteBuffer.wrap(key));
             byte[] here = key.clone();
             ByteBuffer cell = ByteBuffer.wrap(here, row, here.length - row);
-            cell.putInt(row, ids[cell.getInt(row)]);
+            int id = ids[cell.getInt(row)];
+            if (id == Catalog.NO_COLUMN) throw new IllegalArgumentException("an unknown column");
+            cell.putInt(row, id);
             return new LargeKey(key, here, row);
         } catch (IllegalArgumentException
                 | IndexOutOfBoundsException

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.stream;
 
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.format.TokenRanges;
@@ -277,12 +278,10 @@ public final class StagedStream implements StreamSink {
         SliceColumns theirs = Objects.requireNonNull(columns.get());
         int[] ids =
                 store.reopenable()
-                        .write(
-                                database ->
-                                        store.catalog()
-                                                .adopt(theirs.names(), theirs.kindsAndTypes()));
+                        .write(database -> store.catalog().adopt(theirs.names(), store.table()));
         boolean same = true;
-        for (int id = 0; id < ids.length; id++) same &= ids[id] == id;
+        for (int id = 0; id < ids.length; id++)
+            same &= ids[id] == id || ids[id] == Catalog.NO_COLUMN;
         if (same) renumbered = staged.size();
         Renumbering renumbering = new Renumbering(store, ids);
         for (; renumbered < staged.size(); renumbered++) {

@@ -22,6 +22,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -393,5 +394,30 @@ class LyingPeerTest {
         int number = from.id("n") << 1;
         byte[] part = {0, 0x0e, 0, 0, 0, 0, 0, 0, 0, 9, (byte) number, 0x21, 3, 0, 0, 7};
         refusesEntry("a counter", counters, from, new Entry(row.key(), part));
+    }
+
+    /** The names stayed in the catalog for good, as many as each stream brought. */
+    @Test
+    void namesThatTheTableNeverHadGetNoIds() throws Exception {
+        Map<String, String> before = Tables.context(to).catalog().columns();
+        SliceColumns honest = SliceColumns.of(Tables.context(peer.store()).catalog().columns());
+        List<String> names = new ArrayList<>();
+        List<String> types = new ArrayList<>();
+        for (int id = 0; id < honest.names().size(); id++) {
+            names.add(honest.names().get(id));
+            types.add("REGULAR a lie");
+        }
+        for (int i = 0; i < 1_000; i++) {
+            names.add("lie" + i);
+            types.add("REGULAR text");
+        }
+        List<byte[]> slice = PeerBlocks.slice(peer.store(), peer.rows(), peer.large());
+        slice.set(0, PeerBlocks.columns(new SliceColumns(names, types)));
+        PeerBlocks.send(table, RangeTests.everything(), to, List.of(slice));
+        assertThat(Tables.context(to).catalog().columns())
+                .containsAllEntriesOf(before)
+                .containsOnlyKeys("s", "v", "w", "n", "m")
+                .allSatisfy((name, column) -> assertThat(column).doesNotContain("lie"));
+        assertThat(Peer.content(to, table)).hasSize(20);
     }
 }

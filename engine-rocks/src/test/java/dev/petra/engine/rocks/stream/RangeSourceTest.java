@@ -606,7 +606,7 @@ class RangeSourceTest {
             if (k % 15 == 14) store.flush();
         }
         SliceColumns columns = SliceColumns.of(context.catalog().columns());
-        assertThat(Tables.context(to).catalog().adopt(columns.names(), columns.kindsAndTypes()))
+        assertThat(Tables.context(to).catalog().adopt(columns.names(), table.metadata()))
                 .isEqualTo(IntStream.range(0, columns.names().size()).toArray());
         int blocks = 0;
         Map<Byte, List<Entry>> sent = new TreeMap<>();
