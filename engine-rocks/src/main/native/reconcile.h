@@ -13,6 +13,8 @@ struct Scratch {
     /** Counter contexts that merging made; blocks do not move. */
     Array<uint8_t*> contexts;
     Buffer out;
+    /** For who merges: what is merged. */
+    Array<Slice> operands;
     /** Whether a counter met a cell that is none. */
     bool mixed = false;
 

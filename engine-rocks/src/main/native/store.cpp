@@ -196,16 +196,9 @@ void watch(Store* store, Slice value) {
 }
 
 Array<Slice>& operands() {
-    static thread_local struct {
-        Array<Slice>* slices;
-    } mine;
-    if (mine.slices == nullptr) {
-        void* memory = malloc(sizeof(Array<Slice>));
-        if (memory == nullptr) abort();
-        mine.slices = new (memory) Array<Slice>;
-    }
-    mine.slices->clear();
-    return *mine.slices;
+    Array<Slice>& mine = scratch().operands;
+    mine.clear();
+    return mine;
 }
 
 /** Of this thread; not set where no mark is and the max purgeable timestamp is the lowest. */
