@@ -59,8 +59,9 @@ final class ConfFiles {
 
     /** Writes the files that do not exist, or all. */
     void write() {
-        if (isAbsent(directory.yaml())) write(directory.yaml(), CassandraYaml.text(config.yaml()));
-        if (isAbsent(directory.jvmOptions())) write(directory.jvmOptions(), jvmText());
+        if (isAbsent(directory.yaml()))
+            WholeFile.write(directory.yaml(), CassandraYaml.text(config.yaml()));
+        if (isAbsent(directory.jvmOptions())) WholeFile.write(directory.jvmOptions(), jvmText());
         copyIfAbsent(
                 config.consoleLog() ? "logback-console.xml" : "logback.xml", directory.logback());
         copyIfAbsent("logback-tools.xml", directory.logbackTools());
@@ -79,17 +80,9 @@ final class ConfFiles {
     private void copyIfAbsent(String name, Path file) {
         if (!isAbsent(file)) return;
         try (InputStream resource = getClass().getResourceAsStream(name)) {
-            Files.write(file, Objects.requireNonNull(resource, name).readAllBytes());
+            WholeFile.write(file, Objects.requireNonNull(resource, name).readAllBytes());
         } catch (IOException e) {
-            throw new NodeException("cannot write " + file + ": " + e, e);
-        }
-    }
-
-    private static void write(Path file, String text) {
-        try {
-            Files.writeString(file, text);
-        } catch (IOException e) {
-            throw new NodeException("cannot write " + file + ": " + e, e);
+            throw new NodeException("cannot read " + name + ": " + e, e);
         }
     }
 

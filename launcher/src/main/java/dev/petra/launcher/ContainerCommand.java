@@ -24,6 +24,9 @@ import picocli.CommandLine.Option;
         hidden = true,
         description = "Configures a node by the environment; for the entry point of an image.")
 final class ContainerCommand implements Callable<Integer> {
+    /** Tells the image's health check where the node takes CQL. */
+    private static final String HEALTHCHECK = "healthcheck";
+
     @Option(names = "--dir", required = true, description = "The node's directory, a volume.")
     private Path dir = Path.of("");
 
@@ -52,7 +55,9 @@ final class ContainerCommand implements Callable<Integer> {
         all.add("-cp");
         all.add(node.classPath());
         all.add("org.apache.cassandra.service.CassandraDaemon");
-        write(config.directory().conf().resolve("cassandra-rackdc.properties"), environment.rack());
+        Path conf = config.directory().conf();
+        WholeFile.write(conf.resolve("cassandra-rackdc.properties"), environment.rack());
+        WholeFile.write(conf.resolve(HEALTHCHECK), node.healthcheck());
         write(
                 arguments,
                 all.stream().map(ContainerCommand::quoted).collect(Collectors.joining("\n")));

@@ -42,15 +42,15 @@ public final class NodeProcess {
         this.output = new LogFile(directory.output());
     }
 
-    /** Prepares the directory and starts the process; does not wait until the node is up. */
+    /**
+     * Prepares the directory and starts the process; does not wait until the node is up.
+     *
+     * @throws NodeException if it cannot be started; no process runs then
+     */
     public void start() {
         config.distribution().check();
         directory.createRoot();
         StartLock.hold(directory, this::startAlone);
-        if (config.endWithThisJvm() && endHook == null) {
-            endHook = new Thread(this::endQuietly, "end-node");
-            Runtime.getRuntime().addShutdownHook(endHook);
-        }
     }
 
     /**
@@ -60,6 +60,18 @@ public final class NodeProcess {
      *     timeout
      */
     public void awaitCql(Duration timeout) {
+        if (!opensCql(timeout))
+            throw new NodeException(
+                    "CQL was not open after %d s; the node (pid %d) is still starting, log %s\n%s"
+                            .formatted(timeout.toSeconds(), pid(), logFile(), tail()));
+    }
+
+    /**
+     * Waits until the port of CQL is open, and returns whether it is; false after the timeout.
+     *
+     * @throws NodeException with the end of the log, as soon as the process ends
+     */
+    boolean opensCql(Duration timeout) {
         long start = System.nanoTime();
         NodeSettings reach = settings();
         while (!Ports.isOpen(reach.rpcAddress(), reach.nativePort())) {
@@ -69,13 +81,10 @@ public final class NodeProcess {
                         "the node ended before CQL was open (exit code %d, log %s)\n%s"
                                 .formatted(exitCode(), logFile(), tail()));
             }
-            if (System.nanoTime() - start > timeout.toNanos()) {
-                throw new NodeException(
-                        "CQL was not open after %d s; the node (pid %d) is still starting, log %s\n%s"
-                                .formatted(timeout.toSeconds(), pid(), logFile(), tail()));
-            }
+            if (System.nanoTime() - start > timeout.toNanos()) return false;
             Processes.pause();
         }
+        return true;
     }
 
     /** Whether the process runs. */
@@ -174,6 +183,14 @@ public final class NodeProcess {
         return output.newText();
     }
 
+    /** Where a node of {@link #prepareForAnotherJvm} takes CQL, for a health check. */
+    String healthcheck() {
+        NodeSettings reach = settings();
+        return "%s %d %s\n"
+                .formatted(
+                        reach.rpcAddress(), reach.nativePort(), reach.clientTls() ? "tls" : "cql");
+    }
+
     /** The last lines of the output and of Cassandra's log since the last start. */
     String tail() {
         return Stream.of(output.tail(15), systemLog.tail(25))
@@ -207,7 +224,29 @@ public final class NodeProcess {
         output.mark();
         Process started = spawn();
         process = started;
-        pidFile.write(started.pid());
+        try {
+            pidFile.write(started.pid());
+            endWithThisJvm();
+        } catch (NodeException e) {
+            // Nothing would ever stop it: it has a session of its own, and petra stop could not
+            // find it.
+            if (!ended(started.destroyForcibly(), KILL_TIMEOUT))
+                throw new NodeException(
+                        e.getMessage() + "; the node (pid %d) runs, kill it".formatted(pid()), e);
+            pidFile.remove(pid());
+            throw new NodeException(e.getMessage() + "; the node was not started", e);
+        }
+    }
+
+    private void endWithThisJvm() {
+        if (!config.endWithThisJvm() || endHook != null) return;
+        Thread hook = new Thread(this::endQuietly, "end-node");
+        try {
+            Runtime.getRuntime().addShutdownHook(hook);
+        } catch (IllegalStateException e) {
+            throw new NodeException("this process is ending", e);
+        }
+        endHook = hook;
     }
 
     private void prepare() {

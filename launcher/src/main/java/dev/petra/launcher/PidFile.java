@@ -34,11 +34,7 @@ final class PidFile {
 
     /** Writes a process id. */
     void write(long pid) {
-        try {
-            Files.writeString(file, pid + "\n");
-        } catch (IOException e) {
-            throw new NodeException("cannot write " + file + ": " + e, e);
-        }
+        WholeFile.write(file, pid + "\n");
     }
 
     /** Removes the file, unless it has the id of another process. */

@@ -51,9 +51,12 @@ record ProcessNodes(Path dir) implements ClusterNodes {
 
     @Override
     public String start(int number, @Nullable HeapSize heap) {
-        Path where = directory(number).root();
-        NodeConfig.Builder config = NodeConfig.builder(where).fastRing().endWithThisJvm(false);
-        if (!Files.exists(where.resolve("conf")))
+        NodeDirectory directory = directory(number);
+        NodeConfig.Builder config =
+                NodeConfig.builder(directory.root()).fastRing().endWithThisJvm(false);
+        // Written after cassandra.yaml: if it is missing, a first start was interrupted, and with
+        // the defaults of a single node this would be another node 1.
+        if (!Files.exists(directory.jvmOptions()))
             config.address(address(number))
                     .jmxPort(FIRST_JMX_PORT + number - 1)
                     .seeds(List.of(address(1) + ":7000"))

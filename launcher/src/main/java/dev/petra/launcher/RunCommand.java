@@ -25,6 +25,8 @@ final class RunCommand implements Callable<Integer> {
     /** The exit code of a JVM after SIGTERM: Cassandra has drained. */
     private static final int TERMINATED = 143;
 
+    private static final Duration FOREVER = Duration.ofNanos(Long.MAX_VALUE);
+
     @Option(
             names = "--dir",
             paramLabel = "DIR",
@@ -71,7 +73,10 @@ final class RunCommand implements Callable<Integer> {
             paramLabel = "TIME",
             defaultValue = "10m",
             converter = DurationConverter.class,
-            description = "How long to wait for CQL; default: ${DEFAULT-VALUE}.")
+            description =
+                    "How long to wait for CQL; default: ${DEFAULT-VALUE}. Then --detach fails, and"
+                            + " the node goes on starting. Without --detach there is a warning,"
+                            + " and the wait goes on.")
     private Duration startTimeout = Duration.ofMinutes(10);
 
     @Option(names = "--detach", description = "Leave the node running and return.")
@@ -85,7 +90,8 @@ final class RunCommand implements Callable<Integer> {
     public Integer call() throws InterruptedException {
         NodeProcess node = new NodeProcess(config());
         node.start();
-        node.awaitCql(startTimeout);
+        if (detach) node.awaitCql(startTimeout);
+        else awaitCqlForever(node);
         PrintWriter out = spec.commandLine().getOut();
         out.printf(
                 "CQL is open on %s:%d (pid %d, log %s)%n",
@@ -97,6 +103,18 @@ final class RunCommand implements Callable<Integer> {
         throw new NodeException(
                 "the node ended (exit code %d, log %s)%n%s"
                         .formatted(exitCode, node.logFile(), node.tail()));
+    }
+
+    /** A node that replays a long commit log is not ended for being slow. */
+    private void awaitCqlForever(NodeProcess node) {
+        if (node.opensCql(startTimeout)) return;
+        PrintWriter err = spec.commandLine().getErr();
+        err.printf(
+                "petra: CQL is not open after %d s; the node (pid %d) is still starting, see %s."
+                        + " Ctrl-C stops it.%n",
+                startTimeout.toSeconds(), node.pid(), node.logFile());
+        err.flush();
+        node.awaitCql(FOREVER);
     }
 
     private NodeConfig config() {

@@ -54,6 +54,30 @@ final class ConfFilesTest {
                 .containsExactly("-Xmx2g", "-Dcassandra.jmx.local.port=17200");
     }
 
+    /** A file that was cut off was taken for the operator's own at the next start. */
+    @Test
+    void aFileThatCannotBeWrittenAsAWholeIsNotThere() throws IOException {
+        for (String name : new String[] {"cassandra.yaml", "jvm.options", "logback.xml"}) {
+            Path file = dir.resolve("conf").resolve(name);
+            byte[] whole = Files.readAllBytes(file);
+            Files.delete(file);
+            Files.createSymbolicLink(
+                    file.resolveSibling("." + name + ".part"), Path.of("/dev/full"));
+            ConfFiles files = new ConfFiles(NodeConfig.builder(dir).nativePort(19042).build());
+
+            assertThatThrownBy(files::write)
+                    .isInstanceOf(NodeException.class)
+                    .hasMessageContaining("cannot write " + file)
+                    .hasMessageContaining("No space left on device");
+            assertThat(file).doesNotExist();
+
+            ConfFiles again =
+                    new ConfFiles(NodeConfig.builder(dir).nativePort(19042).heap("512MiB").build());
+            again.write();
+            assertThat(file).hasBinaryContent(whole);
+        }
+    }
+
     @Test
     void askingForTheSameAgainIsNoContradiction() {
         NodeConfig same = NodeConfig.builder(dir).nativePort(19042).heap("512m").build();

@@ -110,6 +110,26 @@ final class NodeProcessTest {
         assertThatThrownBy(() -> node(FreePorts.next()).start()).hasMessageContaining("petra.pid");
     }
 
+    /** On a full disk it went on, and petra stop did not find it. */
+    @Test
+    void aNodeWhosePidFileCannotBeWrittenDoesNotRun() throws Exception {
+        Files.createDirectories(dir);
+        Files.createSymbolicLink(dir.resolve(".petra.pid.part"), Path.of("/dev/full"));
+        NodeProcess node = node(FreePorts.next());
+
+        assertThatThrownBy(node::start)
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("petra.pid")
+                .hasMessageContaining("No space left on device")
+                .hasMessageContaining("the node was not started");
+
+        assertThat(node.isAlive()).isFalse();
+        assertThat(dir.resolve("petra.pid")).doesNotExist();
+        assertThat(dir.resolve(".petra.pid.part")).doesNotExist();
+        node.start();
+        assertThat(node.isAlive()).isTrue();
+    }
+
     @Test
     void aTakenPortIsNamedAndNothingIsWritten() throws Exception {
         try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {

@@ -12,7 +12,15 @@ import java.util.concurrent.CountDownLatch;
 public final class CassandraDaemon {
     private CassandraDaemon() {}
 
-    /** Opens the port {@code fake.port}; without this property, prints a message and ends. */
+    /** The fake plugin's agent. */
+    public static void premain(String arguments) {
+        // It is loaded, and that is all.
+    }
+
+    /**
+     * Opens the port {@code fake.port}, once the file {@code fake.awaited} exists if there is such
+     * a property; without a port, prints a message and ends.
+     */
     public static void main(String[] args) throws Exception {
         Files.writeString(Path.of(System.getProperty("cassandra.logdir"), "system.log"), "up\n");
         Integer port = Integer.getInteger("fake.port");
@@ -20,6 +28,8 @@ public final class CassandraDaemon {
             System.err.println("this fake ends at once");
             System.exit(3);
         }
+        String awaited = System.getProperty("fake.awaited");
+        while (awaited != null && !Files.exists(Path.of(awaited))) Thread.sleep(20);
         try (ServerSocket socket = new ServerSocket()) {
             // Printed before the port opens, so that a test that connects can read it.
             System.out.println("listening on " + port);

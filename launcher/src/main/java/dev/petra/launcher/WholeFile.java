@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+
+/**
+ * Writes files of a node that are whole or not there: also on a full disk, after a kill and after a
+ * power loss. A file that is cut off would be taken for the operator's own at the next start.
+ */
+final class WholeFile {
+    private WholeFile() {}
+
+    /**
+     * Writes a file, or replaces it. Only one process at a time may write the same file.
+     *
+     * @throws NodeException if it cannot be written; what was there before is there still
+     */
+    static void write(Path file, String text) {
+        write(file, text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** Does the same for bytes. */
+    static void write(Path file, byte[] content) {
+        // What a killed process left is overwritten.
+        Path part = file.resolveSibling("." + file.getFileName() + ".part");
+        try {
+            try (FileChannel channel =
+                    FileChannel.open(
+                            part,
+                            StandardOpenOption.CREATE,
+                            StandardOpenOption.TRUNCATE_EXISTING,
+                            StandardOpenOption.WRITE)) {
+                ByteBuffer buffer = ByteBuffer.wrap(content);
+                while (buffer.hasRemaining()) channel.write(buffer);
+                channel.force(true);
+            } catch (IOException e) {
+                Files.deleteIfExists(part);
+                throw e;
+            }
+            Files.move(part, file, StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException e) {
+            throw new NodeException("cannot write " + file + ": " + e, e);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class ProcessNodesTest {
+    /** Nobody else's. */
+    private static final int NODE = 97;
+
+    @TempDir private Path temp;
+
+    @AfterEach
+    void forget() {
+        System.clearProperty(Distribution.HOME_PROPERTY);
+    }
+
+    /** It became one of 127.0.0.1 that is its own seed. */
+    @Test
+    void aNodeWhoseFirstStartWasInterruptedBecomesWhatItWasToBe() throws IOException {
+        Path lib = Files.createDirectories(temp.resolve("home/lib"));
+        // The node ends at once: this is no agent.
+        Files.createFile(lib.resolve("petra.jar"));
+        Files.createDirectories(lib.resolve("cassandra"));
+        Files.createFile(lib.resolve("cassandra/cassandra-all-0.jar"));
+        System.setProperty(Distribution.HOME_PROPERTY, temp.resolve("home").toString());
+        Path dir = temp.resolve("cluster");
+        Path conf = Files.createDirectories(dir.resolve("node" + NODE + "/conf"));
+        ProcessNodes nodes = new ProcessNodes(dir);
+
+        for (int start = 0; start < 2; start++) {
+            assertThatThrownBy(() -> nodes.start(NODE, null))
+                    .hasMessageContaining("the node ended before CQL was open");
+
+            assertThat(conf.resolve("cassandra.yaml"))
+                    .content()
+                    .contains("listen_address: \"127.0.0.97\"", "\"127.0.0.1:7000\"");
+            assertThat(conf.resolve("jvm.options")).content().contains("jmx.local.port=7295");
+            // Interrupted between the two.
+            Files.delete(conf.resolve("jvm.options"));
+        }
+    }
+}
