@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 
 /** Starts, ends and checks processes, also those that are not children of this one. */
 public final class Processes {
@@ -19,16 +20,31 @@ public final class Processes {
         return process.isAlive() && !isZombie(process.pid());
     }
 
-    /** Asks a process to end (SIGTERM) and waits; returns whether it has ended in time. */
+    /**
+     * Asks a process to end (SIGTERM) and waits; returns whether it has ended in time.
+     *
+     * @throws NodeException if this user may not end it
+     */
     static boolean terminate(ProcessHandle process, Duration timeout) {
-        process.destroy();
+        checkSent(process, process.destroy());
         return awaitEnd(process, timeout);
     }
 
-    /** Kills a process (SIGKILL) and waits; returns whether it has ended in time. */
+    /**
+     * Kills a process (SIGKILL) and waits; returns whether it has ended in time.
+     *
+     * @throws NodeException if this user may not end it
+     */
     static boolean kill(ProcessHandle process, Duration timeout) {
-        process.destroyForcibly();
+        checkSent(process, process.destroyForcibly());
         return awaitEnd(process, timeout);
+    }
+
+    private static void checkSent(ProcessHandle process, boolean sent) {
+        if (!sent && isAlive(process))
+            throw new NodeException(
+                    "process %d cannot be ended by this user: run this command as root or as %s"
+                            .formatted(process.pid(), process.info().user().orElse("its user")));
     }
 
     /** Sleeps 50 ms, between two polls. */
@@ -69,14 +85,33 @@ public final class Processes {
         }
     }
 
-    /** Runs a command on this process's own input and outputs, and returns its exit code. */
+    /**
+     * Runs a command on this process's own input and outputs, and returns its exit code. If this
+     * process is asked to end (SIGTERM), so is the command.
+     */
     static int runInherited(String program, List<String> command) {
         try {
-            return new ProcessBuilder(command).inheritIO().start().waitFor();
+            Process process;
+            AtomicReference<ProcessHandle> started = new AtomicReference<>();
+            // Whoever ends this process waits for the start, and then ends the command.
+            synchronized (started) {
+                Runtime.getRuntime()
+                        .addShutdownHook(new Thread(() -> endStarted(started), "end-" + program));
+                process = new ProcessBuilder(command).inheritIO().start();
+                started.set(process.toHandle());
+            }
+            return process.waitFor();
         } catch (IOException e) {
             throw cannotRun(program, e);
         } catch (InterruptedException e) {
             throw interrupted(e);
+        }
+    }
+
+    private static void endStarted(AtomicReference<ProcessHandle> started) {
+        synchronized (started) {
+            ProcessHandle process = started.get();
+            if (process != null) process.destroy();
         }
     }
 

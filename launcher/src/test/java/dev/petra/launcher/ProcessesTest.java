@@ -2,10 +2,15 @@
 package dev.petra.launcher;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 class ProcessesTest {
@@ -42,6 +47,66 @@ class ProcessesTest {
             assertThat(isZombie(stat)).isTrue();
         } finally {
             parent.destroyForcibly().waitFor();
+        }
+    }
+
+    /** It waited for the timeout, and said that the node had not ended in time. */
+    @Test
+    void aProcessThatThisUserMayNotEndIsAnErrorAtOnce() {
+        ProcessHandle own = ProcessHandle.current();
+        // This process, which takes no signals of its own.
+        ProcessHandle others =
+                (ProcessHandle)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {ProcessHandle.class},
+                                (proxy, method, arguments) ->
+                                        method.getName().startsWith("destroy")
+                                                ? (Object) false
+                                                : method.invoke(own, arguments));
+
+        assertThatThrownBy(() -> Processes.terminate(others, Duration.ofDays(1)))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("process " + others.pid() + " cannot be ended by this user");
+        assertThatThrownBy(() -> Processes.kill(others, Duration.ofDays(1)))
+                .isInstanceOf(NodeException.class);
+    }
+
+    /** What a command runs: its own arguments, in a process of their own. */
+    static final class Inherited {
+        private Inherited() {}
+
+        public static void main(String[] arguments) {
+            System.exit(Processes.runInherited("test", List.of(arguments)));
+        }
+    }
+
+    /** It went on: timeout(1), for one, ends only the process that it started. */
+    @Test
+    void whatACommandRunsEndsWithIt() throws Exception {
+        Process command =
+                new ProcessBuilder(
+                                NodeProcess.java(),
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                Inherited.class.getName(),
+                                "sh",
+                                "-c",
+                                "echo $$; exec sleep 600")
+                        .redirectErrorStream(true)
+                        .start();
+        ProcessHandle child =
+                ProcessHandle.of(Long.parseLong(command.inputReader().readLine())).orElseThrow();
+        try {
+            command.destroy();
+            command.waitFor();
+            long start = System.nanoTime();
+            while (Processes.isAlive(child)) {
+                assertThat(System.nanoTime() - start).isLessThan(TimeUnit.MINUTES.toNanos(1));
+                Processes.pause();
+            }
+        } finally {
+            child.destroyForcibly();
         }
     }
 
