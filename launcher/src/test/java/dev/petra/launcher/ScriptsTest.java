@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.KeyStore;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
+import javax.net.ssl.KeyManagerFactory;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLServerSocket;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** {@code bin/petra}, and the scripts of the image. */
+final class ScriptsTest {
+    private static final byte[] OPTIONS = {4, 0, 0, 0, 5, 0, 0, 0, 0};
+    private static final byte[] SUPPORTED = {(byte) 0x84, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0};
+
+    @TempDir private Path temp;
+
+    private record Ended(int exitCode, String output) {}
+
+    private static Ended run(Path folder, Map<String, String> variables, String... command)
+            throws IOException, InterruptedException {
+        ProcessBuilder builder =
+                new ProcessBuilder(command).directory(folder.toFile()).redirectErrorStream(true);
+        builder.environment().putAll(variables);
+        Process process = builder.start();
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        return new Ended(process.waitFor(), output);
+    }
+
+    private static void script(Path file, String... lines) throws IOException {
+        Files.createDirectories(file.resolveSibling("."));
+        Files.writeString(file, "#!/bin/sh\n" + String.join("\n", lines) + "\n");
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    /** With it, cd goes to another folder of that name, and prints it. */
+    @Test
+    void petraFindsItsFolderWhateverCdpathIs() throws Exception {
+        Path home = Files.createDirectories(temp.resolve("release")).toRealPath();
+        Files.createDirectories(home.resolve("lib"));
+        Files.createFile(home.resolve("lib/petra.jar"));
+        Files.createDirectories(home.resolve("bin"));
+        Files.copy(Path.of("../bin/petra"), home.resolve("bin/petra"));
+        Path java = temp.resolve("jdk/bin/java");
+        script(
+                java,
+                "[ \"$1\" != -version ] || { echo 'openjdk version \"17.0.1\"'; exit; }",
+                "printf '%s\\n' \"$@\"");
+        Files.createDirectories(temp.resolve("elsewhere/bin"));
+
+        Ended petra =
+                run(
+                        home,
+                        Map.of(
+                                "CDPATH",
+                                temp.resolve("elsewhere").toString(),
+                                "JAVA_HOME",
+                                temp.resolve("jdk").toString()),
+                        "bin/petra",
+                        "stop");
+
+        assertThat(petra.output().lines())
+                .contains("-Dpetra.home=" + home, "dev.petra.launcher.Main", "stop");
+        assertThat(petra.exitCode()).isZero();
+    }
+
+    /** Each start left one behind, with the passwords that may be in it. */
+    @Test
+    void theEntryPointLeavesNoFileOfArguments() throws Exception {
+        Path bin = temp.resolve("path");
+        Path files = Files.createDirectories(temp.resolve("tmp"));
+        script(
+                bin.resolve("petra"),
+                "[ -z \"$FAIL\" ] || exit 1",
+                "[ \"$1 $2 $4\" = 'container --dir --arguments' ] || exit 2",
+                "echo -Dsecret=1 >\"$5\"");
+        script(bin.resolve("java"), "echo \"$@\"", "cat \"${1#@}\"");
+        String entrypoint = Path.of("../docker/bin/entrypoint").toRealPath().toString();
+        String path = bin + ":" + System.getenv("PATH");
+
+        for (String fail : List.of("", "1")) {
+            Ended started =
+                    run(
+                            temp,
+                            Map.of("PATH", path, "TMPDIR", files.toString(), "FAIL", fail),
+                            entrypoint,
+                            "cassandra");
+
+            assertThat(started.exitCode()).as(started.output()).isEqualTo(fail.isEmpty() ? 0 : 1);
+            if (fail.isEmpty()) assertThat(started.output()).endsWith("-Dsecret=1\n");
+            try (Stream<Path> left = Files.list(files)) {
+                assertThat(left).isEmpty();
+            }
+        }
+    }
+
+    /** The JVM must be able to read arguments from a file without a name. */
+    @Test
+    void aJvmReadsItsArgumentsFromADescriptor() throws Exception {
+        Path arguments = Files.writeString(temp.resolve("arguments"), "\"-version\"\n");
+
+        Ended java =
+                run(
+                        temp,
+                        Map.of(),
+                        "sh",
+                        "-c",
+                        "exec 3<arguments; rm arguments; exec \"$0\" @/dev/fd/3",
+                        NodeProcess.java());
+
+        assertThat(java.output()).contains("\"17");
+        assertThat(java.exitCode()).isZero();
+        assertThat(arguments).doesNotExist();
+    }
+
+    private int health(int port, String kind) throws IOException, InterruptedException {
+        Path file =
+                Files.writeString(
+                        temp.resolve("healthcheck"), "127.0.0.1 " + port + " " + kind + "\n");
+        Ended check =
+                run(
+                        temp,
+                        Map.of(),
+                        Path.of("../docker/bin/healthcheck").toRealPath().toString(),
+                        file.toString());
+        assertThat(check.output().isEmpty()).as(check.output()).isEqualTo(check.exitCode() == 0);
+        return check.exitCode();
+    }
+
+    /** Answers one connection as a server does. */
+    private static CompletableFuture<Void> once(ServerSocket server, byte[] answer) {
+        return CompletableFuture.runAsync(
+                () -> {
+                    try (Socket client = server.accept();
+                            InputStream in = client.getInputStream();
+                            OutputStream out = client.getOutputStream()) {
+                        assertThat(in.readNBytes(OPTIONS.length)).isEqualTo(OPTIONS);
+                        out.write(answer);
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                });
+    }
+
+    private static void shake(ServerSocket server) {
+        try (Socket client = server.accept()) {
+            assertThatThrownBy(() -> client.getInputStream().read())
+                    .as("the check ends in the middle of the handshake")
+                    .isInstanceOf(IOException.class);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Test
+    void aNodeThatAnswersOptionsIsHealthyOnWhateverPort() throws Exception {
+        try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            CompletableFuture<Void> answered = once(server, SUPPORTED);
+            assertThat(health(server.getLocalPort(), "cql")).isZero();
+            answered.join();
+
+            answered = once(server, new byte[] {(byte) 0x84, 0, 0, 0, 0});
+            assertThat(health(server.getLocalPort(), "cql")).isEqualTo(1);
+            answered.join();
+        }
+    }
+
+    @Test
+    void aNodeThatTakesTlsOnlyIsHealthyIfItAnswersAHandshake() throws Exception {
+        Path keys = temp.resolve("keys.p12");
+        assertThat(
+                        run(
+                                        temp,
+                                        Map.of(),
+                                        Path.of(NodeProcess.java())
+                                                .resolveSibling("keytool")
+                                                .toString(),
+                                        "-genkeypair",
+                                        "-keyalg",
+                                        "RSA",
+                                        "-alias",
+                                        "node",
+                                        "-dname",
+                                        "CN=node",
+                                        "-storetype",
+                                        "PKCS12",
+                                        "-keystore",
+                                        keys.toString(),
+                                        "-storepass",
+                                        "secret")
+                                .exitCode())
+                .isZero();
+        KeyStore store = KeyStore.getInstance(keys.toFile(), "secret".toCharArray());
+        KeyManagerFactory factory =
+                KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+        factory.init(store, "secret".toCharArray());
+        SSLContext tls = SSLContext.getInstance("TLS");
+        tls.init(factory.getKeyManagers(), null, null);
+        for (String protocol : List.of("TLSv1.3", "TLSv1.2"))
+            try (SSLServerSocket server =
+                    (SSLServerSocket)
+                            tls.getServerSocketFactory()
+                                    .createServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+                server.setEnabledProtocols(new String[] {protocol});
+                server.setNeedClientAuth(true);
+                CompletableFuture<Void> shaken = CompletableFuture.runAsync(() -> shake(server));
+                assertThat(health(server.getLocalPort(), "tls")).as(protocol).isZero();
+                shaken.join();
+            }
+        try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            CompletableFuture<Void> closed =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                try {
+                                    server.accept().close();
+                                } catch (IOException e) {
+                                    throw new UncheckedIOException(e);
+                                }
+                            });
+            assertThat(health(server.getLocalPort(), "tls")).isEqualTo(1);
+            closed.join();
+        }
+    }
+}
