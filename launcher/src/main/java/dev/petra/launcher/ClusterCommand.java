@@ -169,7 +169,8 @@ final class ClusterCommand implements Runnable {
             @Mixin Where where,
             @Option(names = "--delete", description = "Deletes them too, with all their data.")
                     boolean delete) {
-        ClusterNodes nodes = where.existing();
+        // Of one whose deletion was interrupted there may be volumes and no nodes.
+        ClusterNodes nodes = delete ? where.nodes() : where.existing();
         List<Integer> present = nodes.present();
         for (int i = present.size() - 1; i >= 0; i--) {
             int number = present.get(i);

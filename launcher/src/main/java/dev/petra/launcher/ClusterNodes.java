@@ -46,7 +46,10 @@ public interface ClusterNodes {
     /** Deletes a node that is not running, with its data. */
     void delete(int number);
 
-    /** Deletes what the cluster has besides its nodes; only after the last node was deleted. */
+    /**
+     * Deletes what the cluster has besides its nodes, and what is left of nodes whose deletion was
+     * interrupted; only after the last node was deleted. Idempotent.
+     */
     void deleteRest();
 
     /** The place of a node's log, for messages: "see …". */
@@ -54,9 +57,7 @@ public interface ClusterNodes {
 
     /** Stops the running nodes and deletes the cluster, if it exists. */
     default void deleteAll() {
-        List<Integer> present = present();
-        if (present.isEmpty()) return;
-        for (int number : present) {
+        for (int number : present()) {
             if (isRunning(number)) stop(number);
             delete(number);
         }

@@ -89,6 +89,8 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
                             .formatted(image));
         if (run("network", "inspect", name).exitCode() != 0)
             docker("network", "create", "--label", CLUSTER + "=" + name, name);
+        // With a label, by which deleteRest finds it when there is no container any more.
+        docker("volume", "create", "--label", CLUSTER + "=" + name, container(number));
         List<String> command =
                 new ArrayList<>(
                         List.of(
@@ -169,13 +171,21 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
 
     @Override
     public void delete(int number) {
-        docker("rm", container(number));
+        docker("rm", "--volumes", container(number));
         docker("volume", "rm", container(number));
     }
 
     @Override
     public void deleteRest() {
-        docker("network", "rm", name);
+        rest("volume").forEach(volume -> docker("volume", "rm", volume));
+        rest("network").forEach(network -> docker("network", "rm", network));
+    }
+
+    private List<String> rest(String kind) {
+        return docker(kind, "ls", "--quiet", "--filter", "label=" + CLUSTER + "=" + name)
+                .lines()
+                .filter(line -> line.matches("[\\w.-]+"))
+                .toList();
     }
 
     @Override

@@ -102,6 +102,14 @@ class ClusterCommandIT {
             assertThat(petra(with(where, "status")).output()).contains("no node runs");
             assertThat(done(with(where, "up", "--nodes", "1"))).contains("node 1: CQL is open");
             assertThat(cqlIn(name + "-node1", "SELECT count(*) FROM ks.t")).contains("4");
+            // As if a deletion had been interrupted between the container and its volume.
+            Commands.run(
+                    "docker",
+                    "volume",
+                    "create",
+                    "--label",
+                    "dev.petra.cluster=" + name,
+                    name + "-node3");
         } finally {
             petra(with(where, "down", "--delete"));
         }
