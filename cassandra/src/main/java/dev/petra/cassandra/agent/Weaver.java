@@ -51,7 +51,7 @@ final class Weaver {
      *
      * @param in Cassandra's jar, which is not changed
      * @param out the new jar, which must not exist yet; it appears only once it is complete and
-     *     synced
+     *     synced, with the permissions of {@code in}
      * @param insist whether to weave even if methods differ from those of every known release
      * @return what the marker file in the new jar says
      * @throws RefusedException if the jar cannot be woven; no new jar is left
@@ -89,11 +89,15 @@ final class Weaver {
         // Files.createTempFile makes a file that only its owner may read.
         Path part =
                 folder.resolve(out.getFileName() + "." + ProcessHandle.current().pid() + ".part");
+        // No finally runs when this process is ended by Ctrl-C.
+        part.toFile().deleteOnExit();
         try {
             write(jar, woven, marker, part);
             try (FileChannel written = FileChannel.open(part, StandardOpenOption.WRITE)) {
                 written.force(true);
             }
+            // It takes the other's place, whatever the umask of the one who weaves.
+            Files.setPosixFilePermissions(part, Files.getPosixFilePermissions(in));
             // If another process has written the same file meanwhile, it is replaced as a whole.
             Files.move(part, out, StandardCopyOption.ATOMIC_MOVE);
         } finally {

@@ -12,6 +12,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -20,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
@@ -199,6 +201,44 @@ class WeaverTest {
         // Another user than the one who wove the jar may run the node.
         assertThat(Files.getPosixFilePermissions(again))
                 .isEqualTo(Files.getPosixFilePermissions(stock));
+    }
+
+    /** It takes the place of the other, which a node of another user or group may read. */
+    @Test
+    void theJarHasThePermissionsOfTheOther() throws Exception {
+        Path stock = cassandra("stock.jar", content -> {});
+        Files.setPosixFilePermissions(stock, PosixFilePermissions.fromString("r--rw-r--"));
+        Weaver.weave(stock, out(), false);
+        assertThat(PosixFilePermissions.toString(Files.getPosixFilePermissions(out())))
+                .isEqualTo("r--rw-r--");
+    }
+
+    /** By Ctrl-C it left what it had written so far. */
+    @Test
+    void aWeaverThatIsEndedLeavesNothingHalf() throws Exception {
+        Process weaver =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                WeaveCommand.class.getName(),
+                                "--in",
+                                KnownReleases.own().toString(),
+                                "--out",
+                                out().toString())
+                        .redirectErrorStream(true)
+                        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                        .start();
+        while (weaver.isAlive() && isEmpty(directory)) TimeUnit.MILLISECONDS.sleep(1);
+        assertThat(isEmpty(directory)).as("it has begun").isFalse();
+        weaver.destroy();
+        weaver.waitFor();
+    }
+
+    private static boolean isEmpty(Path directory) throws IOException {
+        try (var files = Files.list(directory)) {
+            return files.findAny().isEmpty();
+        }
     }
 
     @Test

@@ -35,7 +35,11 @@ sealed interface Change {
     /** Removes what {@link #stage} left. Idempotent. */
     void discard() throws IOException;
 
-    /** A file that is new, or takes another's place. */
+    /**
+     * A file that is new, or takes another's place.
+     *
+     * @param attributesOf the file whose owner and permissions it gets
+     */
     record Copy(Path from, Path file, Path attributesOf, String text) implements Change {
         @Override
         public void stage() throws IOException {

@@ -73,7 +73,8 @@ public final class Installer {
                     new Change.Copy(
                             plugin,
                             jar,
-                            release.path(),
+                            // Whoever may read the one may read the other.
+                            Files.exists(jar) ? jar : release.path(),
                             (Files.exists(jar) ? "replace " : "add ")
                                     + jar
                                     + " by a copy of "

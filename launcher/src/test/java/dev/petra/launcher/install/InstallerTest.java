@@ -435,10 +435,14 @@ final class InstallerTest {
                 () -> cassandra.install(newer),
                 "petra-cassandra-5.0.jar is Petra 0.2.0",
                 "0.3.0: --replace puts this one in its place");
+        Files.setPosixFilePermissions(
+                cassandra.jar(), PosixFilePermissions.fromString("rw-r-----"));
         Plan upgrade = cassandra.installer().install(newer, Optional.empty(), true);
         assertThat(upgrade.text()).startsWith("replace ").contains("(Petra 0.3.0)").hasLineCount(1);
         upgrade.apply();
         assertThat(cassandra.jar()).hasSameBinaryContentAs(newer);
+        assertThat(PosixFilePermissions.toString(Files.getPosixFilePermissions(cassandra.jar())))
+                .isEqualTo("rw-r-----");
         assertThat(cassandra.installer().install(newer, Optional.empty(), true).isEmpty()).isTrue();
     }
 
