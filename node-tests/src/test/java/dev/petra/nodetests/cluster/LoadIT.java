@@ -250,6 +250,9 @@ class LoadIT {
         create("written");
         for (String column : INDEXED)
             session.execute("CREATE INDEX ON ks.written (%s) USING 'sai'".formatted(column));
+        // What loads left that were killed, and one of a process that runs.
+        for (long pid : new long[] {endedProcess(), ProcessHandle.current().pid()})
+            Files.createDirectories(data.resolve(".petra-load-" + pid + "-77/1"));
         // Newer than what comes, and older.
         session.execute("DELETE FROM ks.written USING TIMESTAMP 5000 WHERE p = 3");
         session.execute(INSERT.formatted("written", 4, 4, 0, "old", 4, 0, 1));
@@ -285,7 +288,17 @@ class LoadIT {
         assertLoaded(load(data));
         assertThat(content("written")).hasSize(1000);
         indexesFindAllOfWritten();
-        assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
+        assertThat(data.toFile().list())
+                .containsExactlyInAnyOrder(
+                        "schema.cql",
+                        "rocksdb",
+                        ".petra-load-" + ProcessHandle.current().pid() + "-77");
+    }
+
+    private static long endedProcess() throws IOException, InterruptedException {
+        Process ended = new ProcessBuilder("true").start();
+        ended.waitFor();
+        return ended.pid();
     }
 
     private static void indexesFindAllOfWritten() {
