@@ -94,6 +94,7 @@ public final class LegacyStore implements TableStore {
     private volatile TableMetadata table;
     private volatile boolean hasData;
     private volatile boolean closed;
+    private boolean released;
 
     private LegacyStore(
             @Nullable LegacyEngine engine,
@@ -522,23 +523,28 @@ public final class LegacyStore implements TableStore {
         if (engine != null) DirectoryTree.delete(spec.directory());
     }
 
+    /** If it fails, it may be called again, and goes on. */
     private synchronized void end(boolean drop) {
         LegacyEngine owner = engine;
-        if (closed) return;
-        closed = true;
-        await(writing.newBarrier());
-        await(cfs.readOrdering.newBarrier());
+        if (!released) {
+            closed = true;
+            await(writing.newBarrier());
+            await(cfs.readOrdering.newBarrier());
+            if (owner != null) {
+                // Also if the table is dropped: a flush may be on its way.
+                cfs.forceBlockingFlush(FlushReason.USER_FORCED);
+                cfs.runWithCompactionsDisabled(
+                        () -> {
+                            release(drop);
+                            return null;
+                        },
+                        OperationType.P0,
+                        true,
+                        false);
+            }
+            released = true;
+        }
         if (owner == null) return;
-        // Also if the table is dropped: a flush may be on its way.
-        cfs.forceBlockingFlush(FlushReason.USER_FORCED);
-        cfs.runWithCompactionsDisabled(
-                () -> {
-                    release(drop);
-                    return null;
-                },
-                OperationType.P0,
-                true,
-                false);
         LifecycleTransaction.waitForDeletions();
         owner.forget(this);
     }

@@ -4,9 +4,14 @@ package dev.petra.engine.legacy;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StoreSpec;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 
@@ -16,6 +21,7 @@ import org.apache.cassandra.io.FSWriteError;
  */
 final class StoreMark {
     private static final String NAME = "LEGACY";
+    private static final String PART = NAME + ".part";
     private static final String WRITTEN = "WRITTEN";
 
     private final Path directory;
@@ -61,7 +67,7 @@ final class StoreMark {
             }
             if (Files.exists(directory))
                 try (var files = Files.list(directory)) {
-                    if (files.findAny().isPresent())
+                    if (files.anyMatch(each -> !each.endsWith(PART)))
                         throw new CorruptStoreException(
                                 directory
                                         + " is not empty and has no file "
@@ -69,7 +75,7 @@ final class StoreMark {
                                         + ": it is no store of this engine. Move it away.");
                 }
             Files.createDirectories(directory);
-            Files.writeString(file, identity);
+            write(directory);
         } catch (NoSuchFileException e) {
             throw new FSReadError(e, file);
         } catch (IOException e) {
@@ -92,6 +98,22 @@ final class StoreMark {
     /** Writes the same into another directory. */
     void copyTo(Path target) throws IOException {
         if (isWritten()) Files.write(target.resolve(WRITTEN), new byte[0]);
-        Files.writeString(target.resolve(NAME), identity);
+        write(target);
+    }
+
+    /** A mark that is cut off would be another store's. */
+    private void write(Path target) throws IOException {
+        Path part = target.resolve(PART);
+        try (FileChannel channel =
+                FileChannel.open(
+                        part,
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.TRUNCATE_EXISTING,
+                        StandardOpenOption.WRITE)) {
+            ByteBuffer bytes = ByteBuffer.wrap(identity.getBytes(StandardCharsets.UTF_8));
+            while (bytes.hasRemaining()) channel.write(bytes);
+            channel.force(true);
+        }
+        Files.move(part, target.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
     }
 }

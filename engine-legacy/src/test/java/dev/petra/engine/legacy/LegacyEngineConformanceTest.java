@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.legacy;
 
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.StorageEngineConformance;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.WriteTests;
+import java.io.IOException;
+import java.nio.file.Files;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.Disabled;
 import org.junit.jupiter.api.Test;
 
@@ -42,6 +53,41 @@ class LegacyEngineConformanceTest extends StorageEngineConformance {
     @Override
     protected boolean supportsIndexes() {
         return false;
+    }
+
+    /** It deleted the files and stayed the open store of the directory. */
+    @Test
+    void aDropThatFailedMayBeCalledAgain() {
+        TestTable table = WriteTests.rows();
+        TableStore store = kit().open(table);
+        store.write(table.update("a").row(1).liveness().end().build());
+        try (UnfilteredRowIterator reading =
+                store.read(table.key("a"), Slices.ALL, table.all(), false)) {
+            Thread.currentThread().interrupt();
+            assertThatThrownBy(store::drop).hasMessage("interrupted");
+            assertThat(Thread.interrupted()).isTrue();
+            assertThat(store.spec().directory()).exists();
+            assertThat(reading.hasNext()).isTrue();
+        }
+
+        store.drop();
+
+        assertThat(store.spec().directory()).doesNotExist();
+        assertThat(kit().engine().openStore(store.spec()).isEmpty()).isTrue();
+    }
+
+    /** It was another store's for whoever opened it next. */
+    @Test
+    void aMarkThatWasCutOffByACrashIsWrittenAnew() throws IOException {
+        TestTable table = WriteTests.rows();
+        StoreSpec spec = table.spec(kit().newDirectory());
+        Files.createDirectories(spec.directory());
+        Files.writeString(spec.directory().resolve("LEGACY.part"), "table_i");
+
+        assertThat(kit().engine().openStore(spec).isEmpty()).isTrue();
+
+        assertThat(spec.directory().resolve("LEGACY")).content().contains("partitioner=");
+        assertThat(spec.directory().resolve("LEGACY.part")).doesNotExist();
     }
 
     @Override
