@@ -13,7 +13,10 @@ import java.util.Locale;
 public final class CqlScript {
     private final String text;
     private final List<String> statements = new ArrayList<>();
+
+    /** The current statement; without the white space and comments before it. */
     private final StringBuilder statement = new StringBuilder();
+
     private int at;
 
     /** The offset of BEGIN if the current statement is a batch, otherwise -1. */
@@ -56,8 +59,10 @@ public final class CqlScript {
             } else if (Character.isLetter(c)) {
                 readWord();
             } else {
-                if (!Character.isWhitespace(c)) lastWord = "";
-                copyTo(at + 1);
+                boolean space = Character.isWhitespace(c);
+                if (!space) lastWord = "";
+                if (space && statement.isEmpty()) at++;
+                else copyTo(at + 1);
             }
         }
         if (batchStart >= 0)
@@ -82,17 +87,19 @@ public final class CqlScript {
     private void skipBlockComment() {
         int close = text.indexOf("*/", at + 2);
         if (close < 0) throw new CqlException("unterminated comment " + position(at));
-        statement.append(' ');
-        text.substring(at, close)
-                .chars()
-                .filter(c -> c == '\n')
-                .forEach(c -> statement.append('\n'));
+        if (!statement.isEmpty()) {
+            statement.append(' ');
+            text.substring(at, close)
+                    .chars()
+                    .filter(c -> c == '\n')
+                    .forEach(c -> statement.append('\n'));
+        }
         at = close + 2;
     }
 
     private void readWord() {
         int start = at;
-        boolean first = statement.toString().isBlank();
+        boolean first = statement.isEmpty();
         int end = at;
         while (end < text.length() && isWordPart(text.charAt(end))) end++;
         copyTo(end);
@@ -111,7 +118,7 @@ public final class CqlScript {
     }
 
     private void endStatement() {
-        String ended = statement.toString().strip();
+        String ended = statement.toString().stripTrailing();
         if (!ended.isEmpty()) statements.add(ended);
         statement.setLength(0);
         lastWord = "";
