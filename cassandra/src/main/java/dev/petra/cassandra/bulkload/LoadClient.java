@@ -10,6 +10,7 @@ import com.datastax.driver.core.Session;
 import com.datastax.driver.core.SimpleStatement;
 import com.datastax.driver.core.exceptions.DriverException;
 import com.datastax.driver.core.exceptions.InvalidQueryException;
+import com.datastax.driver.core.policies.RoundRobinPolicy;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -61,7 +62,7 @@ final class LoadClient extends NativeSSTableLoaderClient {
      * The table that the data is loaded into.
      *
      * @param types the user-defined types of its keyspace
-     * @param without the IP addresses of the nodes that do not have all of the table in an engine;
+     * @param without the IP addresses of the owners that do not have all of the table in an engine;
      *     ignored nodes are not asked
      */
     record Target(TableMetadata table, List<SchemaText.TypeRow> types, Set<String> without) {}
@@ -71,10 +72,15 @@ final class LoadClient extends NativeSSTableLoaderClient {
      * user-defined types, and the nodes without the engine. Opens a connection of its own.
      *
      * @param table the table as {@code init} found it
-     * @throws IOException if a node does not say whether it has the table, or TLS cannot be set up
+     * @throws IOException if an owner does not say whether it has the table, or TLS cannot be set
+     *     up
      */
     Target target(TableMetadata table) throws IOException {
-        Cluster.Builder builder = Cluster.builder().addContactPointsWithPorts(options.hosts);
+        Cluster.Builder builder =
+                Cluster.builder()
+                        .addContactPointsWithPorts(options.hosts)
+                        // The driver's default connects to one datacenter, and each node is asked.
+                        .withLoadBalancingPolicy(new RoundRobinPolicy());
         SSLOptions ssl = ssl(options);
         if (ssl != null) builder.withSSL(ssl);
         if (options.authProvider != null) builder.withAuthProvider(options.authProvider);
@@ -95,10 +101,15 @@ final class LoadClient extends NativeSSTableLoaderClient {
                                             row.getMap("compression", String.class, String.class)))
                             .bloomFilterFpChance(row.getDouble("bloom_filter_fp_chance"))
                             .build();
+            Set<String> owners = new HashSet<>();
+            getEndpointToRangesMap()
+                    .keySet()
+                    .forEach(node -> owners.add(node.getAddress().getHostAddress()));
             Set<String> without = new HashSet<>();
             for (Host host : cluster.getMetadata().getAllHosts())
-                if (!isIgnored(host) && !hasInEngine(session, host, table))
-                    without.add(address(host));
+                if (owners.contains(address(host))
+                        && !isIgnored(host)
+                        && !hasInEngine(session, host, table)) without.add(address(host));
             return new Target(
                     table.unbuild().params(params).droppedColumns(inMicros(table)).build(),
                     types(session, table.keyspace),
@@ -161,7 +172,15 @@ final class LoadClient extends NativeSSTableLoaderClient {
             // The node has no keyspace petra, so it has no engine.
             return false;
         } catch (DriverException e) {
-            throw new IOException("Node " + address(host) + ": " + e.getMessage(), e);
+            throw new IOException(
+                    "Node "
+                            + address(host)
+                            + " cannot be asked whether it has table "
+                            + table
+                            + " in a storage engine: load when it is up, or --ignore the node and"
+                            + " repair it afterwards. "
+                            + e.getMessage(),
+                    e);
         }
     }
 }

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.metadata.TokenMap;
 import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
 import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
@@ -42,7 +43,10 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** {@code bin/petra load}, as a user types it, into two nodes that share the data. */
+/**
+ * {@code bin/petra load}, as a user types it, into two nodes that share the data, each in a
+ * datacenter of its own.
+ */
 class LoadIT {
     private static final String TYPE = "CREATE TYPE ks.place (x int, y text)";
     private static final String COLUMNS =
@@ -120,13 +124,17 @@ class LoadIT {
         first =
                 TestNode.start(
                         Files.createDirectory(directory.resolve("first")),
-                        options -> options.storagePort(STORAGE_PORT).numTokens(4));
+                        options ->
+                                datacenter("datacenter1", options)
+                                        .storagePort(STORAGE_PORT)
+                                        .numTokens(4));
         int port = first.process().nativePort();
         second =
                 TestNode.start(
                         Files.createDirectory(directory.resolve("second")),
                         options ->
-                                options.storagePort(STORAGE_PORT)
+                                datacenter("datacenter2", options)
+                                        .storagePort(STORAGE_PORT)
                                         .address("127.0.0.2")
                                         // Loaders ask each node at the port of the first.
                                         .nativePort(port)
@@ -135,6 +143,17 @@ class LoadIT {
         session = first.session(ConsistencyLevel.ALL);
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(TYPE);
+    }
+
+    private static NodeConfig.Builder datacenter(String name, NodeConfig.Builder options) {
+        Path file = directory.resolve(name);
+        try {
+            Files.writeString(file, "dc=" + name + "\nrack=rack1\n");
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return options.yaml(Map.of("endpoint_snitch", "GossipingPropertyFileSnitch"))
+                .jvmOptions("-Dcassandra-rackdc.properties=" + file.toUri());
     }
 
     @AfterAll
