@@ -5,12 +5,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.UserType;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 
 /** Checks whether the stored data of one table can be loaded into another. */
 final class SchemaCompatibility {
+    private static final String FROZEN = "frozen<";
+
     private SchemaCompatibility() {}
 
     /**
@@ -79,6 +83,11 @@ final class SchemaCompatibility {
      * be in different keyspaces.
      */
     private static String type(ColumnMetadata column) {
-        return column.type.unwrap().expandUserTypes().asCQL3Type().toString();
+        AbstractType<?> type = column.type.unwrap();
+        String expanded = type.expandUserTypes().asCQL3Type().toString();
+        // Expanding freezes a type whose fields are stored as a cell each.
+        return type instanceof UserType && type.isMultiCell()
+                ? expanded.substring(FROZEN.length(), expanded.length() - 1)
+                : expanded;
     }
 }

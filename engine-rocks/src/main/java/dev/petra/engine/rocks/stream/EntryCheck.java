@@ -378,8 +378,10 @@ final class EntryCheck {
         }
 
         @Override
-        public void complex(int column) {
-            known(column);
+        public void complex(int id) {
+            known(id);
+            ColumnMetadata column = form.column(id);
+            if (column != null) fits(column, true);
         }
 
         @Override
@@ -392,8 +394,8 @@ final class EntryCheck {
             known(id);
             if ((cell & (CELL_TOMBSTONE | CELL_EXPIRING)) != 0) purgeable();
             ColumnMetadata column = form.column(id);
-            // As a read does: what the table does not have in this form is passed over.
-            if (column == null || column.isComplex() != (path != null)) return;
+            // As a read does: what is left of a dropped column is passed over.
+            if (column == null || !fits(column, path != null)) return;
             if (column.isStatic() != (clustering == Clustering.STATIC_CLUSTERING))
                 throw new MalformedFragment("a cell of " + column);
             boolean counter = column.isCounterColumn() && (cell & CELL_TOMBSTONE) == 0;
@@ -410,6 +412,18 @@ final class EntryCheck {
             int fixed = column.cellValueType().valueLengthIfFixed();
             if (fixed >= 0 && fixed != valueBytes)
                 throw new MalformedFragment("a value of " + valueBytes + " bytes in " + column);
+        }
+
+        /**
+         * Whether a read looks at what is in this form. If not, no read ever shows it; that is so
+         * of what a column held before it was dropped, and of nothing else.
+         */
+        private boolean fits(ColumnMetadata column, boolean complex) {
+            if (column.isComplex() == complex) return true;
+            if (table.droppedColumns.containsKey(column.name.bytes)) return false;
+            throw new MalformedFragment(
+                    "a cell of %s, which is %s here and not at the sender"
+                            .formatted(column, complex ? "frozen" : "not frozen"));
         }
 
         private void counter(int bytes) {

@@ -29,6 +29,7 @@ import java.util.Map;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.BufferDecoratedKey;
 import org.apache.cassandra.db.context.CounterContext;
+import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Token;
@@ -175,6 +176,31 @@ class LyingPeerTest {
         refuses("malformed entry", row.key(), path);
         byte[] unknown = {0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 9, 0x7e, 0};
         refuses("a column that the dictionary does not have", row.key(), unknown);
+    }
+
+    /**
+     * No read would ever show it: the column is frozen at one of the two, and was never dropped.
+     */
+    @Test
+    void cellsAreInTheFormOfTheirColumns() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        byte[] whole = {0, 0x0c, 0, 0, 0, 0, 0, 0, 0, 9, (byte) (peer.id("m") << 1), 1, 1, 7};
+        refuses("which is not frozen here", row.key(), whole);
+        byte[] parts = {0, 0x0b, 0, 0, 0, 0, 0, 0, 0, 9, (byte) (peer.id("n") << 1 | 1), 0, 0};
+        refuses("which is frozen here", row.key(), parts);
+    }
+
+    /** It may be left from before: the column was dropped, and added in another form. */
+    @Test
+    void cellsOfADroppedColumnMayHaveAnotherForm() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        AbstractType<?> type = table.column("m").type;
+        table.dropColumn("m", 100);
+        table.addColumn("m", type);
+        byte[] whole = {0, 0x0c, 0, 0, 0, 0, 0, 0, 0, 9, (byte) (peer.id("m") << 1), 1, 1, 7};
+        List<byte[]> slice =
+                PeerBlocks.slice(peer.store(), List.of(new Entry(row.key(), whole)), List.of());
+        PeerBlocks.send(table, RangeTests.everything(), to, List.of(slice));
     }
 
     /** A column without cells, too: nothing else of it is looked at. */
