@@ -7,7 +7,6 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
-import dev.petra.engine.TableStore;
 import java.util.Map;
 import java.util.function.BiFunction;
 import org.apache.cassandra.metrics.TableMetrics;
@@ -102,7 +101,7 @@ public final class TableGauges {
     }
 
     private static FileStatistics files(TableGenerations stores) {
-        return stores.current().measure(TableStore::fileStatistics, FileStatistics.NONE);
+        return stores.current().files();
     }
 
     private static PartitionSample sample(TableGenerations stores) {

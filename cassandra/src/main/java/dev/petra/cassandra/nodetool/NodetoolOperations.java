@@ -219,6 +219,7 @@ public final class NodetoolOperations {
             // Nothing was ever written, so there is nothing to do.
             if (store != null) work.accept(store);
             TableRegistry.countDiskSpace(name);
+            table.generation().filesChanged();
         } catch (UnsupportedOperationException e) {
             throw refused(table, verb, String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {

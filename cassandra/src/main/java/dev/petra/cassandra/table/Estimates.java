@@ -17,8 +17,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * How many partitions a generation has, about, and what they are like. The store is asked again
- * when the answer is old, which costs some reads, as many for a large table as for a small one.
- * Thread-safe.
+ * when the answer is old, which costs some reads, of a large table as of a small one: the keys of
+ * up to 1,024 partitions, and some MiB of up to 64. Thread-safe.
  */
 public final class Estimates {
     private static final Logger logger = LoggerFactory.getLogger(Estimates.class);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
+import com.google.common.base.Suppliers;
+import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -20,10 +23,14 @@ import org.slf4j.LoggerFactory;
 public final class Generation {
     private static final Logger logger = LoggerFactory.getLogger(Generation.class);
 
+    /** Exporters read several metrics of the files, and Cassandra's sums read each once more. */
+    private static final long FILES_SECONDS = 10;
+
     private final TableGenerations stores;
     private final long number;
     private final CountDownLatch attempted = new CountDownLatch(1);
     private final Estimates estimates = new Estimates(this);
+    private volatile Supplier<FileStatistics> files = countedFiles();
 
     private volatile @Nullable TableStore store;
     private volatile @Nullable Throwable failure;
@@ -153,6 +160,26 @@ public final class Generation {
             // Closed with the node, or dropped; metrics are still read then.
             return absent;
         }
+    }
+
+    /**
+     * What the store's data files hold, as it was at most ten seconds ago, or since {@link
+     * #filesChanged}. To ask the store costs something for each file.
+     */
+    public FileStatistics files() {
+        return files.get();
+    }
+
+    /** Has {@link #files} ask the store again. */
+    public void filesChanged() {
+        files = countedFiles();
+    }
+
+    private Supplier<FileStatistics> countedFiles() {
+        return Suppliers.memoizeWithExpiration(
+                () -> measure(TableStore::fileStatistics, FileStatistics.NONE),
+                FILES_SECONDS,
+                TimeUnit.SECONDS);
     }
 
     /** What is known of the partitions without reading them all. */
