@@ -212,7 +212,7 @@ final class JoinPoints {
                     at(CFS, "forceFlush", TABLE_ADVICE + "AfterForceFlush", CFS + "$FlushReason"),
                     // skipMemtable = TableHooks.snapshotSkipsMemtable(this, skipMemtable);
                     // Object begun = TableHooks.snapshotBegins(this, snapshotName);
-                    // try { ... } finally { TableHooks.snapshotEnds(begun); }
+                    // try { ... } finally { TableHooks.snapshotEnds(begun, what is returned); }
                     at(
                             CFS,
                             "snapshot",

@@ -29,6 +29,7 @@ import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.repair.TableRepairManager;
 import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.service.snapshot.TableSnapshot;
 import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
@@ -330,8 +331,17 @@ public final class TableHooks {
         return ColumnFamilyStore.getIfExists(cfs.metadata.id) == cfs;
     }
 
-    /** The end of {@link #snapshotBegins}, also after an exception in between. */
-    public static void snapshotEnds(@Nullable Object begun) {
-        if (begun instanceof TableGenerations stores) stores.unlockContent();
+    /**
+     * The end of {@link #snapshotBegins}, also after an exception in between.
+     *
+     * @param taken null after an exception
+     */
+    public static void snapshotEnds(@Nullable Object begun, @Nullable TableSnapshot taken) {
+        if (!(begun instanceof TableGenerations stores)) return;
+        try {
+            if (taken != null) stores.completeSnapshot(taken);
+        } finally {
+            stores.unlockContent();
+        }
     }
 }

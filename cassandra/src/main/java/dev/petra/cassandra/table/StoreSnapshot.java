@@ -7,9 +7,13 @@ import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.service.snapshot.TableSnapshot;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -20,6 +24,8 @@ import org.slf4j.LoggerFactory;
  */
 final class StoreSnapshot {
     private static final Logger logger = LoggerFactory.getLogger(StoreSnapshot.class);
+
+    private static final List<String> CASSANDRA_FILES = List.of("manifest.json", "schema.cql");
 
     private final String displayName;
     private final StoreLocation place;
@@ -66,6 +72,37 @@ final class StoreSnapshot {
             logger.error(failed, e);
             removeHalf(target);
             throw new IllegalStateException(failed + e.getMessage());
+        }
+    }
+
+    /**
+     * Has Cassandra's snapshot include the directory in which the copy is. Cassandra puts its own
+     * files into any of the table's directories, and deletes an expired snapshot in those that it
+     * then used. They are copied beside the copy, so that it expires after a restart as well, and
+     * can be loaded into another cluster. Does not throw: a table may be about to be dropped.
+     */
+    void complete(TableSnapshot taken) {
+        StoreLocation copy = place.snapshot(tag);
+        if (!Files.isDirectory(copy.root())) return;
+        List<Path> used = taken.getDirectories().stream().map(File::toPath).toList();
+        taken.getDirectories().add(new File(copy.parent()).toAbsolute());
+        for (String name : CASSANDRA_FILES) {
+            Path file = copy.parent().resolve(name);
+            try {
+                for (Path directory : used)
+                    if (!Files.exists(file) && Files.exists(directory.resolve(name)))
+                        Files.copy(directory.resolve(name), file);
+            } catch (IOException e) {
+                logger.error(
+                        "{} could not be written beside the copy of {} in snapshot '{}', which is"
+                                + " whole. Copy it there from {}, the same snapshot on another"
+                                + " disk",
+                        file,
+                        displayName,
+                        tag,
+                        used,
+                        e);
+            }
         }
     }
 

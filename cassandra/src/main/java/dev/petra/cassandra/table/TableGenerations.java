@@ -24,6 +24,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.service.snapshot.TableSnapshot;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -400,6 +401,15 @@ public final class TableGenerations {
         if (store == null) return;
         new StoreSnapshot(displayName, usableDirectory(), tag)
                 .take(store, generation.number(), migration::mark);
+    }
+
+    /**
+     * Has a snapshot of Cassandra's include the copy that {@link #snapshot} made for it, on
+     * whichever disk it is. Without a copy this does nothing. Blocks on disk, and does not throw.
+     */
+    public void completeSnapshot(TableSnapshot taken) {
+        if (directory != null)
+            new StoreSnapshot(displayName, directory, taken.getTag()).complete(taken);
     }
 
     /**

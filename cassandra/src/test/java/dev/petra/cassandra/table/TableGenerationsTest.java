@@ -21,11 +21,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.snapshot.TableSnapshot;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -83,6 +88,18 @@ class TableGenerationsTest {
         assertThat(stores.current().isEmpty()).isTrue();
         assertThat(read(stores)).isEmpty();
         assertThat(stores()).doesNotExist();
+    }
+
+    /** Exporters read some metrics of the files, and sums over tables, which read each again. */
+    @Test
+    void filesAreCountedOnceForAllMetrics() {
+        Generation generation = open().current();
+        write(generation, "a");
+        for (int i = 0; i < 12; i++) assertThat(generation.files().files()).isEqualTo(1);
+        assertThat(engine.filesCounted).isEqualTo(1);
+        generation.filesChanged();
+        assertThat(generation.files().files()).isEqualTo(1);
+        assertThat(engine.filesCounted).isEqualTo(2);
     }
 
     @Test
@@ -389,6 +406,60 @@ class TableGenerationsTest {
         TableGenerations copy =
                 TableGenerations.open("t", TABLE, () -> engine, List.of(restored), Disk.REAL);
         assertThat(read(copy)).containsExactly("b");
+    }
+
+    /** What Cassandra would delete when it expires, and where its own files are. */
+    private TableSnapshot taken(Path... directories) {
+        Set<File> all = new HashSet<>();
+        for (Path directory : directories) all.add(new File(directory));
+        return new TableSnapshot("ks", "t", UUID.randomUUID(), "s", null, null, all, false);
+    }
+
+    @Test
+    void aSnapshotIsWholeOnTheDiskOfTheStore() throws IOException {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        stores.snapshot(stores.current(), "s");
+        Path copy = table.resolve("snapshots/s");
+        Path second = Files.createDirectories(temp.resolve("second"));
+        Files.writeString(second.resolve("manifest.json"), "{}");
+        Path third = Files.createDirectories(temp.resolve("third"));
+        Files.writeString(third.resolve("schema.cql"), "CREATE TABLE");
+        TableSnapshot taken = taken(second, third);
+        stores.completeSnapshot(taken);
+        assertThat(taken.getDirectories())
+                .containsExactlyInAnyOrder(new File(copy), new File(second), new File(third));
+        assertThat(copy.resolve("manifest.json")).hasContent("{}");
+        assertThat(copy.resolve("schema.cql")).hasContent("CREATE TABLE");
+        // As where there is one disk.
+        taken = taken(copy);
+        stores.completeSnapshot(taken);
+        assertThat(taken.getDirectories()).containsExactly(new File(copy));
+    }
+
+    @Test
+    void aSnapshotWithoutACopyOfAStoreIsLeftAsItIs() {
+        TableGenerations stores = open();
+        TableSnapshot taken = taken(temp);
+        stores.completeSnapshot(taken);
+        assertThat(taken.getDirectories()).containsExactly(new File(temp));
+        assertThat(table.resolve("snapshots")).doesNotExist();
+    }
+
+    /** A DROP goes on. */
+    @Test
+    void aDiskThatFailsAfterASnapshotDoesNotKeepItFromExpiring() throws IOException {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        stores.snapshot(stores.current(), "s");
+        Path second = Files.createDirectories(temp.resolve("second"));
+        Files.writeString(second.resolve("manifest.json"), "{}");
+        // Nothing is there, and yet nothing can be written there.
+        Path copy = table.resolve("snapshots/s");
+        Files.createSymbolicLink(copy.resolve("manifest.json"), temp.resolve("no/such/folder"));
+        TableSnapshot taken = taken(second);
+        stores.completeSnapshot(taken);
+        assertThat(taken.getDirectories()).contains(new File(copy));
     }
 
     @Test

@@ -33,6 +33,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -53,12 +54,19 @@ class OperationsIT {
         TestNode.createKeyspace(session, "ks", 1);
     }
 
+    /** Stores are on the first, and Cassandra puts files of its own on either. */
+    private static Stream<Path> disks(Path node) {
+        return Stream.of("data", "data2").map(node::resolve);
+    }
+
     private static TestNode start(Path where) {
         return TestNode.start(
                 where,
                 config ->
                         config.yaml(
                                         Map.of(
+                                                "data_file_directories",
+                                                disks(where).map(Path::toString).toList(),
                                                 "disk_failure_policy",
                                                 "stop_paranoid",
                                                 "data_disk_usage_percentage_warn_threshold",
@@ -249,14 +257,18 @@ class OperationsIT {
     }
 
     private static long dataBytes() {
-        try (var files = Files.walk(directory.resolve("node/data"))) {
-            return files.filter(Files::isRegularFile)
-                    .mapToLong(file -> file.toFile().length())
-                    .sum();
-        } catch (IOException | UncheckedIOException e) {
-            // A file went meanwhile: as unlike anything as can be, so it is asked again.
-            return Long.MIN_VALUE / 2;
-        }
+        long bytes = 0;
+        for (Path disk : disks(directory.resolve("node")).toList())
+            try (var files = Files.walk(disk)) {
+                bytes +=
+                        files.filter(Files::isRegularFile)
+                                .mapToLong(file -> file.toFile().length())
+                                .sum();
+            } catch (IOException | UncheckedIOException e) {
+                // A file went meanwhile: as unlike anything as can be, so it is asked again.
+                return Long.MIN_VALUE / 2;
+            }
+        return bytes;
     }
 
     @Test
@@ -422,9 +434,15 @@ class OperationsIT {
     void aSnapshotWithATimeToLiveGoesByItself() throws Exception {
         create("passing");
         fill("passing", 1);
-        node.nodetool("snapshot", "--ttl", "30s", "-t", "brief", "-cf", "passing", "ks");
+        // Cassandra chooses the disk of each of its files by chance.
+        for (int i = 0; i < 8; i++)
+            node.nodetool("snapshot", "--ttl", "30s", "-t", "brief" + i, "-cf", "passing", "ks");
         TableFiles files = TableFiles.of(node, "ks", "passing");
-        assertThat(files.snapshots("brief")).isNotEmpty();
+        assertThat(files.snapshots("brief")).hasSize(8);
+        for (Path store : files.snapshots("brief"))
+            assertThat(TableFiles.children(store.getParent()))
+                    .extracting(file -> file.getFileName().toString())
+                    .containsExactlyInAnyOrder("rocksdb", "manifest.json", "schema.cql");
         await("the end of the snapshot", () -> files.snapshots("brief").isEmpty());
         assertThat(session.execute("SELECT * FROM ks.passing").all()).hasSize(10);
     }

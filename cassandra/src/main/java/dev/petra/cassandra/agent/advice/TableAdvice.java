@@ -16,6 +16,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.repair.TableRepairManager;
+import org.apache.cassandra.service.snapshot.TableSnapshot;
 import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamSummary;
 import org.apache.cassandra.streaming.TableStreamManager;
@@ -122,8 +123,10 @@ final class TableAdvice {
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
-        static void exit(@Advice.Enter @Nullable Object begun) {
-            TableHooks.snapshotEnds(begun);
+        static void exit(
+                @Advice.Enter @Nullable Object begun,
+                @Advice.Return @Nullable TableSnapshot taken) {
+            TableHooks.snapshotEnds(begun, taken);
         }
     }
 
