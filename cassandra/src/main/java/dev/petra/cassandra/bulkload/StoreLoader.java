@@ -48,9 +48,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * {@code petra load}: sends what a {@link StoreWriter} wrote, or a snapshot, to the nodes that own
- * the data. A snapshot may come from another cluster, of another size. Each node makes all that it
- * received live at once, or nothing. If a node fails, the others keep what they received; loading
- * again does no harm.
+ * the data. A snapshot may come from another cluster, of another size. Each node checks all that it
+ * receives before any of it becomes live, in steps of a few files. A node that fails may keep a
+ * part of it, and the others keep theirs; loading again does no harm.
  *
  * <p>Takes the options of {@code sstableloader} and connects as it does. Do not use it in the
  * process of a node.
@@ -138,8 +138,8 @@ public final class StoreLoader {
     private void load() throws LoadException, IOException, InterruptedException {
         if (options.connectionsPerHost != 1)
             throw new LoadException(
-                    "What a node is sent goes live as a whole, so it comes by one connection:"
-                            + " leave out --connections-per-host.");
+                    "A node checks all that it is sent before any of it becomes live, so it comes"
+                            + " by one connection: leave out --connections-per-host.");
         Path source = store();
         LoadClient client = new LoadClient(options);
         LoadClient.Target target =
@@ -195,7 +195,10 @@ public final class StoreLoader {
                 || ProcessHandle.of(pid).filter(ProcessHandle::isAlive).isEmpty();
     }
 
-    /** Finds the one store in the directory. */
+    /**
+     * Finds the one store in the directory. That of a snapshot is whole: Cassandra writes the
+     * schema when the copy of the store is complete.
+     */
     private Path store() throws LoadException, IOException {
         Path stores = directory.resolve(StoreLocation.NAME);
         if (!Files.isDirectory(stores) || !Files.isReadable(directory.resolve(SchemaText.FILE)))
