@@ -547,13 +547,19 @@ class StreamIngestTest {
         assertThat(content(to)).hasSize(300);
     }
 
-    /** It waited for good. */
+    /** It waited for good: RocksDB says that a compaction is pending, and begins none. */
     @Test
     void aStreamThatWaitsForACompactionThatHasFailedFails() throws Exception {
         Database database = behind();
         Tables.damage(to, database.dataFiles().get(0).fileName());
+        Map<String, String> on = Map.of("disable_auto_compactions", "false");
+        database.setOptions(database.data, on);
+        Tables.await(
+                "the failure", () -> database.db.getLongProperty("rocksdb.background-errors") > 0);
+        // As for an ALTER; after the failure alone, none is pending.
+        database.setOptions(database.data, on);
+        assertThat(database.db.getLongProperty("rocksdb.compaction-pending")).isOne();
         CompletableFuture<Void> receiving = receiving();
-        database.setOptions(database.data, Map.of("disable_auto_compactions", "false"));
         Tables.await("the end of the stream", receiving::isDone);
         assertThatThrownBy(receiving::get).hasCauseInstanceOf(CorruptStoreException.class);
     }
