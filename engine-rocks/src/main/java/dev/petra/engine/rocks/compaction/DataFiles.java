@@ -171,7 +171,8 @@ public final class DataFiles {
      * own: what is read is merged.
      *
      * @param stopped looked at now and then
-     * @return false if one is damaged, or this was stopped; those that are gone are not looked for
+     * @return false if one is damaged, or this was stopped, also because the disk was full: writes
+     *     go on only when nobody reads for long. Those that are gone are not looked for
      */
     boolean areWhole(Database database, Collection<String> names, BooleanSupplier stopped)
             throws RocksDBException {
@@ -184,7 +185,9 @@ public final class DataFiles {
                 try (SstFileReaderIterator it = reader.newIterator(how)) {
                     int steps = 0;
                     for (it.seekToFirst(); it.isValid(); it.next())
-                        if (++steps % PACED_STEPS == 0 && stopped.getAsBoolean()) return false;
+                        if (++steps % PACED_STEPS == 0
+                                && (stopped.getAsBoolean() || !store.reopenable().isWritable()))
+                            return false;
                     it.status();
                 }
             } catch (RocksDBException e) {

@@ -4,7 +4,9 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.nativelib.Reconciler;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
@@ -38,9 +40,12 @@ final class ExpiredFiles {
         long gcBefore = permission.gcBefore();
         List<LiveFileMetaData> files = database.dataFiles();
         if (!windows.learn(database, files)) return false;
-        if (gcBefore == 0
-                || windows.expired(files, gcBefore, Long.MAX_VALUE, new long[1]).isEmpty())
-            return true;
+        if (gcBefore == 0) return true;
+        // Before it is known what else is as old, and before the purge begins: it takes a while.
+        Set<String> whole = new HashSet<>();
+        for (LiveFileMetaData file : windows.expired(files, gcBefore, Long.MAX_VALUE, new long[1]))
+            if (windows.isWhole(database, file)) whole.add(file.fileName());
+        if (whole.isEmpty()) return true;
         Reconciler reconciler = store.reconciler();
         // What is in no file yet counts too: it is written to one, or lowers the max purgeable
         // timestamp.
@@ -57,7 +62,9 @@ final class ExpiredFiles {
         long before = reconciler.purged();
         int gone = 0;
         for (LiveFileMetaData file : expired)
-            if (drop(database, windows, file, gcBefore, maxPurgeable[0], restrictions)) gone++;
+            if (whole.contains(file.fileName())
+                    && drop(database, windows, file, gcBefore, maxPurgeable[0], restrictions))
+                gone++;
         if (gone > 0)
             logger.info(
                     "Dropped {} files of {} in which everything had expired: {} deletions and"

@@ -121,7 +121,8 @@ final class LargeCellSweep {
      * files. The sweep has read all blocks of these files: a damaged one does not come to here.
      */
     private static void dropGarbage(Database database) throws RocksDBException {
-        database.compactLarge(0, BottommostLevelCompaction.kForceOptimized);
+        // Who rewrites all of them just now drops most of it.
+        database.tryCompactLarge(0, BottommostLevelCompaction.kForceOptimized);
     }
 
     /** Removes a large cell that no row refers to; returns whether it did. */

@@ -138,6 +138,13 @@ final class PurgeRound {
             for (int i = 0; i < sets.size() && !ended; i++) {
                 progress.accept((double) i / sets.size());
                 Chosen chosen = sets.get(i);
+                try {
+                    // Not after the purge has begun: who forbids purges waits for its end.
+                    if (!held.areWhole(database, chosen.names(), stopped)) continue;
+                } catch (RocksDBException e) {
+                    failure = added(failure, e);
+                    continue;
+                }
                 // What was written meanwhile may keep too much of it, until the next time.
                 Chosen set = chosen.below(reconciler.maxPurgeable(mark), gcBefore);
                 if (set.droppable() < chosen.droppable() && !set.isDense()) continue;
@@ -148,8 +155,7 @@ final class PurgeRound {
                     made = rewrite(database, set, gcBefore, mark);
                 } catch (RocksDBException e) {
                     // That one file cannot be read is no reason to keep the garbage of others.
-                    if (failure == null) failure = e;
-                    else failure.addSuppressed(e);
+                    failure = added(failure, e);
                 } finally {
                     ended = database.purgeEnded(set);
                 }
@@ -278,10 +284,15 @@ final class PurgeRound {
         return database.db.get(database.data, database.readOptions, key);
     }
 
+    private static RocksDBException added(@Nullable RocksDBException failure, RocksDBException e) {
+        if (failure == null) return e;
+        failure.addSuppressed(e);
+        return failure;
+    }
+
     /** Returns the names of what came of it; null if it could not be done. */
     private @Nullable List<String> rewrite(Database database, Chosen set, long gcBefore, int mark)
             throws RocksDBException {
-        if (!held.areWhole(database, set.names(), database.stopped())) return null;
         Reconciler.purgeRangeHere(
                 gcBefore, set.limit(), mark, set.from().array(), set.to().array());
         try {

@@ -200,15 +200,23 @@ public final class TimeWindows {
     }
 
     /**
+     * Whether a file can be read. A large one takes a while.
+     *
+     * @return false if it is damaged, the disk is full, or the store is being closed
+     */
+    boolean isWhole(Database database, LiveFileMetaData file) throws RocksDBException {
+        return held.areWhole(database, List.of(file.fileName()), database::isClosing);
+    }
+
+    /**
      * Lets a file go of which everything may.
      *
      * @param maxPurgeable the lowest timestamp of all that stays
-     * @return false if it is damaged or being merged already, or the store is being closed
+     * @return false if it is being merged already, or the store is being closed
      */
     boolean drop(Database database, LiveFileMetaData file, long gcBefore, long maxPurgeable)
             throws RocksDBException {
         @Nullable List<String> left = List.of(file.fileName());
-        if (!held.areWhole(database, left, database::isClosing)) return false;
         Reconciler.purgeHere(gcBefore, maxPurgeable);
         try {
             // The first time merges what is to be merged, to next to nothing; the second time

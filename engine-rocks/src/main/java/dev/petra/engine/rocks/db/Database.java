@@ -15,6 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
@@ -78,7 +79,7 @@ public final class Database implements AutoCloseable {
     private final AtomicLong rowsArrived = new AtomicLong();
 
     /** Held while the values of large cells are compacted with another share of them rewritten. */
-    private final Object rewritingLarge = new Object();
+    private final ReentrantLock rewritingLarge = new ReentrantLock();
 
     /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
     private final AtomicLong compactingFiles = new AtomicLong();
@@ -440,13 +441,33 @@ public final class Database implements AutoCloseable {
      */
     public void compactLarge(double part, BottommostLevelCompaction bottommost)
             throws RocksDBException {
-        synchronized (rewritingLarge) {
-            try {
-                collectBlobs(part);
-                compact(large, null, null, bottommost);
-            } finally {
-                collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
-            }
+        rewritingLarge.lock();
+        try {
+            compactLargeAlone(part, bottommost);
+        } finally {
+            rewritingLarge.unlock();
+        }
+    }
+
+    /** The same, unless one is under way, which may take hours. False if it was not done. */
+    public boolean tryCompactLarge(double part, BottommostLevelCompaction bottommost)
+            throws RocksDBException {
+        if (!rewritingLarge.tryLock()) return false;
+        try {
+            compactLargeAlone(part, bottommost);
+            return true;
+        } finally {
+            rewritingLarge.unlock();
+        }
+    }
+
+    private void compactLargeAlone(double part, BottommostLevelCompaction bottommost)
+            throws RocksDBException {
+        try {
+            collectBlobs(part);
+            compact(large, null, null, bottommost);
+        } finally {
+            collectBlobs(TableOptions.BLOB_AGE_CUTOFF);
         }
     }
 

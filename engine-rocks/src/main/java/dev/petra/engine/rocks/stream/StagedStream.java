@@ -429,14 +429,24 @@ public final class StagedStream implements StreamSink {
             checkOpen();
             if (System.nanoTime() - probed < PROBE_EVERY_NANOS) continue;
             probed = System.nanoTime();
-            // A compaction that has failed does not go on, and RocksDB refuses writes then.
-            store.reopenable().maintain(database -> store.catalog().probe());
+            checkWritable();
             if (System.nanoTime() - told < TELL_EVERY_NANOS) continue;
             told = System.nanoTime();
             logger.info(
                     "A stream into {} waits because compaction of the table is behind. It goes on"
                             + " by itself",
                     store.name());
+        }
+    }
+
+    /** A compaction that has failed does not go on, and RocksDB refuses writes then. */
+    private void checkWritable() {
+        try {
+            store.reopenable().maintain(database -> store.catalog().probe());
+        } catch (WriteStallException e) {
+            // While compaction is behind a write may have to wait for longer than it may.
+            if (!store.reopenable().isWritable()) throw e;
+            logger.debug("A stream into {} waits, and so do writes", store.name(), e);
         }
     }
 
