@@ -5,6 +5,7 @@ import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.cassandra.table.Unfit;
@@ -343,11 +344,17 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     @Override
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
-        // TRUNCATE ends the generation; other switches keep the data. Where an ALTER out of the
-        // engine came between, the table's next memtable is Cassandra's.
-        if (Truncation.isRunning() && generation.stores().retire(generation))
-            TableRegistry.remove(owner);
+        // TRUNCATE ends the generation; other switches keep the data.
+        if (Truncation.isRunning()) end();
         super.switchOut(writeBarrier, upperBound);
+    }
+
+    /** Does nothing where the table's next memtable is an engine's, which has ended this one. */
+    private void end() {
+        TableGenerations stores = generation.stores();
+        if (!TableRegistry.isBeingDropped(owner)) {
+            if (stores.retire(generation)) TableRegistry.remove(owner);
+        } else if (!stores.isDropped()) stores.drop();
     }
 
     @Override

@@ -5,7 +5,6 @@ import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.streaming.SliceStream;
 import dev.petra.engine.CorruptStoreException;
-import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
@@ -22,12 +21,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.dht.Range;
@@ -56,14 +51,6 @@ import org.jspecify.annotations.Nullable;
  * process of a node.
  */
 public final class StoreLoader {
-    /** The name of a folder begins with this and the number of the process that reads the copy. */
-    private static final String COPY = ".petra-load-";
-
-    private static final Pattern LEFT = Pattern.compile("\\.petra-load-(\\d{1,18})-\\d+");
-
-    /** Of the loads that run in this process. */
-    private static final Set<Path> COPIES = ConcurrentHashMap.newKeySet();
-
     private final LoaderOptions options;
     private final Path directory;
     private final PrintStream out;
@@ -146,53 +133,22 @@ public final class StoreLoader {
                 find(
                         client,
                         SchemaText.parse(Files.readString(directory.resolve(SchemaText.FILE))));
-        Path copies = copies();
-        StoreSpec copy =
-                new StoreSpec(
-                        copies.resolve("1"),
-                        target.table().name,
-                        1,
-                        TableMetadataRef.forOfflineTools(target.table()),
-                        () -> false,
-                        // No compaction: the copy is read once.
-                        () -> false);
-        try (StorageEngine engine = OfflineEngine.open()) {
+        try (LoadCopy copies = LoadCopy.make(directory);
+                StorageEngine engine = OfflineEngine.open()) {
+            StoreSpec copy =
+                    new StoreSpec(
+                            copies.store(),
+                            target.table().name,
+                            1,
+                            TableMetadataRef.forOfflineTools(target.table()),
+                            () -> false,
+                            // No compaction: the copy is read once.
+                            () -> false);
             engine.copyStore(source, copy);
             try (TableStore store = engine.openStore(copy)) {
                 send(client, engine, store, target);
             }
-        } finally {
-            DirectoryTree.delete(copies);
-            COPIES.remove(copies);
         }
-    }
-
-    /**
-     * Makes the folder of the copy, and deletes those of loads that were killed: their links keep
-     * the disk space of deleted data.
-     */
-    private Path copies() throws IOException {
-        synchronized (COPIES) {
-            List<Path> left;
-            try (Stream<Path> files = Files.list(directory)) {
-                left = files.filter(StoreLoader::isLeft).toList();
-            }
-            left.forEach(DirectoryTree::delete);
-            Path copies =
-                    Files.createTempDirectory(
-                            directory, COPY + ProcessHandle.current().pid() + "-");
-            COPIES.add(copies);
-            return copies;
-        }
-    }
-
-    /** Whether a file is the copy of a process that is gone; in a container, one of this number. */
-    private static boolean isLeft(Path file) {
-        Matcher copy = LEFT.matcher(String.valueOf(file.getFileName()));
-        if (!copy.matches() || COPIES.contains(file)) return false;
-        long pid = Long.parseLong(copy.group(1));
-        return pid == ProcessHandle.current().pid()
-                || ProcessHandle.of(pid).filter(ProcessHandle::isAlive).isEmpty();
     }
 
     /**

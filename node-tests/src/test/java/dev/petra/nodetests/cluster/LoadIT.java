@@ -21,8 +21,10 @@ import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -62,9 +64,10 @@ class LoadIT {
 
     /** What a user would write, against nothing but the jars. */
     private static final String PROGRAM =
-            """
+"""
             import dev.petra.cassandra.bulkload.StoreWriter;
             import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
             import java.util.Map;
 
             class Rows {
@@ -84,14 +87,16 @@ class LoadIT {
                     System.exit(0);
                 }
             }
-            """;
+""";
 
     /** Loads by each line's arguments, without a process for each. */
     private static final String LOADS =
-            """
+"""
             import dev.petra.cassandra.bulkload.StoreLoader;
-            import java.nio.file.Files;
+            import java.nio.channels.FileChannel;
+import java.nio.file.Files;
             import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 
             class Loads {
                 public static void main(String[] args) throws Exception {
@@ -100,7 +105,7 @@ class LoadIT {
                     System.exit(0);
                 }
             }
-            """;
+""";
 
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
@@ -269,9 +274,15 @@ class LoadIT {
         create("written");
         for (String column : INDEXED)
             session.execute("CREATE INDEX ON ks.written (%s) USING 'sai'".formatted(column));
-        // What loads left that were killed, and one of a process that runs.
-        for (long pid : new long[] {endedProcess(), ProcessHandle.current().pid()})
-            Files.createDirectories(data.resolve(".petra-load-" + pid + "-77/1"));
+        // What a killed load left, and one that runs.
+        for (String name : List.of(".petra-load-7", ".petra-load-8")) {
+            Files.createDirectories(data.resolve(name).resolve("1"));
+            Files.createFile(data.resolve(name).resolve("lock"));
+        }
+        FileChannel running =
+                FileChannel.open(
+                        data.resolve(".petra-load-8").resolve("lock"), StandardOpenOption.WRITE);
+        running.lock();
         // Newer than what comes, and older.
         session.execute("DELETE FROM ks.written USING TIMESTAMP 5000 WHERE p = 3");
         session.execute(INSERT.formatted("written", 4, 4, 0, "old", 4, 0, 1));
@@ -308,16 +319,10 @@ class LoadIT {
         assertThat(content("written")).hasSize(1000);
         indexesFindAllOfWritten();
         assertThat(data.toFile().list())
-                .containsExactlyInAnyOrder(
-                        "schema.cql",
-                        "rocksdb",
-                        ".petra-load-" + ProcessHandle.current().pid() + "-77");
-    }
-
-    private static long endedProcess() throws IOException, InterruptedException {
-        Process ended = new ProcessBuilder("true").start();
-        ended.waitFor();
-        return ended.pid();
+                .containsExactlyInAnyOrder("schema.cql", "rocksdb", ".petra-load-8");
+        running.close();
+        assertLoaded(load(data));
+        assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
     }
 
     private static void indexesFindAllOfWritten() {
