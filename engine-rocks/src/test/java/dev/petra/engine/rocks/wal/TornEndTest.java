@@ -117,7 +117,10 @@ class TornEndTest {
             families.put(0, "last");
             log = copy.resolve(lastLog(live).getFileName());
             families.flushFirst();
+            // It waits for what runs, so that no file goes while it is copied.
+            families.database.pauseBackgroundWork();
             copy(live, copy);
+            families.database.continueBackgroundWork();
         }
         assertThat(log).exists();
         assertThat(lastLog(copy)).isEmptyFile().isNotEqualTo(log);
