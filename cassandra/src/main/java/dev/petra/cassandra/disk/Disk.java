@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.disk;
 
+import dev.petra.engine.DurableFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
@@ -78,9 +79,7 @@ public interface Disk {
 
         @Override
         public void syncDirectory(Path directory) throws IOException {
-            try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
-                channel.force(true);
-            }
+            DurableFile.syncNames(directory);
         }
     }
 }

@@ -2,16 +2,12 @@
 package dev.petra.engine.legacy;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.DurableFile;
 import dev.petra.engine.StoreSpec;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 
@@ -103,17 +99,6 @@ final class StoreMark {
 
     /** A mark that is cut off would be another store's. */
     private void write(Path target) throws IOException {
-        Path part = target.resolve(PART);
-        try (FileChannel channel =
-                FileChannel.open(
-                        part,
-                        StandardOpenOption.CREATE,
-                        StandardOpenOption.TRUNCATE_EXISTING,
-                        StandardOpenOption.WRITE)) {
-            ByteBuffer bytes = ByteBuffer.wrap(identity.getBytes(StandardCharsets.UTF_8));
-            while (bytes.hasRemaining()) channel.write(bytes);
-            channel.force(true);
-        }
-        Files.move(part, target.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
+        DurableFile.write(target.resolve(NAME), target.resolve(PART), identity);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.DurableFile;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.RangeEstimate;
@@ -42,7 +43,6 @@ import java.nio.file.StandardCopyOption;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
@@ -365,8 +365,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                         }
                         file.copyTo(staged);
                         Files.move(staged, target, StandardCopyOption.ATOMIC_MOVE);
-                        StoreDescriptor.sync(
-                                Objects.requireNonNull(target.toAbsolutePath().getParent()));
+                        DurableFile.syncParent(target);
                     });
             complete = true;
         } finally {

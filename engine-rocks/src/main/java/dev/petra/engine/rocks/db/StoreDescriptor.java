@@ -2,20 +2,15 @@
 package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.DurableFile;
 import dev.petra.engine.StoreSpec;
 import java.io.IOException;
 import java.io.StringReader;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Properties;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
@@ -82,7 +77,7 @@ public final class StoreDescriptor {
                                     + " Move the directory away, or restore it whole from a"
                                     + " snapshot.");
                 Files.createDirectories(directory);
-                sync(Objects.requireNonNull(directory.toAbsolutePath().getParent()));
+                DurableFile.syncParent(directory);
                 write(CREATING, FORMAT);
                 return true;
             }
@@ -122,7 +117,10 @@ public final class StoreDescriptor {
 
     /** Copies the file into another directory of the same store. */
     public void copyTo(Path target) throws IOException {
-        writeAtomically(target, Files.readString(directory.resolve(NAME)));
+        DurableFile.write(
+                target.resolve(NAME),
+                target.resolve(TEMPORARY),
+                Files.readString(directory.resolve(NAME)));
     }
 
     /**
@@ -262,32 +260,10 @@ public final class StoreDescriptor {
         text.append("table=").append(spec.displayName()).append('\n');
         identity().forEach((key, value) -> text.append(key).append('=').append(value).append('\n'));
         try {
-            writeAtomically(directory, text.toString());
+            DurableFile.write(
+                    directory.resolve(NAME), directory.resolve(TEMPORARY), text.toString());
         } catch (IOException e) {
             throw new FSWriteError(e, directory.resolve(NAME));
-        }
-    }
-
-    private static void writeAtomically(Path directory, String text) throws IOException {
-        Path temporary = directory.resolve(TEMPORARY);
-        try (FileChannel channel =
-                FileChannel.open(
-                        temporary,
-                        StandardOpenOption.CREATE,
-                        StandardOpenOption.TRUNCATE_EXISTING,
-                        StandardOpenOption.WRITE)) {
-            ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
-            while (bytes.hasRemaining()) channel.write(bytes);
-            channel.force(true);
-        }
-        Files.move(temporary, directory.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
-        sync(directory);
-    }
-
-    /** Makes the names in a directory durable. */
-    public static void sync(Path directory) throws IOException {
-        try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
-            channel.force(true);
         }
     }
 }

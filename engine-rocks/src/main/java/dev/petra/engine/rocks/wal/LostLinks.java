@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.wal;
 
+import dev.petra.engine.DurableFile;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.List;
 
@@ -46,10 +45,7 @@ public final class LostLinks {
                     break;
                 }
         }
-        if (linked > 0)
-            try (FileChannel directory = FileChannel.open(store, StandardOpenOption.READ)) {
-                directory.force(true);
-            }
+        if (linked > 0) DurableFile.syncNames(store);
         return linked;
     }
 }

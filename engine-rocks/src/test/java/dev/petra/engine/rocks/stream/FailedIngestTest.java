@@ -9,6 +9,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.StoreDescriptor;
+import dev.petra.engine.rocks.nativelib.Preloaded;
 import dev.petra.engine.stream.StreamSink;
 import dev.petra.streaming.ChildJvm;
 import java.io.File;
@@ -88,7 +89,8 @@ class FailedIngestTest {
                                                 "" + closed)))
                         .redirectErrorStream(true)
                         .redirectOutput(said);
-        builder.environment().put("LD_PRELOAD", library().toString());
+        builder.environment()
+                .put("LD_PRELOAD", Preloaded.compile("failedsync", directory).toString());
         builder.environment()
                 .put("PETRA_STAGED", directory.resolve("to/" + StoreDescriptor.STREAMS) + "");
         assertThat(builder.start().waitFor()).as(Files.readString(said.toPath())).isZero();
@@ -115,27 +117,5 @@ class FailedIngestTest {
                 }
         }
         return rows;
-    }
-
-    private Path library() throws Exception {
-        String compiler = System.getenv().getOrDefault("CXX", "g++");
-        Path library = directory.resolve("failedsync.so");
-        Path output = directory.resolve("compiler");
-        Process compiling =
-                new ProcessBuilder(
-                                compiler,
-                                "-shared",
-                                "-fPIC",
-                                "-Wall",
-                                "-Wextra",
-                                "-Werror",
-                                "-o",
-                                library.toString(),
-                                Path.of("src/test/native/failedsync.cpp").toAbsolutePath() + "")
-                        .redirectErrorStream(true)
-                        .redirectOutput(output.toFile())
-                        .start();
-        assertThat(compiling.waitFor()).as(Files.readString(output)).isZero();
-        return library;
     }
 }

@@ -9,6 +9,7 @@ import dev.petra.engine.WalSync;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.nativelib.Preloaded;
 import dev.petra.streaming.ChildJvm;
 import java.io.BufferedReader;
 import java.io.File;
@@ -155,7 +156,7 @@ class PowerLossTest {
     @ParameterizedTest
     @EnumSource(WalSync.class)
     void whatWasSaidToBeSyncedIsThereAfterALossOfPower(WalSync mode) throws Exception {
-        Path library = library();
+        Path library = Preloaded.compile("powerloss", directory);
         Random random = new Random(SEED);
         int kept = 0;
         int lost = 0;
@@ -180,28 +181,6 @@ class PowerLossTest {
         assertThat(kept).as("seed %d", SEED).isPositive();
         // Or it would say nothing that the rest is there.
         if (mode == WalSync.PERIODIC) assertThat(lost).as("seed %d", SEED).isPositive();
-    }
-
-    private Path library() throws Exception {
-        String compiler = System.getenv().getOrDefault("CXX", "g++");
-        Path library = directory.resolve("powerloss.so");
-        Path output = directory.resolve("compiler");
-        Process compiling =
-                new ProcessBuilder(
-                                compiler,
-                                "-shared",
-                                "-fPIC",
-                                "-Wall",
-                                "-Wextra",
-                                "-Werror",
-                                "-o",
-                                library.toString(),
-                                Path.of("src/test/native/powerloss.cpp").toAbsolutePath() + "")
-                        .redirectErrorStream(true)
-                        .redirectOutput(output.toFile())
-                        .start();
-        assertThat(compiling.waitFor()).as(Files.readString(output)).isZero();
-        return library;
     }
 
     /** Kills it in the midst; returns how many rows of each store must be there. */
