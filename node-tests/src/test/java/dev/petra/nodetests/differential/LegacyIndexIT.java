@@ -490,6 +490,10 @@ class LegacyIndexIT {
             boolean isOfPartitions = columns.contains("p") || columns.contains("q");
             boolean isOfRows = columns.contains("c") || columns.contains("d");
             if (!isInEngine && isOfPartitions && isOfRows) continue;
+            // A query by it deletes the entry of a static row that was written again after its
+            // partition was deleted: the entry has the time of the first write. The next query
+            // does not find a partition that has nothing but that row.
+            boolean mayLose = !isInEngine && isOfPartitions;
             // Where several cells of a row have the value, or had it, Cassandra takes all entries
             // but the first for stale, deletes them, and may find the row no more.
             if (!isInEngine && once.stream().anyMatch(term -> term.matches("[lm] CONTAINS -?\\d")))
@@ -500,18 +504,19 @@ class LegacyIndexIT {
             boolean isByPages =
                     once.size() == 1 || !(columns.contains("s") || columns.contains("st"));
             // A LIMIT counts the rows that #hasElement leaves out.
-            if (isByPages && !columns.contains("st") && random.nextInt(6) == 0)
+            if (isByPages && !mayLose && !columns.contains("st") && random.nextInt(6) == 0)
                 where += " LIMIT " + (1 + random.nextInt(6));
-            List<String> ours = rows("ours" + name, where, 5_000);
-            List<String> plain = rows("plain" + name, where, 5_000);
+            List<String> ours = rows("ours" + name, where, 5_000, mayLose);
+            List<String> plain = rows("plain" + name, where, 5_000, mayLose);
             if (!ours.equals(plain))
                 assertThat(ours)
                         .as(where + ", which finds without an index " + plain)
-                        .isEqualTo(rows("stock" + name, where, 5_000));
-            // By pages, an index of Cassandra's on the partition key gave other rows.
-            if (!isByPages || (!isInEngine && isOfPartitions)) continue;
+                        .isEqualTo(rows("stock" + name, where, 5_000, mayLose));
+            if (!isByPages) continue;
             int page = 1 + random.nextInt(4);
-            assertThat(pages(name, where, page, ours)).as("%s by %d", where, page).isEqualTo(ours);
+            assertThat(pages(name, where, page, mayLose, ours))
+                    .as("%s by %d", where, page)
+                    .isEqualTo(ours);
         }
     }
 
@@ -520,11 +525,12 @@ class LegacyIndexIT {
      *     clustering column is asked for a slice of another, the page after the last row of the
      *     slice's last value is an empty slice, which Cassandra refuses
      */
-    private static List<String> pages(String name, String where, int page, List<String> whole) {
+    private static List<String> pages(
+            String name, String where, int page, boolean withoutStatic, List<String> whole) {
         try {
-            return rows("ours" + name, where, page);
+            return rows("ours" + name, where, page, withoutStatic);
         } catch (AssertionError e) {
-            assertThatThrownBy(() -> rows("stock" + name, where, page))
+            assertThatThrownBy(() -> rows("stock" + name, where, page, withoutStatic))
                     .as("by Cassandra's own index, where by ours it is: %s", e)
                     .hasCauseInstanceOf(ReadFailureException.class);
             return whole;
@@ -536,8 +542,12 @@ class LegacyIndexIT {
                 "SELECT * FROM ks." + table + " WHERE " + where + " ALLOW FILTERING");
     }
 
-    /** The driver takes an empty page for the end, and there may be some before the last. */
-    private static List<String> rows(String table, String where, int page) {
+    /**
+     * The driver takes an empty page for the end, and there may be some before the last.
+     *
+     * @param withoutStatic whether to leave out partitions that have static columns alone
+     */
+    private static List<String> rows(String table, String where, int page, boolean withoutStatic) {
         List<String> found = new ArrayList<>();
         ByteBuffer state = null;
         try {
@@ -547,7 +557,8 @@ class LegacyIndexIT {
                                 select(table, where).setPageSize(page).setPagingState(state));
                 for (int i = rows.getAvailableWithoutFetching(); i > 0; i--) {
                     Row row = rows.one();
-                    if (hasElement(row, where)) found.add(row.getFormattedContents());
+                    if (hasElement(row, where) && !(withoutStatic && row.isNull("c")))
+                        found.add(row.getFormattedContents());
                 }
                 state = rows.getExecutionInfo().getPagingState();
             } while (state != null);
