@@ -6,7 +6,11 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import com.datastax.oss.driver.api.core.metadata.Node;
 import com.github.dockerjava.api.DockerClient;
 import com.github.dockerjava.api.command.CreateContainerCmd;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
@@ -23,6 +27,7 @@ import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -30,6 +35,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -38,6 +44,7 @@ import java.util.stream.IntStream;
 import org.testcontainers.DockerClientFactory;
 import org.testcontainers.containers.GenericContainer;
 import org.testcontainers.containers.Network;
+import org.testcontainers.containers.wait.strategy.AbstractWaitStrategy;
 import org.testcontainers.images.builder.Transferable;
 import org.testcontainers.utility.DockerImageName;
 
@@ -59,11 +66,11 @@ final class DockerCluster implements AutoCloseable {
                     + " -Dcassandra.gossip_settle_min_wait_ms=1000 "
                     + String.join(" ", TestNode.LEAN);
 
-    /** The image's, but asked more often: each start waits for it. Asking has its price, too. */
-    private static final HealthCheck OFTEN =
-            new HealthCheck()
-                    .withInterval(TimeUnit.SECONDS.toNanos(3))
-                    .withStartPeriod(BOOT.toNanos());
+    /**
+     * Of all containers but the first node, which has the image's: each check starts a process in a
+     * container, and costs more than what a quiet node does meanwhile.
+     */
+    private static final HealthCheck NO_HEALTH_CHECK = new HealthCheck().withTest(List.of("NONE"));
 
     /** The first three numbers of the nodes' addresses, with a dot. */
     private final String net;
@@ -241,9 +248,10 @@ final class DockerCluster implements AutoCloseable {
                         .withEnv("JVM_EXTRA_OPTS", JVM)
                         .withNetwork(network)
                         .withCreateContainerCmdModifier(
-                                command ->
-                                        command.withIpv4Address(address(number))
-                                                .withHealthcheck(OFTEN));
+                                command -> command.withIpv4Address(address(number)));
+        if (number > 1)
+            node.withCreateContainerCmdModifier(command -> command.withHealthcheck(NO_HEALTH_CHECK))
+                    .waitingFor(new OpenPort(number));
         options.accept(node);
         nodes.add(node);
         node.start();
@@ -286,7 +294,7 @@ final class DockerCluster implements AutoCloseable {
     /** Starts one that was killed or stopped, and waits until it answers CQL. */
     void startAgain(int number) throws InterruptedException {
         docker().startContainerCmd(node(number).getContainerId()).exec();
-        awaitHealth(number);
+        awaitCql(number);
     }
 
     /** Waits until it has ended by itself, and returns how. */
@@ -307,20 +315,46 @@ final class DockerCluster implements AutoCloseable {
                 && node(number).execInContainer("healthcheck").getExitCode() == 0;
     }
 
-    void awaitHealth(int number) throws InterruptedException {
+    /** Waits until it takes connections for CQL: Cassandra opens that port last. */
+    private void awaitCql(int number) throws InterruptedException {
         String id = node(number).getContainerId();
         long deadline = System.nanoTime() + BOOT.toNanos();
-        ContainerState state;
         do {
             TimeUnit.MILLISECONDS.sleep(500);
-            state = docker().inspectContainerCmd(id).exec().getState();
-            assertThat(state.getRunning())
+            assertThat(docker().inspectContainerCmd(id).exec().getState().getRunning())
                     .describedAs("node %d: %s", number, node(number).getLogs())
                     .isTrue();
             assertThat(System.nanoTime())
                     .describedAs("start of node " + number)
                     .isLessThan(deadline);
-        } while (!"healthy".equals(state.getHealth().getStatus()));
+        } while (!takesConnections(number));
+    }
+
+    private boolean takesConnections(int number) {
+        try (Socket socket = new Socket()) {
+            socket.connect(new InetSocketAddress(address(number), PetraContainer.CQL_PORT), 1_000);
+            return true;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    private final class OpenPort extends AbstractWaitStrategy {
+        private final int number;
+
+        private OpenPort(int number) {
+            this.number = number;
+        }
+
+        @Override
+        protected void waitUntilReady() {
+            try {
+                awaitCql(number);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException(e);
+            }
+        }
     }
 
     void pause(int number) {
@@ -350,6 +384,54 @@ final class DockerCluster implements AutoCloseable {
                                         new ContainerNetwork.Ipam()
                                                 .withIpv4Address(address(number))))
                 .exec();
+    }
+
+    /** Waits until no node has anything left to migrate. */
+    void awaitMigrations(CqlSession session) throws InterruptedException {
+        awaitOnEach(
+                session,
+                "SELECT * FROM petra.migrations",
+                migrations -> assertThat(migrations).isEmpty());
+    }
+
+    /** Waits until each node reads a table from all replicas, and so sees them up. */
+    void awaitReplicas(CqlSession session, String table) throws InterruptedException {
+        awaitOnEach(
+                session, "SELECT count(*) FROM " + table, counts -> assertThat(counts).hasSize(1));
+    }
+
+    /** Repeats a query at each node that runs: a session costs less than a process for each. */
+    private void awaitOnEach(CqlSession session, String query, Consumer<List<String>> check)
+            throws InterruptedException {
+        long deadline = System.nanoTime() + BOOT.toNanos();
+        for (int number = 1; number <= size(); number++)
+            while (node(number).isRunning()) {
+                try {
+                    check.accept(rows(session, query, number));
+                    break;
+                } catch (DriverException | AssertionError e) {
+                    if (System.nanoTime() > deadline)
+                        throw new AssertionError(query + " on node " + number, e);
+                    TimeUnit.MILLISECONDS.sleep(500);
+                }
+            }
+    }
+
+    private List<String> rows(CqlSession session, String query, int number) {
+        Optional<Node> node =
+                session.getMetadata()
+                        .findNode(new InetSocketAddress(address(number), PetraContainer.CQL_PORT));
+        assertThat(node).describedAs("node %d, to the client", number).isPresent();
+        return session
+                .execute(
+                        SimpleStatement.newInstance(query)
+                                .setNode(node.get())
+                                .setConsistencyLevel(ConsistencyLevel.ALL)
+                                .setTimeout(BOOT))
+                .all()
+                .stream()
+                .map(Row::getFormattedContents)
+                .toList();
     }
 
     /** Waits until every node sees so many nodes as normal and up. */
@@ -434,7 +516,8 @@ final class DockerCluster implements AutoCloseable {
                             .getName();
             holder =
                     new GenericContainer<>(DockerImageName.parse(IMAGE))
-                            .withCreateContainerCmdModifier(command -> bind(command, PATH))
+                            .withCreateContainerCmdModifier(
+                                    command -> bind(command.withHealthcheck(NO_HEALTH_CHECK), PATH))
                             .withCommand("sleep", "infinity");
             holder.start();
         }

@@ -61,7 +61,6 @@ class DockerIT {
 
     private static DockerCluster cluster;
     private static DockerCluster.SmallDisk disk;
-    private static int ring = 3;
     private static int tables;
 
     private CqlSession session;
@@ -123,8 +122,9 @@ class DockerIT {
                 SimpleStatement.newInstance(
                                 Writer.table(table) + " WITH memtable = '" + memtable + "'")
                         .setTimeout(CHECK));
-        // Whoever prepares a write next may be another node.
-        TestNode.await("schema agreement", CHECK, session::checkSchemaAgreement);
+        // Whoever prepares a write next may be another node, also one that the client took for
+        // down.
+        cluster.awaitReplicas(session, table);
         for (int w = 0; w < WRITERS; w++) {
             Writer writer = new Writer(session, table, 0, w).persistent();
             writers.add(writer);
@@ -148,7 +148,7 @@ class DockerIT {
     private void check() throws Exception {
         for (Writer writer : writers) writer.halt();
         for (Writer writer : writers) writer.join();
-        cluster.awaitRing(ring);
+        cluster.awaitReplicas(session, table);
         cluster.node(1).nodetool("repair", "--full", "ks", table.substring(3));
         try (CqlSession all = cluster.session(ConsistencyLevel.ALL, CHECK)) {
             for (Writer writer : writers) writer.check(all);
@@ -369,7 +369,6 @@ class DockerIT {
     void aNodeIsAddedAndOneIsReplaced() throws Exception {
         begin("rocks");
         cluster.add(DockerIT::configure);
-        ring = 4;
         cluster.awaitRing(4);
         progress(50);
         cluster.kill(3);
@@ -419,7 +418,7 @@ class DockerIT {
                             .contains("is of a node of the cluster 'Petra', not of 'Other'");
                 progress(30);
                 cluster.startAgain(node);
-                cluster.awaitRing(3);
+                cluster.awaitReplicas(session, table);
                 if (in)
                     assertThat(
                                     cluster.node(node)
@@ -431,21 +430,8 @@ class DockerIT {
                                             .getStdout())
                             .contains("144");
             }
-            for (int node = 1; node <= 3; node++) awaitMigrations(cluster.node(node));
+            cluster.awaitMigrations(session);
         }
         check();
-    }
-
-    private static void awaitMigrations(PetraContainer node)
-            throws IOException, InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
-        while (true) {
-            String moves =
-                    node.execInContainer("petra", "cql", "--json", "SELECT * FROM petra.migrations")
-                            .getStdout();
-            if (moves.isBlank()) return;
-            assertThat(System.nanoTime()).describedAs(moves).isLessThan(deadline);
-            TimeUnit.SECONDS.sleep(1);
-        }
     }
 }

@@ -35,8 +35,9 @@ import org.junit.jupiter.api.io.TempDir;
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class IndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
-    private static final int STATEMENTS = 250;
-    private static final int QUERIES = 120;
+    private static final int LENGTH = Integer.getInteger("petra.index.length", 1);
+    private static final int STATEMENTS = 140 * LENGTH;
+    private static final int QUERIES = 70 * LENGTH;
     private static final List<String> TABLES = List.of("ours", "stock", "plain");
 
     private static final String COLUMNS =

@@ -45,8 +45,9 @@ import org.junit.jupiter.api.io.TempDir;
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class LegacyIndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
-    private static final int STATEMENTS = 250;
-    private static final int QUERIES = 150;
+    private static final int LENGTH = Integer.getInteger("petra.index.length", 1);
+    private static final int STATEMENTS = 140 * LENGTH;
+    private static final int QUERIES = 70 * LENGTH;
     private static final long LATER = 200_000_000;
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
