@@ -7,8 +7,14 @@ import org.apache.cassandra.utils.FBUtilities;
 
 /**
  * What may be purged by now: what is older than {@code gc_grace_seconds} as of the host's moment,
- * if the host allows it and no stream is arriving. If that becomes less, as where the host forbids
- * it, gc_grace is longer or the clock was set back, what may be removing more begins anew.
+ * if the host allows it and no stream is arriving.
+ *
+ * <p>If that becomes less, purges end and the compactions that were asked for remove nothing more.
+ * If the host allows less, as where it forbids it, gc_grace is longer or the clock was set back,
+ * these are cancelled too: what they have removed and not yet installed must not show. A stream
+ * cancels none: each ingest lowers the max purgeable timestamps first, so whatever compaction takes
+ * in the stream's files removes nothing, and what was removed before comes too early for a stream
+ * as it does for a write.
  */
 final class PurgePermission {
     private final StoreContext store;
@@ -19,6 +25,9 @@ final class PurgePermission {
     /** Before which local time something may go, as last answered; guarded by {@link #asking}. */
     private long permitted;
 
+    /** The same by the host alone, whether or not a stream arrives; guarded by {@link #asking}. */
+    private long permittedByHost;
+
     /** How often it became less; guarded by {@link #asking}. */
     private long restrictions;
 
@@ -28,25 +37,32 @@ final class PurgePermission {
 
     /** Before which local time something may go; 0 if nothing may. */
     long gcBefore() {
-        if (store.isArriving() || !store.spec().mayPurge().getAsBoolean()) return 0;
+        return store.isArriving() ? 0 : gcBeforeOfHost();
+    }
+
+    private long gcBeforeOfHost() {
+        if (!store.spec().mayPurge().getAsBoolean()) return 0;
         return Math.max(
                 0, store.spec().purgeAsOf().getAsLong() - store.table().params.gcGraceSeconds);
     }
 
     /**
-     * Tells the compaction filter what time it is and what may go. If that is less than before,
-     * nothing that was removed since, and nobody misses yet, goes any more.
+     * Tells the compaction filter what time it is and what may go. If the host allows less than
+     * before, nothing that was removed since, and nobody misses yet, goes any more.
      */
     void clock(Database database) {
         synchronized (asking) {
-            long gcBefore = gcBefore();
+            long byHost = gcBeforeOfHost();
+            long gcBefore = store.isArriving() ? 0 : byHost;
             store.reconciler().clock(FBUtilities.nowInSeconds(), gcBefore);
-            if (gcBefore < permitted) {
+            boolean forbids = byHost < permittedByHost;
+            if (forbids || gcBefore < permitted) {
                 restrictions++;
                 store.reconciler().lowerCovers(gcBefore);
-                database.stopPurges();
             }
+            if (forbids) database.stopPurges();
             permitted = gcBefore;
+            permittedByHost = byHost;
         }
     }
 

@@ -157,7 +157,10 @@ final class PurgeRound {
                     // That one file cannot be read is no reason to keep the garbage of others.
                     failure = added(failure, e);
                 } finally {
-                    ended = database.purgeEnded(set);
+                    // Of what a stream kept in them it is not known that it was in vain.
+                    ended =
+                            database.purgeEnded(set)
+                                    || permission.restrictions() != restrictions;
                 }
                 if (made == null || ended) continue;
                 long left = bytes(database, made);

@@ -44,6 +44,7 @@ import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactRangeOptions;
 import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
@@ -359,6 +360,41 @@ class PurgeTest {
             if (!deleted.isEmpty()) return;
         }
         throw new AssertionError("it was never met in the middle");
+    }
+
+    /** Each stream cancelled it, and it began anew: with enough of them it never ended. */
+    @Test
+    void aStreamThatArrivesCancelsNoCompaction() {
+        open();
+        Database database = Tables.context(store).database();
+        Tables.tick(store);
+        try (CompactRangeOptions compaction = new CompactRangeOptions().setCanceled(false)) {
+            database.purgeBegins(compaction);
+            Tables.context(store).filesBegin();
+            Tables.tick(store);
+            Tables.context(store).filesEnd();
+            Tables.tick(store);
+            assertThat(compaction.canceled()).isFalse();
+            assertThat(database.purgeEnded(compaction)).isFalse();
+        }
+    }
+
+    /** By then nothing might go because of the stream, so that there was no less than before. */
+    @Test
+    void theHostForbidsItAlsoWhileAStreamArrives() {
+        open();
+        Database database = Tables.context(store).database();
+        Tables.tick(store);
+        try (CompactRangeOptions compaction = new CompactRangeOptions().setCanceled(false)) {
+            database.purgeBegins(compaction);
+            Tables.context(store).filesBegin();
+            Tables.tick(store);
+            mayPurge.set(false);
+            Tables.tick(store);
+            assertThat(compaction.canceled()).isTrue();
+            assertThat(database.purgeEnded(compaction)).isTrue();
+            Tables.context(store).filesEnd();
+        }
     }
 
     private void deletions(int partitions) {
