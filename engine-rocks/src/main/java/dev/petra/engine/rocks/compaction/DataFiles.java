@@ -227,6 +227,7 @@ public final class DataFiles {
      *
      * @param gcBefore local times before it are past their grace
      * @param stopped looked at now and then
+     * @param partitions whose errors are thrown, and not taken for damage of the file
      * @return the lowest local time of the file's other range tombstones, {@link Long#MAX_VALUE} if
      *     it has none; {@link Long#MIN_VALUE} if it was stopped, or the file is gone
      */
@@ -237,6 +238,7 @@ public final class DataFiles {
             BooleanSupplier stopped,
             Partitions partitions)
             throws RocksDBException {
+        boolean isTelling = false;
         try (TableOptions.ForSst options = store.reopenable().sstOptions();
                 SstFileReader reader = new SstFileReader(options.data());
                 ReadOptions how = Database.newReadOptions().setFillCache(false)) {
@@ -275,7 +277,11 @@ public final class DataFiles {
                         if (time < gcBefore) isOld = true;
                         else next = Math.min(next, time);
                     }
-                    if (isOld) partitions.at(Arrays.copyOf(record, at));
+                    if (isOld) {
+                        isTelling = true;
+                        partitions.at(Arrays.copyOf(record, at));
+                        isTelling = false;
+                    }
                     record[at] = (byte) KeyKind.END;
                     it.seek(record);
                 }
@@ -283,6 +289,7 @@ public final class DataFiles {
                 return next;
             }
         } catch (RocksDBException e) {
+            if (isTelling) throw e;
             if (!areThere(database, List.of(name), Integer.MAX_VALUE)) {
                 logger.debug("{} of {} is gone", name, store.name(), e);
                 return Long.MIN_VALUE;

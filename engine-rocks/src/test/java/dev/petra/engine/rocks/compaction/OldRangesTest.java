@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
@@ -42,6 +43,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
 
 /** Range tombstones past their grace go, and files that have none of them stay as they are. */
 class OldRangesTest extends PurgeFixture {
@@ -107,6 +109,30 @@ class OldRangesTest extends PurgeFixture {
             }
         }
         return live;
+    }
+
+    /** It was taken for damage of the file that had the range tombstone, which stayed for good. */
+    @Test
+    void anErrorOfTheirRemovalIsNotOneOfTheirFile() throws RocksDBException {
+        open(LEVELED);
+        delete("k", 0, 9, 2, LONG_AGO);
+        settle();
+        String file = database().dataFiles().get(0).fileName();
+        RocksDBException error =
+                new RocksDBException(
+                        "another file",
+                        new Status(Status.Code.Corruption, Status.SubCode.None, ""));
+        assertThatThrownBy(
+                        () ->
+                                held.eachOldRange(
+                                        database(),
+                                        file,
+                                        LONG_AGO + 1,
+                                        () -> false,
+                                        position -> {
+                                            throw error;
+                                        }))
+                .isSameAs(error);
     }
 
     @ParameterizedTest
