@@ -183,6 +183,21 @@ char* mergeValues(Store* store, Slice key, const Slice* values, size_t count, si
     return reinterpret_cast<char*>(s.out.begin());
 }
 
+/**
+ * How many filters this thread has that remove: not 0 while it merges for a compaction that was asked
+ * for. RocksDB makes and frees the filter of each subcompaction on the thread that merges for it.
+ */
+thread_local int removing = 0;
+
+/**
+ * Whether what is merged here may reach the bottom without the filter. Nothing that a read or a
+ * flush merges does; what a compaction that RocksDB begins by itself merges, the one that was asked
+ * for finds, or has filtered before.
+ */
+bool isWatched(const Store* store) {
+    return removing > 0 && store->state.watching.load(std::memory_order_acquire) != 0;
+}
+
 /** Whether the filter, which does not see what was just merged, would have changed it. */
 void watch(Store* store, Slice value) {
     Scratch* mine = createScratch();
@@ -274,8 +289,7 @@ char* fullMerge(
         const char* const* values, const size_t* sizes, int count, unsigned char* success,
         size_t* size) {
     Store* store = static_cast<Store*>(state);
-    if (base == nullptr && count == 1 &&
-        store->state.watching.load(std::memory_order_acquire) == 0) {
+    if (base == nullptr && count == 1 && !isWatched(store)) {
         // What a row that is written once costs whoever reads it from the write buffer. RocksDB
         // copies it, and deletes nothing.
         *success = 1;
@@ -288,8 +302,7 @@ char* fullMerge(
     if (base != nullptr) all.push(slice(base, baseSize));
     for (int i = 0; i < count; i++) all.push(slice(values[i], sizes[i]));
     char* merged = mergeValues(store, slice(key, keySize), all.begin(), all.size(), size);
-    if (store->state.watching.load(std::memory_order_acquire) != 0)
-        watch(store, slice(merged, *size));
+    if (isWatched(store)) watch(store, slice(merged, *size));
     *success = 1;
     if (!isPurgedHere()) return merged;
     Slice left = remains(store, slice(key, keySize), slice(merged, *size));
@@ -353,14 +366,21 @@ unsigned char filterExpired(
     return filterBy(store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
 }
 
+void releaseRemoving(void* store) {
+    removing--;
+    releaseStore(store);
+}
+
 /**
  * Only a compaction that was asked for removes tombstones: it can be stopped, and waited for, by
  * whoever forbids that.
  */
 void* createFilter(void* state, void* context) {
     static_cast<Store*>(state)->retain();
-    return api.filterCreate(
-            state, releaseStore, api.isManual(context) != 0 ? filter : filterExpired, filterName);
+    if (api.isManual(context) == 0)
+        return api.filterCreate(state, releaseStore, filterExpired, filterName);
+    removing++;
+    return api.filterCreate(state, releaseRemoving, filter, filterName);
 }
 
 const char* missing = nullptr;

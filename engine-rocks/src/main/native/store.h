@@ -17,7 +17,7 @@ struct State {
     std::atomic<int64_t> coverGcBefore;  // seconds; 0: nothing that covers other keys goes
     std::atomic<int64_t> maxPurgeable[2];      // microseconds
     std::atomic<int64_t> activeMaxPurgeable;    // 0 or 1
-    std::atomic<int64_t> watching;       // whether full merges look for what could go
+    std::atomic<int64_t> watching;       // whether merges of compactions look for what could go
     std::atomic<int64_t> loosePaths;     // whether one path may have several byte forms
     std::atomic<int64_t> merges;
     std::atomic<int64_t> malformed;

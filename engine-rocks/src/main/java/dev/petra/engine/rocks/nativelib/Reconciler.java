@@ -145,7 +145,10 @@ public final class Reconciler implements AutoCloseable {
         return (int) get(ACTIVE_MAX_PURGEABLE);
     }
 
-    /** Whether full merges count what the filter would have changed, and will see only later. */
+    /**
+     * Whether full merges of compactions that were asked for count what the filter would have
+     * changed, and will see only later.
+     */
     public void watch(boolean watching) {
         set(WATCHING, watching ? 1 : 0);
     }

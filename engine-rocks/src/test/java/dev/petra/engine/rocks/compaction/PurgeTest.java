@@ -16,6 +16,7 @@ import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.rocks.read.PartitionHeader;
 import dev.petra.engine.rocks.read.ReadContext;
@@ -45,6 +46,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.CompactRangeOptions;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
@@ -394,6 +396,34 @@ class PurgeTest {
             assertThat(compaction.canceled()).isTrue();
             assertThat(database.purgeEnded(compaction)).isTrue();
             Tables.context(store).filesEnd();
+        }
+    }
+
+    /** A client that read such a row made a purge rewrite all of its slice again. */
+    @Test
+    void whatAReadMergesIsNothingThatTheFilterMissed() throws RocksDBException {
+        mayPurge.set(false);
+        open();
+        store.write(update("x").at(1).now(LONG_AGO).row(1).unset("v").build());
+        compact();
+        mayPurge.set(true);
+        Tables.tick(store);
+        store.write(update("x").at(1000).row(1).set("w", "newer").build());
+        Reconciler reconciler = Tables.context(store).reconciler();
+        reconciler.maxPurgeable(reconciler.activeMaxPurgeable(), 500);
+        reconciler.watch(true);
+        try {
+            for (int i = 0; i < 100; i++) assertThat(read("x")).contains("w=newer");
+            assertThat(reconciler.leftovers()).isZero();
+            // What the compaction itself merges is.
+            Database database = Tables.context(store).database();
+            assertThat(
+                            database.tryCompact(
+                                    database.data, null, null, BottommostLevelCompaction.kForce))
+                    .isTrue();
+            assertThat(reconciler.leftovers()).isOne();
+        } finally {
+            reconciler.watch(false);
         }
     }
 
