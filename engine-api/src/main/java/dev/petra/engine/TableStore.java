@@ -203,7 +203,8 @@ public interface TableStore extends AutoCloseable {
     /**
      * Merges everything within the ranges into as few files as the engine keeps. Of the whole
      * table, it also removes deletions and expired values that {@code gc_grace_seconds} has passed
-     * over, where {@link StoreSpec#mayPurge()} allows it and nothing older can come to light.
+     * over, where {@link StoreSpec#mayPurge()} allows it and nothing older can come to light. Where
+     * it forbids that, or comes to do so meanwhile, the table is merged all the same.
      *
      * @param ranges empty for the whole table
      */

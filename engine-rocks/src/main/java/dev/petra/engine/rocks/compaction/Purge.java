@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.PurgeProgress.Phase;
 import dev.petra.engine.rocks.db.Catalog;
+import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.KeyComponent;
@@ -13,6 +14,7 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.cassandra.db.marshal.CollectionType;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -52,6 +54,11 @@ import org.slf4j.LoggerFactory;
 public final class Purge {
     private static final Logger logger = LoggerFactory.getLogger(Purge.class);
     private static final long SLICE_BYTES = 512L << 20;
+
+    /** How often one that was asked for begins, at most, without getting any further. */
+    private static final int MOST_ATTEMPTS = 5;
+
+    private static final long STREAM_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
     private final StoreContext store;
     private final PurgePermission permission;
@@ -105,7 +112,14 @@ public final class Purge {
     /**
      * Compacts the whole table and purges it.
      *
+     * <p>In the background it gives up when a stream begins to arrive, or when the host allows less
+     * to go than when it began; it is done again later. One that was asked for waits for the
+     * stream, and goes on with what may go by then. If that is nothing because the host forbids it,
+     * it compacts the table without purging it, as it does where that was forbidden before.
+     *
      * @param background whether to go slowly, and to go on where an earlier one was cut short
+     * @throws CompactionStoppedException if it was stopped, the store is being closed, or one that
+     *     was asked for was kept from its end again and again
      */
     public void run(Database database, boolean background) throws RocksDBException {
         running.lock();
@@ -126,9 +140,7 @@ public final class Purge {
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || permission.gcBefore() == 0) {
                 // There is nothing to purge now, and nobody has asked for a compaction.
                 if (background) return;
-                database.compact(
-                        database.data, null, null, BottommostLevelCompaction.kForceOptimized);
-                sweep(database, pace);
+                compactOnly(database, pace);
                 return;
             }
             // A purge of the whole table that was cut short goes on below.
@@ -144,7 +156,27 @@ public final class Purge {
             if (background && !areWhole(database)) return;
             long started = System.nanoTime();
             long before = store.reconciler().purged();
-            purge(database, background, pace);
+            // What is done is done from here on.
+            if (!background) schedule.forgetResume();
+            boolean purged = purge(database, background, background, pace);
+            byte[] reached = null;
+            for (int attempts = 1; !purged; attempts++) {
+                if (background) return;
+                awaitStreams(pace);
+                permission.clock(database);
+                if (permission.gcBefore() == 0 && !store.isArriving()) {
+                    logger.info(
+                            "{} is compacted without the rest of its purge, which is forbidden by"
+                                    + " now",
+                            store.name());
+                    compactOnly(database, pace);
+                    return;
+                }
+                if (!Arrays.equals(reached, schedule.resumeAt())) attempts = 0;
+                reached = schedule.resumeAt();
+                if (attempts == MOST_ATTEMPTS) throw keptFromItsEnd();
+                purged = purge(database, false, true, pace);
+            }
             logger.info(
                     "Purged {} in {} ms: {} deletions and expired values removed",
                     store.name(),
@@ -155,6 +187,33 @@ public final class Purge {
             done = 0;
             running.unlock();
         }
+    }
+
+    /** Merges all there is, and removes what the filter may remove meanwhile. */
+    private void compactOnly(Database database, Pacer pace) throws RocksDBException {
+        database.compact(database.data, null, null, BottommostLevelCompaction.kForceOptimized);
+        sweep(database, pace);
+    }
+
+    /** Waits until no files of a stream are about to become live. */
+    private void awaitStreams(Pacer pace) {
+        while (store.isArriving()) {
+            pace.check();
+            store.reopenable().checkOpen();
+            store.reopenable().checkNotFull();
+            LockSupport.parkNanos(STREAM_PAUSE_NANOS);
+        }
+    }
+
+    private CompactionStoppedException keptFromItsEnd() {
+        return new CompactionStoppedException(
+                "The purge of "
+                        + store.name()
+                        + " began "
+                        + MOST_ATTEMPTS
+                        + " times and was kept from its end each time, as by a stream or because"
+                        + " less might be purged than when it began. Its log has the reasons."
+                        + " Repeat it later.");
     }
 
     /** Whether all files can be read, so that all may be rewritten. */
@@ -205,7 +264,12 @@ public final class Purge {
         sweep.run(database, pace);
     }
 
-    private void purge(Database database, boolean background, Pacer pace) throws RocksDBException {
+    /**
+     * @param resume whether to go on where an earlier one was cut short
+     * @return false if it was not brought to its end, and may be begun again
+     */
+    private boolean purge(Database database, boolean background, boolean resume, Pacer pace)
+            throws RocksDBException {
         long restrictions = permission.restrictions();
         Reconciler reconciler = store.reconciler();
         // Before writes are waited for: what is not waited for must not be forgotten.
@@ -216,7 +280,7 @@ public final class Purge {
             reconciler.maxPurgeable(next, Long.MAX_VALUE);
             // Asked after the max purgeable timestamp began: streams that begin to arrive later
             // lower it.
-            if (store.isArriving()) return;
+            if (store.isArriving()) return false;
             store.room().writers.awaitThoseBegun();
             long gcBefore = permission.gcBefore();
             if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
@@ -235,7 +299,7 @@ public final class Purge {
                         "{} was not purged: compaction did not bring everything to the bottommost"
                                 + " level. The purge is tried again",
                         store.name());
-                return;
+                return false;
             }
             // Only now: all that lies below the max purgeable timestamp was written to columns
             // known by now.
@@ -245,16 +309,16 @@ public final class Purge {
             pace.check();
             phase = Phase.PURGING;
             reconciler.resetKept();
-            boolean resumed = background && schedule.resumeAt() != null;
+            boolean resumed = resume && schedule.resumeAt() != null;
             reconciler.watch(true);
             try {
                 if (!permission.letCoversGo(gcBefore, restrictions)
-                        || !rewrite(database, background, restrictions)) {
+                        || !rewrite(database, resume, restrictions)) {
                     logger.info(
                             "The purge of {} ended early, because less may be purged than when it"
                                     + " began; it begins again later",
                             store.name());
-                    return;
+                    return false;
                 }
             } finally {
                 reconciler.watch(false);
@@ -266,6 +330,7 @@ public final class Purge {
             schedule.ended();
             schedule.wholeEnded();
             complete = true;
+            return true;
         } finally {
             if (!complete) {
                 store.purgeable().written(oldestBefore);
@@ -304,9 +369,9 @@ public final class Purge {
      *
      * @return false if less may go than before, and so it was not all rewritten
      */
-    private boolean rewrite(Database database, boolean background, long restrictionsBefore)
+    private boolean rewrite(Database database, boolean resume, long restrictionsBefore)
             throws RocksDBException {
-        byte[] from = background ? schedule.resumeAt() : null;
+        byte[] from = resume ? schedule.resumeAt() : null;
         List<byte[]> bounds = bounds(database, from, SLICE_BYTES);
         for (int i = 0; i <= bounds.size(); i++) {
             done = (double) i / (bounds.size() + 1);

@@ -11,6 +11,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
@@ -31,6 +32,8 @@ import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.Clustering;
@@ -397,6 +400,68 @@ class PurgeTest {
             assertThat(database.purgeEnded(compaction)).isTrue();
             Tables.context(store).filesEnd();
         }
+    }
+
+    /** It reported success, and the deletions stayed. */
+    @Test
+    void aPurgeThatWasAskedForGoesOnAfterAStream() throws Exception {
+        var compaction = purgeThatAStreamMeets();
+        // It neither gives up nor begins again and again.
+        assertThatThrownBy(() -> compaction.get(500, TimeUnit.MILLISECONDS))
+                .isInstanceOf(TimeoutException.class);
+        Tables.context(store).filesEnd();
+        compaction.get();
+        assertThat(stored()).isEmpty();
+    }
+
+    @Test
+    void aPurgeThatWaitsForAStreamCanBeStopped() {
+        var compaction = purgeThatAStreamMeets();
+        Tables.await(
+                "the wait",
+                () -> {
+                    store.stopCompactions();
+                    return compaction.isDone();
+                });
+        assertThatThrownBy(compaction::get).hasCauseInstanceOf(CompactionStoppedException.class);
+        Tables.context(store).filesEnd();
+        store.compact(List.of());
+        assertThat(stored()).isEmpty();
+    }
+
+    /** As if it had been forbidden before. */
+    @Test
+    void aPurgeThatTheHostForbidsMeanwhileIsACompaction() throws Exception {
+        var compaction = purgeThatAStreamMeets();
+        mayPurge.set(false);
+        Tables.context(store).filesEnd();
+        compaction.get();
+        assertThat(stored()).isNotEmpty();
+        assertThat(Tables.context(store).database().dataFiles())
+                .hasSize(1)
+                .allMatch(file -> file.level() == 6);
+    }
+
+    /** One that waits for a write that had begun, and then has a stream before its end. */
+    private CompletableFuture<Void> purgeThatAStreamMeets() {
+        engine.close();
+        // It must not begin a purge by itself.
+        engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
+        open();
+        rows("x", 0, 3, 1);
+        store.flush();
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).deleteRow(1).deleteRow(2).build());
+        StoreContext context = Tables.context(store);
+        Reconciler reconciler = context.reconciler();
+        int next = 1 - reconciler.activeMaxPurgeable();
+        int write = context.room().writers.begin();
+        TableStore purged = store;
+        var compaction = CompletableFuture.runAsync(() -> purged.compact(List.of()));
+        Tables.await("the purge", () -> reconciler.maxPurgeable(next) == Long.MAX_VALUE);
+        context.filesBegin();
+        Tables.tick(store);
+        context.room().writers.end(write);
+        return compaction;
     }
 
     /** A client that read such a row made a purge rewrite all of its slice again. */
