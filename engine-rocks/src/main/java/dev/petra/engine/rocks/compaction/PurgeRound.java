@@ -158,9 +158,7 @@ final class PurgeRound {
                     failure = added(failure, e);
                 } finally {
                     // Of what a stream kept in them it is not known that it was in vain.
-                    ended =
-                            database.purgeEnded(set)
-                                    || permission.restrictions() != restrictions;
+                    ended = database.purgeEnded(set) || permission.restrictions() != restrictions;
                 }
                 if (made == null || ended) continue;
                 long left = bytes(database, made);

@@ -3,7 +3,10 @@ package dev.petra.engine.rocks.db;
 
 import org.jspecify.annotations.Nullable;
 
-/** A compaction or verification ended before it was done, because somebody wanted that or kept it from its end. */
+/**
+ * A compaction or verification ended before it was done, because somebody wanted that or kept it
+ * from its end.
+ */
 public final class CompactionStoppedException extends IllegalStateException {
     private static final long serialVersionUID = 1;
 
