@@ -341,6 +341,19 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         }
     }
 
+    /**
+     * When the table leaves the engine, the barrier alone decides: a write from before it goes to
+     * the store, which is durable by itself. Its position may be that of other tables, which the
+     * commit log has of the same mutation: behind the bound it would send a row to the next
+     * memtable, Cassandra's, that is in no log. Other switches are TRUNCATE and DROP, whose next
+     * memtable is an engine's; what is logged behind the bound of a TRUNCATE is replayed, and must
+     * not go with the old generation.
+     */
+    @Override
+    public boolean accepts(OpOrder.Group group, @Nullable CommitLogPosition position) {
+        return super.accepts(group, departure != 0 ? null : position);
+    }
+
     @Override
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
