@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import dev.petra.cassandra.commitlog.LogReplay;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -9,8 +10,10 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.cassandra.table.Unfit;
+import dev.petra.cassandra.table.WriteStalls;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
@@ -59,6 +62,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class PetraMemtable extends AbstractMemtableWithCommitlog implements EngineMemtable {
     private static final Logger logger = LoggerFactory.getLogger(PetraMemtable.class);
+
+    /** How often the log says that the replay of the commit log waits for a table. */
+    private static final int REPLAY_LOG_SECONDS = 10;
 
     private final PetraMemtableFactory factory;
     private final ColumnFamilyStore owner;
@@ -116,20 +122,40 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     /**
      * Index entries are written with their row. The indexer would keep them in memory, and for
      * those that come with no indexer they are needed as well.
+     *
+     * <p>A record of the commit log that fails would end the start of the node. So while the log is
+     * replayed, a record waits for as long as the store is stalled or its disk is full.
      */
     @Override
     public long put(PartitionUpdate update, UpdateTransaction indexer, OpOrder.Group opGroup) {
         Unfit.check(owner);
-        TableStore store = generation.writable();
         trace("Writing {} operation(s) to storage engine {}", update.operationCount());
         indexer.start();
         try {
-            StoreIndexes.write(owner, store, update);
+            if (LogReplay.isOver()) write(update);
+            else WriteStalls.sitOut(() -> write(update), this::logThatReplayWaits);
         } finally {
             indexer.commit();
         }
         // Nothing was read, so there is no time between this write and an earlier one.
         return Long.MAX_VALUE;
+    }
+
+    private void write(PartitionUpdate update) {
+        StoreIndexes.write(owner, generation.writable(), update);
+    }
+
+    private void logThatReplayWaits(WriteStallException stall) {
+        NoSpamLogger.log(
+                logger,
+                NoSpamLogger.Level.WARN,
+                name(),
+                REPLAY_LOG_SECONDS,
+                TimeUnit.SECONDS,
+                "The start of the node waits: the commit log has writes to {} that its store does"
+                        + " not take now. The start goes on by itself when it does. {}",
+                name(),
+                stall.getMessage());
     }
 
     @Override

@@ -2,6 +2,7 @@
 package dev.petra.cassandra;
 
 import java.lang.reflect.Field;
+import org.jspecify.annotations.Nullable;
 
 /** Objects of classes that only a node can construct, with no more in them than a test puts in. */
 public final class Hollow {
@@ -25,9 +26,10 @@ public final class Hollow {
     /**
      * Sets a field, also a final one.
      *
+     * @param object null for a static field
      * @param type which declares the field
      */
-    public static void set(Object object, Class<?> type, String field, Object value) {
+    public static void set(@Nullable Object object, Class<?> type, String field, Object value) {
         try {
             Field found = type.getDeclaredField(field);
             found.setAccessible(true);

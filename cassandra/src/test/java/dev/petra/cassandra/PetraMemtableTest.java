@@ -2,21 +2,33 @@
 package dev.petra.cassandra;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.cassandra.commitlog.LogReplay;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
+import java.lang.reflect.Proxy;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.view.TableViews;
+import org.apache.cassandra.index.transactions.UpdateTransaction;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** Which memtable a write goes to. */
+/** Which memtable a write goes to, and what becomes of one that a store does not take. */
 class PetraMemtableTest {
+    private static final TableMetadata TABLE =
+            TestTables.table("CREATE TABLE t (p int PRIMARY KEY, v int)");
     private static final CommitLogPosition BEHIND_THE_BOUND = new CommitLogPosition(1, 200);
-
-    static {
-        // The classes of memtables need the configuration.
-        TestTables.reference();
-    }
 
     private final PetraMemtable memtable = Hollow.of(PetraMemtable.class);
     private final OpOrder order = new OpOrder();
@@ -67,5 +79,70 @@ class PetraMemtableTest {
             assertThat(memtable.accepts(before, BEHIND_THE_BOUND)).isFalse();
             assertThat(memtable.accepts(before, null)).isTrue();
         }
+    }
+
+    @AfterEach
+    void replayEnds() {
+        Hollow.set(null, LogReplay.class, "over", false);
+    }
+
+    /** The store's writes fail for as often as it is said. Returns how many there were. */
+    private AtomicInteger stalled(int times) {
+        AtomicInteger writes = new AtomicInteger();
+        TableStore store =
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) ->
+                                        switch (method.getName()) {
+                                            case "hasIndexes" -> false;
+                                            case "write" -> {
+                                                if (writes.incrementAndGet() <= times)
+                                                    throw new WriteStallException("full");
+                                                yield null;
+                                            }
+                                            default ->
+                                                    throw new UnsupportedOperationException(
+                                                            method.getName());
+                                        });
+        TableGenerations stores = Hollow.of(TableGenerations.class);
+        Hollow.set(stores, TableGenerations.class, "displayName", "ks.t");
+        Generation generation = Hollow.of(Generation.class);
+        Hollow.set(generation, Generation.class, "store", store);
+        Hollow.set(generation, Generation.class, "stores", stores);
+        TableViews views = Hollow.of(TableViews.class);
+        Hollow.set(views, TableViews.class, "views", List.of());
+        ColumnFamilyStore owner = Hollow.of(ColumnFamilyStore.class);
+        Hollow.set(owner, ColumnFamilyStore.class, "metadata", TestTables.reference());
+        Hollow.set(owner, ColumnFamilyStore.class, "viewManager", views);
+        Hollow.set(memtable, PetraMemtable.class, "owner", owner);
+        Hollow.set(memtable, PetraMemtable.class, "generation", generation);
+        return writes;
+    }
+
+    private void put() {
+        try (OpOrder.Group group = order.start()) {
+            PartitionUpdate update =
+                    PartitionUpdate.simpleBuilder(TABLE, 1).timestamp(5).delete().build();
+            assertThat(memtable.put(update, UpdateTransaction.NO_OP, group))
+                    .isEqualTo(Long.MAX_VALUE);
+        }
+    }
+
+    /** A record that fails would end the start of the node. */
+    @Test
+    void aRecordOfTheCommitLogWaitsUntilItsStoreTakesIt() {
+        AtomicInteger writes = stalled(3);
+        put();
+        assertThat(writes).hasValue(4);
+    }
+
+    @Test
+    void aWriteThatIsStalledAfterTheReplayFails() {
+        AtomicInteger writes = stalled(3);
+        LogReplay.ended();
+        assertThatThrownBy(this::put).isInstanceOf(WriteStallException.class);
+        assertThat(writes).hasValue(1);
     }
 }

@@ -4,6 +4,7 @@ package dev.petra.cassandra.hooks;
 import dev.petra.cassandra.StartupCheck;
 import dev.petra.cassandra.commitlog.CommitLogOrder;
 import dev.petra.cassandra.commitlog.LogArchive;
+import dev.petra.cassandra.commitlog.LogReplay;
 import dev.petra.cassandra.commitlog.ReplayPlan;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreGuard;
@@ -69,6 +70,7 @@ public final class NodeHooks {
 
     /** When all tables are open and the node has not joined yet. */
     public static void afterTablesOpened() {
+        LogReplay.ended();
         // The end of a migration needs the commit log, which is closed before the engines.
         boolean added =
                 StorageService.instance.addPreShutdownHook(NodeHooks::stopMigrations)

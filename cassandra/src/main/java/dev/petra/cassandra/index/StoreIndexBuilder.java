@@ -5,9 +5,9 @@ import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.WriteStalls;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
 import java.util.ArrayList;
@@ -17,9 +17,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
@@ -55,8 +53,6 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     /** Bounds the rows that are held on the heap. */
     private static final long PAGE_BYTES = 1 << 20;
-
-    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private static final RunningBuilds RUNNING = new RunningBuilds();
 
@@ -325,17 +321,12 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
      * @param pages null if none are being read
      */
     private void whileStalled(Runnable write, @Nullable RowPages pages) {
-        while (true) {
-            try {
-                write.run();
-                return;
-            } catch (WriteStallException e) {
-                if (pages != null) pages.rest();
-                endIfStopped();
-                // A write to a full disk fails at once.
-                LockSupport.parkNanos(PAUSE_NANOS);
-            }
-        }
+        WriteStalls.sitOut(
+                write,
+                stall -> {
+                    if (pages != null) pages.rest();
+                    endIfStopped();
+                });
     }
 
     private void whileStalled(Runnable write) {
