@@ -37,6 +37,9 @@ public final class SSTableExport {
     public static final long SSTABLE_BYTES =
             Long.getLong("petra.migration.sstable_bytes", 256L << 20);
 
+    /** After how many bytes an export is throttled and may be halted. */
+    private static final int PACE_BYTES = 4096;
+
     private SSTableExport() {}
 
     /**
@@ -55,7 +58,7 @@ public final class SSTableExport {
      * @param directory where to
      * @param partitions about how many of them it will be
      * @param written is told of bytes as they are written
-     * @param halted asked between partitions
+     * @param halted asked now and then, also within a partition
      * @return null if it was halted; nothing is left then
      */
     public static @Nullable Step writeNext(
@@ -75,22 +78,81 @@ public final class SSTableExport {
                         ActiveRepairService.NO_PENDING_REPAIR,
                         false,
                         SerializationHeader.makeWithoutStats(cfs.metadata()))) {
-            DecoratedKey last = null;
-            // A partition may have cells of dropped columns alone; an SSTable of none fails.
-            boolean isEmpty = true;
+            return writeNext(writer, rest, written, halted);
+        }
+    }
+
+    static @Nullable Step writeNext(
+            SSTableTxnWriter writer,
+            UnfilteredPartitionIterator rest,
+            LongConsumer written,
+            BooleanSupplier halted) {
+        Pace pace = new Pace(writer, written, halted);
+        DecoratedKey last = null;
+        // A partition may have cells of dropped columns alone; an SSTable of none fails.
+        boolean isEmpty = true;
+        try {
             while (rest.hasNext() && writer.getFilePointer() < SSTABLE_BYTES) {
-                long before = writer.getFilePointer();
                 try (UnfilteredRowIterator partition = rest.next()) {
                     last = partition.partitionKey();
                     if (!partition.isEmpty()) {
-                        writer.append(partition);
+                        writer.append(Transformation.apply(partition, pace));
                         isEmpty = false;
                     }
                 }
-                written.accept(writer.getFilePointer() - before);
-                if (halted.getAsBoolean()) return null;
+                pace.keep();
             }
-            return new Step(isEmpty ? List.of() : writer.finish(true), last);
+        } catch (Halt e) {
+            return null;
+        }
+        return new Step(isEmpty ? List.of() : writer.finish(true), last);
+    }
+
+    /** Tells of what is written, also within a partition, which may take hours. */
+    private static final class Pace extends Transformation<UnfilteredRowIterator> {
+        private final SSTableTxnWriter writer;
+        private final LongConsumer written;
+        private final BooleanSupplier halted;
+        private long told;
+
+        Pace(SSTableTxnWriter writer, LongConsumer written, BooleanSupplier halted) {
+            this.writer = writer;
+            this.written = written;
+            this.halted = halted;
+            told = writer.getFilePointer();
+        }
+
+        @Override
+        protected Row applyToRow(Row row) {
+            keepNowAndThen();
+            return row;
+        }
+
+        @Override
+        protected RangeTombstoneMarker applyToMarker(RangeTombstoneMarker marker) {
+            keepNowAndThen();
+            return marker;
+        }
+
+        private void keepNowAndThen() {
+            if (Math.abs(writer.getFilePointer() - told) >= PACE_BYTES) keep();
+        }
+
+        /** Throws {@link Halt} if no more is to be written. */
+        void keep() {
+            long now = writer.getFilePointer();
+            // Where compaction wants the SSTables split, another one has begun.
+            written.accept(now < told ? now : now - told);
+            told = now;
+            if (halted.getAsBoolean()) throw new Halt();
+        }
+    }
+
+    private static final class Halt extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Halt() {
+            super("halted", null, false, false);
         }
     }
 

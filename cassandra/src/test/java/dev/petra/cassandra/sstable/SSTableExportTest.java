@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.sstable;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.common.collect.Iterables;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.table.ExportDirectory;
@@ -23,18 +25,25 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
+import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTableTxnWriter;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.ActiveRepairService;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -242,5 +251,67 @@ class SSTableExportTest {
             assertThat(sstable.header.columns()).isEqualTo(TABLE.regularAndStaticColumns());
             sstable.selfRef().release();
         }
+    }
+
+    /** nodetool stop, DROP and a shutdown wait for it, and compaction_throughput is for it too. */
+    @Test
+    void aMigrationIsHaltedAndThrottledWithinAPartition() throws IOException {
+        PartitionUpdate.SimpleBuilder update =
+                PartitionUpdate.simpleBuilder(TABLE, 1).timestamp(5).nowInSec(1);
+        for (int c = 0; c < 100_000; c++) update.row(c).add("v", 7);
+        AtomicInteger read = new AtomicInteger();
+        AtomicLong told = new AtomicLong();
+        try (UnfilteredPartitionIterator rest = counted(update.build(), read);
+                SSTableTxnWriter writer = writer()) {
+            assertThat(SSTableExport.writeNext(writer, rest, told::addAndGet, () -> read.get() > 0))
+                    .isNull();
+            assertThat(told).hasPositiveValue();
+            assertThat(writer.getFilePointer()).isGreaterThanOrEqualTo(told.get());
+        }
+        assertThat(read).hasValueLessThan(1_000);
+        assertThat(temp).isEmptyDirectory();
+    }
+
+    @Test
+    void allBytesOfAMigrationAreTold() throws IOException {
+        PartitionUpdate.SimpleBuilder update =
+                PartitionUpdate.simpleBuilder(TABLE, 1).timestamp(5).nowInSec(1);
+        for (int c = 0; c < 10_000; c++) update.row(c).add("v", 7);
+        AtomicLong told = new AtomicLong();
+        try (UnfilteredPartitionIterator rest = counted(update.build(), new AtomicInteger());
+                SSTableTxnWriter writer = writer()) {
+            SSTableExport.Step step =
+                    SSTableExport.writeNext(writer, rest, told::addAndGet, () -> false);
+            SSTableReader sstable = Iterables.getOnlyElement(requireNonNull(step).sstables());
+            assertThat(sstable.getTotalRows()).isEqualTo(10_000);
+            assertThat(told).hasValue(sstable.uncompressedLength());
+            sstable.selfRef().release();
+        }
+    }
+
+    private SSTableTxnWriter writer() {
+        return SSTableTxnWriter.create(
+                reference,
+                new Descriptor(new File(temp), "ks", "t", new SequenceBasedSSTableId(1)),
+                1,
+                ActiveRepairService.UNREPAIRED_SSTABLE,
+                ActiveRepairService.NO_PENDING_REPAIR,
+                false,
+                SerializationHeader.makeWithoutStats(TABLE),
+                List.of(),
+                null);
+    }
+
+    private static UnfilteredPartitionIterator counted(PartitionUpdate update, AtomicInteger rows) {
+        return new SingletonUnfilteredPartitionIterator(
+                Transformation.apply(
+                        update.unfilteredIterator(),
+                        new Transformation<>() {
+                            @Override
+                            protected Row applyToRow(Row row) {
+                                rows.incrementAndGet();
+                                return row;
+                            }
+                        }));
     }
 }
