@@ -7,8 +7,8 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Unfit;
+import dev.petra.cassandra.table.WriteStalls;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -66,7 +66,7 @@ final class MigrateIn extends Migration {
 
     private static final int BATCH_ROWS = 2_000;
 
-    /** How long a write may find the store too far behind before the step fails. */
+    /** How long a write within a partition may find the store too far behind. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
 
     private final Build build = new Build();
@@ -194,7 +194,7 @@ final class MigrateIn extends Migration {
     private boolean move(SSTableReader sstable, LifecycleTransaction transaction) {
         TableStore store = stores.current().writable();
         isReading = true;
-        DecoratedKey last = store == haltedIn ? halted.remove(sstable.descriptor) : null;
+        DecoratedKey last = store == haltedIn ? halted.get(sstable.descriptor) : null;
         boolean isWhole;
         long before = -1;
         try (ISSTableScanner scanner = scannerAfter(last, sstable)) {
@@ -286,6 +286,7 @@ final class MigrateIn extends Migration {
         if (!partition.staticRow().isEmpty()) batch.add(partition.staticRow());
         int rows = 0;
         long bytes = 0;
+        boolean isBegun = false;
         ClusteringBound<?> opened = null;
         while (partition.hasNext()) {
             Unfiltered next = partition.next();
@@ -303,14 +304,15 @@ final class MigrateIn extends Migration {
                 opened = marker.isOpen(false) ? marker.openBound(false) : null;
             }
             if (++rows >= BATCH_ROWS || bytes >= BATCH_BYTES) {
-                write(store, batch.build());
+                write(store, batch.build(), isBegun);
                 if (isHalted()) return false;
+                isBegun = true;
                 batch = new PartitionUpdate.Builder(table, key, columns, 16);
                 rows = 0;
                 bytes = 0;
             }
         }
-        write(store, batch.build());
+        write(store, batch.build(), isBegun);
         return true;
     }
 
@@ -322,21 +324,34 @@ final class MigrateIn extends Migration {
         return table.regularAndStaticColumns().mergeTo(sstable.header.columns());
     }
 
-    @SuppressWarnings("try") // the group is held, not used
-    private void write(TableStore store, PartitionUpdate update) {
+    /**
+     * A stall ends the step: the next one goes on with this partition, and other tables' migrations
+     * have their turn meanwhile. Within a partition it is waited for, because the next step would
+     * write the partition anew; unless the disk is full, which may last.
+     *
+     * @param isBegun whether a batch of the partition was written before
+     */
+    private void write(TableStore store, PartitionUpdate update, boolean isBegun) {
         if (update.isEmpty()) return;
         isReading = false;
         long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
-        while (true) {
-            // Whoever builds an index waits for who does not know it yet.
-            try (OpOrder.Group writing = Keyspace.writeOrder.start()) {
-                StoreIndexes.write(cfs, store, update);
-                isReading = true;
-                return;
-            } catch (WriteStallException e) {
-                if (isHalted() || System.nanoTime() > deadline) throw e;
-                state("waiting for the engine's compaction");
-            }
+        WriteStalls.sitOut(
+                () -> writeOnce(store, update),
+                stall -> {
+                    if (!isBegun
+                            || stall.isDiskFull()
+                            || isHalted()
+                            || System.nanoTime() - deadline > 0) throw stall;
+                    state("waiting: " + stall.getMessage());
+                });
+        isReading = true;
+    }
+
+    @SuppressWarnings("try") // the group is held, not used
+    private void writeOnce(TableStore store, PartitionUpdate update) {
+        // Whoever builds an index waits for who does not know it yet.
+        try (OpOrder.Group writing = Keyspace.writeOrder.start()) {
+            StoreIndexes.write(cfs, store, update);
         }
     }
 

@@ -3,6 +3,7 @@ package dev.petra.cassandra.migration;
 
 import com.google.common.base.Throwables;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -137,7 +138,14 @@ public final class Migrations {
 
     private static @Nullable Duration next(Migration migration) {
         migration.newProgress();
-        Duration next = migration.takeStep();
+        Duration next;
+        try {
+            next = migration.takeStep();
+        } catch (WriteStallException e) {
+            // Others have their turn meanwhile.
+            migration.state("waiting: " + e.getMessage());
+            return Migration.SOON;
+        }
         if (next == null || !migration.isStopRequested()) return next;
         migration.state("stopped for a while, by nodetool stop or what needs its SSTables");
         return Migration.LATER;

@@ -34,7 +34,8 @@ public final class RocksErrors {
                         + directory
                         + "): "
                         + detail
-                        + ". Free space; writing goes on by itself then.");
+                        + ". Free space; writing goes on by itself then.",
+                true);
     }
 
     /** The store says that it cannot take the write now, without having taken it. */

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.migration;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.google.common.collect.Iterables;
+import com.google.common.util.concurrent.Uninterruptibles;
+import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.Supplier;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.view.TableViews;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTableTxnWriter;
+import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.ActiveRepairService;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a migration into an engine does while the store takes no writes. */
+class MigrateInTest {
+    private static final TableMetadata TABLE =
+            TestTables.table("CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c))");
+    private static final TableMetadataRef REFERENCE = TableMetadataRef.forOfflineTools(TABLE);
+    private final WriteStallException full = new WriteStallException("disk full", true);
+    private final WriteStallException behind = new WriteStallException("behind", false);
+
+    static {
+        // What throttles and shows compactions needs these.
+        DatabaseDescriptor.setConcurrentCompactors(1);
+        DatabaseDescriptor.setConcurrentValidations(1);
+        DatabaseDescriptor.setConcurrentViewBuilders(1);
+    }
+
+    @TempDir Path temp;
+
+    /** The partition of each attempt to write, in their order. */
+    private final List<Integer> attempts = new ArrayList<>();
+
+    /** Why the store refuses the next write; asked after the attempt is noted. */
+    private volatile Supplier<@Nullable WriteStallException> refusal = () -> null;
+
+    private volatile boolean isSyncRefused;
+    private @Nullable SSTableReader sstable;
+
+    @AfterEach
+    void release() {
+        if (sstable != null) sstable.selfRef().release();
+    }
+
+    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
+        return type.cast(
+                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
+    }
+
+    private @Nullable Object store(Object proxy, Method method, Object[] arguments) {
+        switch (method.getName()) {
+            case "write" -> {
+                attempts.add(
+                        ByteBufferUtil.toInt(
+                                ((PartitionUpdate) arguments[0]).partitionKey().getKey()));
+                WriteStallException refused = refusal.get();
+                if (refused != null) throw refused;
+            }
+            case "syncLog" -> {
+                if (isSyncRefused) throw full;
+            }
+            case "stopPurging", "close" -> {}
+            case "hasIndexes" -> {
+                return false;
+            }
+            default -> throw new UnsupportedOperationException(method.getName());
+        }
+        return null;
+    }
+
+    /**
+     * @param rows of each partition
+     */
+    private MigrateIn migration(int partitions, int rows) throws Exception {
+        StorageEngine engine =
+                proxy(
+                        StorageEngine.class,
+                        (self, method, arguments) -> proxy(TableStore.class, this::store));
+        Path data = Files.createDirectory(temp.resolve("stores"));
+        TableGenerations stores =
+                TableGenerations.open("t", REFERENCE, () -> engine, List.of(data), Disk.REAL);
+        SSTableReader written = sstable(partitions, rows);
+        sstable = written;
+        Tracker tracker = Tracker.newDummyTracker();
+        tracker.addInitialSSTables(List.of(written));
+        TableViews views = Hollow.of(TableViews.class);
+        Hollow.set(views, TableViews.class, "views", List.of());
+        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", REFERENCE);
+        Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
+        MigrateIn migration = new MigrateIn(cfs, stores, stores.migration().begin("rocks"));
+        // It has no indexes.
+        Hollow.set(migration, MigrateIn.class, "begun", true);
+        return migration;
+    }
+
+    private SSTableReader sstable(int partitions, int rows) {
+        List<PartitionUpdate> updates = new ArrayList<>();
+        for (int p = 0; p < partitions; p++) {
+            PartitionUpdate.SimpleBuilder update =
+                    PartitionUpdate.simpleBuilder(TABLE, p).timestamp(5).nowInSec(1);
+            for (int c = 0; c < rows; c++) update.row(c).add("v", 7);
+            updates.add(update.build());
+        }
+        updates.sort((a, b) -> a.partitionKey().compareTo(b.partitionKey()));
+        try (SSTableTxnWriter writer =
+                SSTableTxnWriter.create(
+                        REFERENCE,
+                        new Descriptor(new File(temp), "ks", "t", new SequenceBasedSSTableId(1)),
+                        partitions,
+                        ActiveRepairService.UNREPAIRED_SSTABLE,
+                        ActiveRepairService.NO_PENDING_REPAIR,
+                        false,
+                        SerializationHeader.makeWithoutStats(TABLE),
+                        List.of(),
+                        null)) {
+            for (PartitionUpdate update : updates)
+                try (UnfilteredRowIterator partition = update.unfilteredIterator()) {
+                    writer.append(partition);
+                }
+            return Iterables.getOnlyElement(writer.finish(true));
+        }
+    }
+
+    private void refuseAttempt(int number, WriteStallException refused) {
+        refusal = () -> attempts.size() == number ? refused : null;
+    }
+
+    /** One that went on with a pause, or without, would keep those of other tables waiting. */
+    @Test
+    void aFullDiskEndsTheStepAtTheFirstAttempt() throws Exception {
+        MigrateIn migration = migration(3, 1);
+        refusal = () -> full;
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        assertThat(attempts).hasSize(1);
+    }
+
+    @Test
+    void aStoreThatIsBehindEndsTheStepBetweenPartitions() throws Exception {
+        MigrateIn migration = migration(3, 1);
+        refuseAttempt(2, behind);
+        assertThatThrownBy(migration::takeStep).isSameAs(behind);
+        assertThat(attempts).hasSize(2);
+    }
+
+    /** Also if the store cannot be synced for a while, and the migration is tried then. */
+    @Test
+    void theNextStepGoesOnWhereTheDiskWasFull() throws Exception {
+        MigrateIn migration = migration(5, 1);
+        refuseAttempt(4, full);
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        refusal = () -> full;
+        isSyncRefused = true;
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        isSyncRefused = false;
+        refuseAttempt(7, full);
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        // The last two partitions alone, the first of them three times.
+        assertThat(attempts).hasSize(7);
+        assertThat(attempts.subList(0, 4)).doesNotHaveDuplicates();
+        assertThat(attempts.get(4)).isEqualTo(attempts.get(3));
+        assertThat(attempts.get(5)).isEqualTo(attempts.get(3));
+        assertThat(attempts.get(6)).isNotIn(attempts.subList(0, 6));
+    }
+
+    /** Else it would be written anew from its beginning, which keeps the store behind. */
+    @Test
+    void aStoreThatIsBehindIsWaitedForWithinAPartition() throws Exception {
+        MigrateIn migration = migration(2, 4_001);
+        refusal =
+                () ->
+                        switch (attempts.size()) {
+                            case 2, 3 -> behind;
+                            case 5 -> full;
+                            default -> null;
+                        };
+        // The third batch of the first partition: a full disk may last.
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        assertThat(attempts).hasSize(5).containsOnly(attempts.get(0));
+    }
+
+    @Test
+    void otherMigrationsGoOnWhileADiskIsFull() throws Exception {
+        MigrateIn refused = migration(3, 1);
+        CountDownLatch isRefused = new CountDownLatch(1);
+        CountDownLatch isOver = new CountDownLatch(1);
+        Migration other =
+                new Migration(refused.cfs, refused.stores, 0) {
+                    @Override
+                    @Nullable Duration step() {
+                        if (isRefused.getCount() > 0) return Duration.ZERO;
+                        isOver.countDown();
+                        return null;
+                    }
+
+                    @Override
+                    public String direction() {
+                        return "out";
+                    }
+
+                    @Override
+                    public long bytesLeft() {
+                        return 0;
+                    }
+                };
+        refusal =
+                () -> {
+                    isRefused.countDown();
+                    return full;
+                };
+        Migrations.begin(refused);
+        Migrations.begin(other);
+        Migrations.start();
+        isOver.await();
+        assertThat(refused.state()).isEqualTo("waiting: " + full.getMessage());
+        // As an ALTER back would.
+        assertThat(refused.stores.migration().begin("rocks")).isEqualTo(2);
+        while (!Migrations.now().isEmpty())
+            Uninterruptibles.sleepUninterruptibly(Duration.ofMillis(10));
+    }
+}
