@@ -144,7 +144,7 @@ public final class Migrations {
         } catch (WriteStallException e) {
             // Others have their turn meanwhile.
             migration.state("waiting: " + e.getMessage());
-            return Migration.SOON;
+            next = Migration.SOON;
         }
         if (next == null || !migration.isStopRequested()) return next;
         migration.state("stopped for a while, by nodetool stop or what needs its SSTables");

@@ -122,7 +122,9 @@ public final class Purge {
      *     was asked for was kept from its end again and again
      */
     public void run(Database database, boolean background) throws RocksDBException {
-        running.lock();
+        // One that was asked for may wait for a stream, and other tables for this thread.
+        if (!background) running.lock();
+        else if (!running.tryLock()) return;
         try {
             permission.clock(database);
             Pacer pace = new Pacer(store, database, background);
@@ -140,6 +142,10 @@ public final class Purge {
             if (!store.catalog().has(Catalog.Flag.TOMBSTONES) || permission.gcBefore() == 0) {
                 // There is nothing to purge now, and nobody has asked for a compaction.
                 if (background) return;
+                if (store.isArriving())
+                    logger.info(
+                            "{} is compacted without a purge, because a stream brings it rows",
+                            store.name());
                 compactOnly(database, pace);
                 return;
             }
@@ -164,7 +170,7 @@ public final class Purge {
                 if (background) return;
                 awaitStreams(pace);
                 permission.clock(database);
-                if (permission.gcBefore() == 0 && !store.isArriving()) {
+                if (permission.gcBeforeOfHost() == 0) {
                     logger.info(
                             "{} is compacted without the rest of its purge, which is forbidden by"
                                     + " now",
@@ -197,6 +203,8 @@ public final class Purge {
 
     /** Waits until no files of a stream are about to become live. */
     private void awaitStreams(Pacer pace) {
+        if (store.isArriving())
+            logger.info("The purge of {} waits for a stream that brings rows", store.name());
         while (store.isArriving()) {
             pace.check();
             store.reopenable().checkOpen();

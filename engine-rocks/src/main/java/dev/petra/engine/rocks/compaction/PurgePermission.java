@@ -40,7 +40,8 @@ final class PurgePermission {
         return store.isArriving() ? 0 : gcBeforeOfHost();
     }
 
-    private long gcBeforeOfHost() {
+    /** The same, whether or not a stream arrives. */
+    long gcBeforeOfHost() {
         if (!store.spec().mayPurge().getAsBoolean()) return 0;
         return Math.max(
                 0, store.spec().purgeAsOf().getAsLong() - store.table().params.gcGraceSeconds);
@@ -66,17 +67,21 @@ final class PurgePermission {
         }
     }
 
-    /** How often less was allowed than before; for the methods that look whether that changed. */
+    /**
+     * How often less was allowed than before, also for a moment; for the methods that look whether
+     * that changed. A stream that comes and goes between two looks at the clock counts as well:
+     * what is purged meanwhile may remove nothing.
+     */
     long restrictions() {
         synchronized (asking) {
-            return restrictions;
+            return restrictions + store.streamsBegun();
         }
     }
 
     /** Lets go what covers other keys, unless less may go by now than when that was pushed down. */
     boolean letCoversGo(long gcBefore, long restrictionsBefore) {
         synchronized (asking) {
-            if (restrictions != restrictionsBefore) return false;
+            if (restrictions() != restrictionsBefore) return false;
             store.reconciler().covers(gcBefore);
             return true;
         }
@@ -85,7 +90,7 @@ final class PurgePermission {
     /** Begins to purge files, unless less may go by now than when they were found. */
     boolean begin(Database database, Object files, long restrictionsBefore) {
         synchronized (asking) {
-            if (restrictions != restrictionsBefore) return false;
+            if (restrictions() != restrictionsBefore) return false;
             database.purgeBegins(files);
             return true;
         }

@@ -43,6 +43,8 @@ public final class StoreContext {
     /** Streams of which files become live now. */
     private final AtomicInteger arriving = new AtomicInteger();
 
+    private final AtomicLong streamsBegun = new AtomicLong();
+
     private final AtomicLong abandonedStreams = new AtomicLong();
 
     public StoreContext(
@@ -156,7 +158,14 @@ public final class StoreContext {
 
     /** Files of a stream are about to become live: nothing is purged until {@link #filesEnd}. */
     public void filesBegin() {
+        // In this order: who sees none arrive after it has read how many have begun misses none.
         arriving.incrementAndGet();
+        streamsBegun.incrementAndGet();
+    }
+
+    /** How many streams there were of which files became live, or were about to. */
+    public long streamsBegun() {
+        return streamsBegun.get();
     }
 
     /** All have, or no more will. */

@@ -36,6 +36,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.DataRange;
@@ -414,6 +415,20 @@ class PurgeTest {
         assertThat(stored()).isEmpty();
     }
 
+    /** What it was to remove stays from then on, and nobody has looked at the clock meanwhile. */
+    @Test
+    void aPurgeThatAShortStreamMeetsIsRepeated() throws Exception {
+        var compaction =
+                purgeThatMeets(
+                        context -> {
+                            context.filesBegin();
+                            context.reconciler().lowerMaxPurgeable(Long.MIN_VALUE);
+                            context.filesEnd();
+                        });
+        compaction.get();
+        assertThat(stored()).isEmpty();
+    }
+
     @Test
     void aPurgeThatWaitsForAStreamCanBeStopped() {
         var compaction = purgeThatAStreamMeets();
@@ -444,6 +459,14 @@ class PurgeTest {
 
     /** One that waits for a write that had begun, and then has a stream before its end. */
     private CompletableFuture<Void> purgeThatAStreamMeets() {
+        return purgeThatMeets(
+                context -> {
+                    context.filesBegin();
+                    Tables.tick(store);
+                });
+    }
+
+    private CompletableFuture<Void> purgeThatMeets(Consumer<StoreContext> what) {
         engine.close();
         // It must not begin a purge by itself.
         engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
@@ -458,8 +481,7 @@ class PurgeTest {
         TableStore purged = store;
         var compaction = CompletableFuture.runAsync(() -> purged.compact(List.of()));
         Tables.await("the purge", () -> reconciler.maxPurgeable(next) == Long.MAX_VALUE);
-        context.filesBegin();
-        Tables.tick(store);
+        what.accept(context);
         context.room().writers.end(write);
         return compaction;
     }
