@@ -332,7 +332,7 @@ class TableGenerationsTest {
         assertThat(rest.isLive()).isFalse();
         assertThat(stores.awaitDisposed(Duration.ofMillis(1))).isFalse();
         old.discard();
-        assertThat(stores.awaitDisposed(Duration.ofSeconds(1))).isTrue();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
         assertThat(stores()).doesNotExist();
         assertThatThrownBy(() -> write(rest, "b")).hasMessageContaining("dropped");
     }

@@ -497,24 +497,25 @@ public interface IndexTests {
         TableStore store = kit().open(table);
         store.indexes().define(ONE);
         AtomicInteger begun = new AtomicInteger();
+        AtomicInteger seen = new AtomicInteger();
         CompletableFuture<Void> writer =
                 CompletableFuture.runAsync(
                         () -> {
-                            for (int i = 0; i < 2000; i++) {
+                            // More, where the reader has no processor for so long.
+                            for (int i = 0; i < 2000 || (seen.get() == 0 && i < 200_000); i++) {
                                 begun.set(i);
                                 write(store, table, "k" + i, i, "v" + i);
                                 if (i == 1000) store.flush();
                             }
                         });
-        int seen = 0;
         while (!writer.isDone()) {
             int i = begun.get();
             if (valueOf(store, table, table.key("k" + i), table.clustering(i)) == null) continue;
-            seen++;
+            seen.incrementAndGet();
             assertThat(rowsOf(store, table, "v" + i)).containsExactly("k" + i + ":c=" + i);
         }
         writer.get(1, TimeUnit.MINUTES);
-        assertThat(seen).isPositive();
+        assertThat(seen).hasPositiveValue();
     }
 
     /** Against the reference: any terms, any clusterings, any bounds, any places. */

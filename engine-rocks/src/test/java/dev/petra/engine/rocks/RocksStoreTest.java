@@ -7,6 +7,7 @@ import static dev.petra.engine.rocks.Tables.text;
 import static dev.petra.engine.rocks.Tables.update;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.RangeEstimate;
@@ -425,9 +426,9 @@ class RocksStoreTest {
                 store.read(key(TABLE, "k1"), Slices.ALL, ColumnFilter.all(TABLE), false);
         Thread closer = new Thread(store::drop);
         closer.start();
-        closer.join(100);
-        assertThat(closer.isAlive()).isTrue();
-        assertThatThrownBy(() -> read(store, "k1")).isInstanceOf(IllegalStateException.class);
+        Tables.await(
+                "the end of reads",
+                () -> catchThrowable(() -> read(store, "k1")) instanceof IllegalStateException);
         assertThat(rows.next()).isNotNull();
         rows.close();
         closer.join();

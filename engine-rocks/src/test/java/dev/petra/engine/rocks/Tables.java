@@ -16,6 +16,7 @@ import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -156,7 +157,11 @@ public final class Tables {
                 before = names(context(store).directory());
                 for (String name : before) {
                     Path file = context(store).directory().resolve(name);
-                    if (Files.exists(file)) Files.copy(file, to.resolve(name));
+                    try {
+                        Files.copy(file, to.resolve(name));
+                    } catch (NoSuchFileException e) {
+                        // It went meanwhile: all is copied again.
+                    }
                 }
             } while (!before.equals(names(context(store).directory()))
                     || !before.equals(names(to)));

@@ -30,8 +30,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Two nodes, of which one comes, goes, or misses writes. */
 class ClusterIT {
-    private static final Duration MOVES = Duration.ofMinutes(2);
-    private static final Duration HINTS = Duration.ofMinutes(2);
+    private static final Duration MOVES = Duration.ofMinutes(5);
+    private static final Duration HINTS = Duration.ofMinutes(5);
     private static final Duration AUTOMATIC = Duration.ofMinutes(5);
 
     private static final int ROWS = 2_000;

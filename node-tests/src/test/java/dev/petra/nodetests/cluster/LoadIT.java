@@ -107,7 +107,7 @@ import java.nio.file.StandardOpenOption;
             }
 """;
 
-    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
 
     private static final int LARGE = 2_000;

@@ -50,7 +50,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * a table that changes meanwhile, and disks that are too small.
  */
 class StreamsIT {
-    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final int PARTITIONS = 400;
     private static final int ROWS = 10;
     private static final int VALUE = 4_000;

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
  * was acknowledged was so by both replicas; so a dead node takes nothing with it.
  */
 class TopologyIT {
-    private static final Duration MOVES = Duration.ofMinutes(2);
+    private static final Duration MOVES = Duration.ofMinutes(5);
     private static final int PARTITIONS = 600;
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)

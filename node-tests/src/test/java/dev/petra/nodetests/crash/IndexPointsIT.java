@@ -171,12 +171,12 @@ class IndexPointsIT {
         crashes.awaitHeld();
         crashes.releaseOthers("enter", "RowPages#next");
         try {
-            assertThatThrownBy(() -> query.get(60, TimeUnit.SECONDS))
+            assertThatThrownBy(() -> query.get(3, TimeUnit.MINUTES))
                     .hasCauseInstanceOf(DriverException.class);
         } finally {
             crashes.release();
         }
-        rebuild.get(60, TimeUnit.SECONDS);
+        rebuild.get(3, TimeUnit.MINUTES);
         assertThat(found("rebuilt")).isEqualTo(ROWS);
     }
 
@@ -194,7 +194,7 @@ class IndexPointsIT {
         } finally {
             crashes.release();
         }
-        assertThat(query.get(60, TimeUnit.SECONDS)).isLessThanOrEqualTo(ROWS);
+        assertThat(query.get(3, TimeUnit.MINUTES)).isLessThanOrEqualTo(ROWS);
         assertThat(found("emptied")).isZero();
     }
 
@@ -216,7 +216,7 @@ class IndexPointsIT {
         insert("former", ROWS / 2, ROWS);
         node.process().kill();
         session.close();
-        assertThatThrownBy(() -> drop.get(60, TimeUnit.SECONDS)).isNotNull();
+        assertThatThrownBy(() -> drop.get(3, TimeUnit.MINUTES)).isNotNull();
         crashes.release();
         Path stores = TableFiles.of(node, "ks", "former").stores();
         Path kept = directory.resolve("kept");
@@ -267,7 +267,7 @@ class IndexPointsIT {
         CompletableFuture<Void> later = rebuild("twice");
         crashes.awaitHeld();
         crashes.release();
-        later.get(60, TimeUnit.SECONDS);
+        later.get(3, TimeUnit.MINUTES);
         awaitQueryable("twice");
         node.awaitLog("of index twice_v ends because", PATIENCE);
         assertThat(found("twice")).isEqualTo(ROWS);
@@ -408,7 +408,7 @@ class IndexPointsIT {
         } finally {
             crashes.release();
         }
-        compaction.get(60, TimeUnit.SECONDS);
+        compaction.get(3, TimeUnit.MINUTES);
         assertInTheStoreAlone("compacted");
     }
 
@@ -430,7 +430,7 @@ class IndexPointsIT {
         } finally {
             crashes.release();
         }
-        rebuild.get(60, TimeUnit.SECONDS);
+        rebuild.get(3, TimeUnit.MINUTES);
         assertInTheStoreAlone("built");
     }
 
@@ -479,7 +479,7 @@ class IndexPointsIT {
         } finally {
             crashes.release();
         }
-        drop.get(60, TimeUnit.SECONDS);
+        drop.get(3, TimeUnit.MINUTES);
         node.awaitLog("Dropping the entries of a former index of ks.brief", PATIENCE);
     }
 

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What happens to an index between two steps of what others do with its table's SSTables. */
 class IndexRacesIT {
-    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final int ROWS = 300;
 
     private static final String SAI = "org.apache.cassandra.index.sai.";
@@ -362,7 +362,7 @@ class IndexRacesIT {
         execute("TRUNCATE ks.emptied");
         insert("emptied", 0, 10);
         points.release();
-        NodeTool.Result result = rebuild.get(60, TimeUnit.SECONDS);
+        NodeTool.Result result = rebuild.get(3, TimeUnit.MINUTES);
         assertThat(result.exitCode()).as(result.output()).isZero();
         assertThat(found("emptied", "v")).isEqualTo(10);
     }
@@ -373,7 +373,7 @@ class IndexRacesIT {
         CompletableFuture<NodeTool.Result> rebuild = rebuildHeld("another");
         index("another", "w");
         points.release();
-        NodeTool.Result result = rebuild.get(60, TimeUnit.SECONDS);
+        NodeTool.Result result = rebuild.get(3, TimeUnit.MINUTES);
         assertThat(result.exitCode()).as(result.output()).isZero();
         TestNode.awaitQueryable(session, "another_w", PATIENCE);
         for (String column : List.of("v", "w"))
@@ -385,10 +385,10 @@ class IndexRacesIT {
         CompletableFuture<NodeTool.Result> rebuild = rebuildHeld("stopped");
         node.nodetool("stop", "INDEX_BUILD");
         points.release();
-        assertThat(rebuild.get(60, TimeUnit.SECONDS).exitCode()).isNotZero();
+        assertThat(rebuild.get(3, TimeUnit.MINUTES).exitCode()).isNotZero();
         assertThat(log("stopped_v", "failed. Please run full index rebuild")).isNotEmpty();
         assertThatThrownBy(() -> found("stopped", "v")).isInstanceOf(DriverException.class);
-        assertThat(rebuild("stopped").get(60, TimeUnit.SECONDS).exitCode()).isZero();
+        assertThat(rebuild("stopped").get(3, TimeUnit.MINUTES).exitCode()).isZero();
         assertThat(found("stopped", "v")).isEqualTo(ROWS);
     }
 }

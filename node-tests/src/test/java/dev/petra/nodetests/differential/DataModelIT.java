@@ -491,15 +491,15 @@ class DataModelIT {
         twins.create(
                 t,
                 "k int, c int, v int, w int, m map<int, int>, PRIMARY KEY (k, c)",
-                "default_time_to_live = 6",
+                "default_time_to_live = 16",
                 "gc_grace_seconds = 0");
         String into = "INSERT INTO @" + t + " (k, c, v, w) VALUES ";
         twins.both(into + "(1, 1, 1, 1)");
         twins.both(into + "(1, 2, 1, 1) USING TTL 0");
-        twins.both(into + "(1, 3, 1, 1) USING TTL 2");
-        twins.both("UPDATE @" + t + " USING TTL 2 SET v = 5 WHERE k = 1 AND c = 2");
+        twins.both(into + "(1, 3, 1, 1) USING TTL 6");
+        twins.both("UPDATE @" + t + " USING TTL 6 SET v = 5 WHERE k = 1 AND c = 2");
         twins.both("UPDATE @" + t + " USING TTL 600 SET m[1] = 1 WHERE k = 1 AND c = 1");
-        twins.both("UPDATE @" + t + " USING TTL 2 SET m[2] = 2 WHERE k = 1 AND c = 1");
+        twins.both("UPDATE @" + t + " USING TTL 6 SET m[2] = 2 WHERE k = 1 AND c = 1");
         assertThat(twins.both("SELECT c, v FROM @" + t)).hasSize(3);
         List<String> ttls = new ArrayList<>();
         for (String prefix : List.of("rocks_", "stock_"))
@@ -509,14 +509,15 @@ class DataModelIT {
                                     "SELECT TTL(v) FROM model." + prefix + t + " WHERE k=1 AND c=1")
                             .one()
                             .getFormattedContents());
-        assertThat(ttls).allSatisfy(ttl -> assertThat(ttl).matches(".*ttl\\(v\\)\"?:[3456]]"));
-        TimeUnit.MILLISECONDS.sleep(3_100);
+        assertThat(ttls)
+                .allSatisfy(ttl -> assertThat(ttl).matches(".*ttl\\(v\\)\"?:(1[0-6]|[6-9])]"));
+        TimeUnit.MILLISECONDS.sleep(7_100);
         assertThat(twins.both("SELECT c FROM @" + t)).hasSize(2);
         assertThat(twins.both("SELECT v, m FROM @" + t + " WHERE k = 1 AND c = 2"))
                 .singleElement()
                 .asString()
                 .contains("v:NULL");
-        TimeUnit.MILLISECONDS.sleep(4_000);
+        TimeUnit.MILLISECONDS.sleep(10_000);
         assertThat(twins.both("SELECT c, v, m FROM @" + t)).hasSize(2);
         assertThat(twins.both("SELECT c, v, m FROM @" + t + " WHERE k = 1 AND c = 1"))
                 .singleElement()
@@ -534,7 +535,7 @@ class DataModelIT {
                     "INSERT INTO @"
                             + t
                             + " (k, c, v) VALUES (1, ?, 1)"
-                            + (c % 2 == 1 ? " USING TTL 2" : ""),
+                            + (c % 2 == 1 ? " USING TTL 6" : ""),
                     c);
         List<Integer> read = new ArrayList<>();
         for (Row row :
@@ -543,7 +544,7 @@ class DataModelIT {
                                 SimpleStatement.newInstance("SELECT c FROM model.rocks_" + t)
                                         .setPageSize(2))) {
             read.add(row.getInt(0));
-            if (read.size() == 2) TimeUnit.MILLISECONDS.sleep(3_100);
+            if (read.size() == 2) TimeUnit.MILLISECONDS.sleep(7_100);
         }
         // A page may have been fetched ahead; behind it only what lives for good is left.
         assertThat(read).startsWith(0, 1).contains(4, 6, 8).doesNotContain(5, 7, 9);

@@ -122,11 +122,11 @@ class LegacyIndexLifeIT {
         session.execute("INSERT INTO ks.expires (p, c, s, v, w, x) VALUES (1, 1, 1, 1, 1, {1})");
         session.execute(
                 "INSERT INTO ks.expires (p, c, s, v, w, x) VALUES (2, 1, 1, 1, 1, {1}) USING TTL"
-                        + " 5");
+                        + " 15");
         // Only its value expires, and only one element.
         session.execute("INSERT INTO ks.expires (p, c, v, x) VALUES (3, 1, 2, {2})");
         session.execute(
-                "UPDATE ks.expires USING TTL 5 SET v = 1, x = x + {1} WHERE p = 3 AND c = 1");
+                "UPDATE ks.expires USING TTL 15 SET v = 1, x = x + {1} WHERE p = 3 AND c = 1");
         List<String> queries = List.of("c = 1", "s = 1", "v = 1", "x CONTAINS 1");
         assertThat(queries.stream().map(LegacyIndexLifeIT::partitions))
                 .containsExactly(Set.of(1, 2, 3), Set.of(1, 2), Set.of(1, 2, 3), Set.of(1, 2, 3));

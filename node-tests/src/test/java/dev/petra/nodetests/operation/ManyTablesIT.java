@@ -8,7 +8,9 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashSet;
@@ -105,11 +107,15 @@ class ManyTablesIT {
     }
 
     private static long stores() throws IOException {
-        try (Stream<Path> files = Files.walk(directory.resolve("data").resolve("ks"))) {
-            return files.filter(file -> file.endsWith("rocksdb"))
-                    .filter(file -> !file.toString().contains("snapshots"))
-                    .count();
-        }
+        while (true)
+            try (Stream<Path> files = Files.walk(directory.resolve("data").resolve("ks"))) {
+                return files.filter(file -> file.endsWith("rocksdb"))
+                        .filter(file -> !file.toString().contains("snapshots"))
+                        .count();
+            } catch (UncheckedIOException e) {
+                // A folder went while it was looked at.
+                assertThat(e).hasCauseInstanceOf(NoSuchFileException.class);
+            }
     }
 
     @Test

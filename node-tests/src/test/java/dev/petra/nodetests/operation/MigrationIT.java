@@ -41,7 +41,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. */
 class MigrationIT {
-    private static final Duration MOVES = Duration.ofMinutes(2);
+    private static final Duration MOVES = Duration.ofMinutes(5);
 
     /** Where a crash may fall, on the way in and on the way out, and where a thread is held. */
     private static final List<String> POINTS =

@@ -4,14 +4,13 @@ package dev.petra.nodetests.operation;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.QueryTrace;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.cql.TraceEvent;
-import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.NodeTool;
@@ -296,7 +295,7 @@ class OperationsIT {
                     "the compaction",
                     () -> shown.matcher(node.tryNodetool("compactionstats").output()).find());
             node.nodetool("stop", "COMPACTION");
-            NodeTool.Result result = compact.get(30, TimeUnit.SECONDS);
+            NodeTool.Result result = compact.get(3, TimeUnit.MINUTES);
             assertThat(result.output()).contains("The compaction of ks.busy was stopped");
             assertThat(result.exitCode()).isNotZero();
         } finally {
@@ -314,7 +313,7 @@ class OperationsIT {
                 CompletableFuture.supplyAsync(() -> node.tryNodetool("compact", "ks", "drained"));
         await("the compaction", () -> metric("drained", "compactions_running") > 0);
         node.nodetool("drain");
-        assertThat(compact.get(30, TimeUnit.SECONDS).exitCode()).isNotZero();
+        assertThat(compact.get(3, TimeUnit.MINUTES).exitCode()).isNotZero();
         restart();
         assertThat(session.execute("SELECT * FROM ks.drained WHERE p = 999").all()).hasSize(10);
     }
@@ -435,14 +434,15 @@ class OperationsIT {
         create("passing");
         fill("passing", 1);
         // Cassandra chooses the disk of each of its files by chance.
-        for (int i = 0; i < 8; i++)
-            node.nodetool("snapshot", "--ttl", "30s", "-t", "brief" + i, "-cf", "passing", "ks");
         TableFiles files = TableFiles.of(node, "ks", "passing");
-        assertThat(files.snapshots("brief")).hasSize(8);
-        for (Path store : files.snapshots("brief"))
-            assertThat(TableFiles.children(store.getParent()))
+        for (int i = 0; i < 8; i++) {
+            node.nodetool("snapshot", "--ttl", "30s", "-t", "brief" + i, "-cf", "passing", "ks");
+            // The first may have gone when the last is there.
+            assertThat(files.snapshots("brief" + i)).hasSize(1);
+            assertThat(TableFiles.children(files.snapshots("brief" + i).get(0).getParent()))
                     .extracting(file -> file.getFileName().toString())
                     .containsExactlyInAnyOrder("rocksdb", "manifest.json", "schema.cql");
+        }
         await("the end of the snapshot", () -> files.snapshots("brief").isEmpty());
         assertThat(session.execute("SELECT * FROM ks.passing").all()).hasSize(10);
     }
@@ -538,7 +538,8 @@ class OperationsIT {
         try {
             session.execute("SELECT * FROM ks.damaged");
             assertThat(false).describedAs("damage was read").isTrue();
-        } catch (ReadFailureException | AllNodesFailedException e) {
+        } catch (DriverException e) {
+            // The connection may be closed before the answer is sent.
             assertThat(e).isNotNull();
         }
         await(

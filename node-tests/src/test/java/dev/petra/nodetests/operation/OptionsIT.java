@@ -10,7 +10,9 @@ import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -70,12 +72,16 @@ class OptionsIT {
 
     /** Bytes of a table's data files. */
     private static long size(String table) throws IOException {
-        long bytes = 0;
-        try (var files = Files.walk(TableFiles.of(node, "ks", table).stores())) {
-            for (Path file : (Iterable<Path>) files::iterator)
-                if (file.toString().endsWith(".sst")) bytes += Files.size(file);
-        }
-        return bytes;
+        while (true)
+            try (var files = Files.walk(TableFiles.of(node, "ks", table).stores())) {
+                long bytes = 0;
+                for (Path file : (Iterable<Path>) files::iterator)
+                    if (file.toString().endsWith(".sst")) bytes += Files.size(file);
+                return bytes;
+            } catch (NoSuchFileException | UncheckedIOException e) {
+                // A compaction's input went while it was looked at.
+                assertThat(e).hasStackTraceContaining("NoSuchFile");
+            }
     }
 
     @Test

@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * damaged table starts, and only that table fails.
  */
 class StartIT {
-    private static final Duration MOVES = Duration.ofMinutes(2);
+    private static final Duration MOVES = Duration.ofMinutes(5);
 
     private static final String OURS = "dev.petra.cassandra.PetraMemtable";
     private static final Map<String, Object> TRIE_IS_OURS =

@@ -234,8 +234,10 @@ class DeletedPartitionsTest extends PurgeFixture {
         settle();
         mayPurge.set(true);
         Tables.context(store).purgeable().written(LONG_AGO);
-        Tables.context(store).catalog().setPurge("1");
         reopen();
+        // The engine's own interval begins before.
+        Tables.tick(store);
+        Tables.context(store).catalog().setPurge("1");
         new Purge(Tables.context(store), new DataFiles(Tables.context(store)))
                 .run(database(), true);
         // By a purge of all of the table, as ever.
@@ -300,8 +302,10 @@ class DeletedPartitionsTest extends PurgeFixture {
 
     private void purgeInBackground() throws RocksDBException {
         mayPurge.set(true);
-        Tables.context(store).catalog().setPurge("1");
         reopen();
+        // The engine's own interval begins before.
+        Tables.tick(store);
+        Tables.context(store).catalog().setPurge("1");
         new Purge(Tables.context(store), new DataFiles(Tables.context(store)))
                 .run(database(), true);
     }

@@ -70,8 +70,17 @@ class PurgeTest {
                             + " map<text,text>, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 3600");
     private final AtomicBoolean mayPurge = new AtomicBoolean(true);
     private StorageEngine engine =
-            Tables.engine(Map.of("memory", "32MiB", "large_cell", "100B", "purge_interval", "1s"));
+            Tables.engine(Map.of("memory", "32MiB", "large_cell", "100B", "purge_interval", "1d"));
     private TableStore store;
+
+    /** It purges by itself then. */
+    private void openWithShortInterval() {
+        engine.close();
+        engine =
+                Tables.engine(
+                        Map.of("memory", "32MiB", "large_cell", "100B", "purge_interval", "1s"));
+        open();
+    }
 
     private TableStore open() {
         store =
@@ -912,7 +921,7 @@ class PurgeTest {
     /** A purge may take hours. */
     @Test
     void aPurgeOfOneTableDoesNotHoldUpRangeTombstonesOfAnother() throws Exception {
-        open();
+        openWithShortInterval();
         rows("x", 0, 3, 1);
         store.write(update("x").at(2).now(LONG_AGO).deleteRow(1).build());
         TableStore busy = store;
@@ -981,7 +990,7 @@ class PurgeTest {
 
     @Test
     void itHappensByItselfAlsoAfterARestart() throws InterruptedException {
-        open();
+        openWithShortInterval();
         rows("x", 0, 3, 1);
         store.write(update("x").at(2).now(LONG_AGO).deletePartition().build());
         mayPurge.set(false);
@@ -994,7 +1003,7 @@ class PurgeTest {
 
     @Test
     void aStoreWithoutAnythingToPurgeIsNeverDue() throws RocksDBException {
-        open();
+        openWithShortInterval();
         rows("x", 0, 3, 1);
         compact();
         assertThat(Tables.tick(store)).isFalse();

@@ -25,6 +25,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -42,6 +43,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
@@ -308,13 +310,15 @@ class RangeSourceTest {
     }
 
     private Set<String> names() throws IOException {
-        Set<String> names = new TreeSet<>();
-        try (Stream<Path> files = Files.walk(context.directory())) {
-            files.map(Path::toString)
-                    .filter(name -> !NUMBERED.matcher(name).matches())
-                    .forEach(names::add);
-        }
-        return names;
+        while (true)
+            try (Stream<Path> files = Files.walk(context.directory())) {
+                return files.map(Path::toString)
+                        .filter(name -> !NUMBERED.matcher(name).matches())
+                        .collect(Collectors.toCollection(TreeSet::new));
+            } catch (UncheckedIOException e) {
+                // A log went while it was looked at.
+                assertThat(e).hasCauseInstanceOf(NoSuchFileException.class);
+            }
     }
 
     @Test
