@@ -489,7 +489,7 @@ class StreamsIT {
         UnaryOperator<NodeConfig.Builder> withoutSlices =
                 options ->
                         options.jvmOptions("-Dpetra.stream.slices=false")
-                                .yaml(Map.of("stream_throughput_outbound", "1MiB/s"));
+                                .yaml(Map.of("stream_throughput_outbound", "256KiB/s"));
         try (Seed seed = seed(withoutSlices)) {
             // Write buffers have no size in estimates.
             seed.node().nodetool("flush", "ks");
