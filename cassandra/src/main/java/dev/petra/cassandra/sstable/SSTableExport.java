@@ -88,6 +88,7 @@ public final class SSTableExport {
             LongConsumer written,
             BooleanSupplier halted) {
         Pace pace = new Pace(writer, written, halted);
+        Watched watched = new Watched(pace::keepNowAndThen);
         DecoratedKey last = null;
         // A partition may have cells of dropped columns alone; an SSTable of none fails.
         boolean isEmpty = true;
@@ -96,7 +97,7 @@ public final class SSTableExport {
                 try (UnfilteredRowIterator partition = rest.next()) {
                     last = partition.partitionKey();
                     if (!partition.isEmpty()) {
-                        writer.append(Transformation.apply(partition, pace));
+                        writer.append(Transformation.apply(partition, watched));
                         isEmpty = false;
                     }
                 }
@@ -108,8 +109,8 @@ public final class SSTableExport {
         return new Step(isEmpty ? List.of() : writer.finish(true), last);
     }
 
-    /** Tells of what is written, also within a partition, which may take hours. */
-    private static final class Pace extends Transformation<UnfilteredRowIterator> {
+    /** Tells of what is written. */
+    private static final class Pace {
         private final SSTableTxnWriter writer;
         private final LongConsumer written;
         private final BooleanSupplier halted;
@@ -122,19 +123,7 @@ public final class SSTableExport {
             told = writer.getFilePointer();
         }
 
-        @Override
-        protected Row applyToRow(Row row) {
-            keepNowAndThen();
-            return row;
-        }
-
-        @Override
-        protected RangeTombstoneMarker applyToMarker(RangeTombstoneMarker marker) {
-            keepNowAndThen();
-            return marker;
-        }
-
-        private void keepNowAndThen() {
+        void keepNowAndThen() {
             if (Math.abs(writer.getFilePointer() - told) >= PACE_BYTES) keep();
         }
 
@@ -200,8 +189,7 @@ public final class SSTableExport {
                             if (partition.isEmpty()) continue;
                             if (writer == null)
                                 writer = begin(table, reference, store, ranges, descriptor, owner);
-                            writer.append(
-                                    Transformation.apply(partition, new Watched(writer, watch)));
+                            writer.append(Transformation.apply(partition, watched(writer, watch)));
                         }
                 }
             return writer == null ? null : Iterables.getOnlyElement(writer.finish(true));
@@ -234,34 +222,35 @@ public final class SSTableExport {
                 owner);
     }
 
-    /** A partition may be larger than memory. */
-    private static final class Watched extends Transformation<UnfilteredRowIterator> {
-        private final SSTableTxnWriter writer;
-        private final Watch watch;
+    private static Watched watched(SSTableTxnWriter writer, Watch watch) {
+        return new Watched(
+                () -> {
+                    try {
+                        watch.check(writer.getOnDiskBytesWritten());
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                });
+    }
 
-        Watched(SSTableTxnWriter writer, Watch watch) {
-            this.writer = writer;
-            this.watch = watch;
+    /** Checks at each row: a partition may be larger than memory, and take hours to write. */
+    private static final class Watched extends Transformation<UnfilteredRowIterator> {
+        private final Runnable check;
+
+        Watched(Runnable check) {
+            this.check = check;
         }
 
         @Override
         protected Row applyToRow(Row row) {
-            check();
+            check.run();
             return row;
         }
 
         @Override
         protected RangeTombstoneMarker applyToMarker(RangeTombstoneMarker marker) {
-            check();
+            check.run();
             return marker;
-        }
-
-        private void check() {
-            try {
-                watch.check(writer.getOnDiskBytesWritten());
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            }
         }
     }
 }

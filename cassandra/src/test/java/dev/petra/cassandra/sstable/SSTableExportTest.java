@@ -256,12 +256,10 @@ class SSTableExportTest {
     /** nodetool stop, DROP and a shutdown wait for it, and compaction_throughput is for it too. */
     @Test
     void aMigrationIsHaltedAndThrottledWithinAPartition() throws IOException {
-        PartitionUpdate.SimpleBuilder update =
-                PartitionUpdate.simpleBuilder(TABLE, 1).timestamp(5).nowInSec(1);
-        for (int c = 0; c < 100_000; c++) update.row(c).add("v", 7);
+        PartitionUpdate update = partition(100_000);
         AtomicInteger read = new AtomicInteger();
         AtomicLong told = new AtomicLong();
-        try (UnfilteredPartitionIterator rest = counted(update.build(), read);
+        try (UnfilteredPartitionIterator rest = counted(update, read);
                 SSTableTxnWriter writer = writer()) {
             assertThat(SSTableExport.writeNext(writer, rest, told::addAndGet, () -> read.get() > 0))
                     .isNull();
@@ -274,11 +272,9 @@ class SSTableExportTest {
 
     @Test
     void allBytesOfAMigrationAreTold() throws IOException {
-        PartitionUpdate.SimpleBuilder update =
-                PartitionUpdate.simpleBuilder(TABLE, 1).timestamp(5).nowInSec(1);
-        for (int c = 0; c < 10_000; c++) update.row(c).add("v", 7);
+        PartitionUpdate update = partition(10_000);
         AtomicLong told = new AtomicLong();
-        try (UnfilteredPartitionIterator rest = counted(update.build(), new AtomicInteger());
+        try (UnfilteredPartitionIterator rest = counted(update, new AtomicInteger());
                 SSTableTxnWriter writer = writer()) {
             SSTableExport.Step step =
                     SSTableExport.writeNext(writer, rest, told::addAndGet, () -> false);
@@ -287,6 +283,13 @@ class SSTableExportTest {
             assertThat(told).hasValue(sstable.uncompressedLength());
             sstable.selfRef().release();
         }
+    }
+
+    private static PartitionUpdate partition(int rows) {
+        PartitionUpdate.SimpleBuilder update =
+                PartitionUpdate.simpleBuilder(TABLE, 1).timestamp(5).nowInSec(1);
+        for (int c = 0; c < rows; c++) update.row(c).add("v", 7);
+        return update.build();
     }
 
     private SSTableTxnWriter writer() {
