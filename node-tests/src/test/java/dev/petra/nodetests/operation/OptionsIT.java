@@ -10,9 +10,7 @@ import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -70,33 +68,19 @@ class OptionsIT {
         node.nodetool("flush", "ks", table);
     }
 
-    /** Bytes of a table's data files. */
-    private static long size(String table) throws IOException {
-        while (true)
-            try (var files = Files.walk(TableFiles.of(node, "ks", table).stores())) {
-                long bytes = 0;
-                for (Path file : (Iterable<Path>) files::iterator)
-                    if (file.toString().endsWith(".sst")) bytes += Files.size(file);
-                return bytes;
-            } catch (NoSuchFileException | UncheckedIOException e) {
-                // A compaction's input went while it was looked at.
-                assertThat(e).hasStackTraceContaining("NoSuchFile");
-            }
-    }
-
     @Test
     void compressionAppliesToNewFilesAndUpgradesstablesRewritesTheOld() throws IOException {
         create("c", "compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 64}");
-        long small = size("c");
+        long small = TableFiles.of(node, "ks", "c").dataBytes();
         assertThat(small).isLessThan(ROWS * 1_000L / 2);
         session.execute("ALTER TABLE ks.c WITH compression = {'enabled': 'false'}");
         node.nodetool("upgradesstables", "ks", "c");
-        assertThat(size("c")).isEqualTo(small);
+        assertThat(TableFiles.of(node, "ks", "c").dataBytes()).isEqualTo(small);
         node.nodetool("upgradesstables", "-a", "ks", "c");
-        assertThat(size("c")).isGreaterThan(ROWS * 1_000L);
+        assertThat(TableFiles.of(node, "ks", "c").dataBytes()).isGreaterThan(ROWS * 1_000L);
         session.execute("ALTER TABLE ks.c WITH compression = {'class': 'DeflateCompressor'}");
         node.nodetool("recompress_sstables", "ks", "c");
-        assertThat(size("c")).isLessThan(ROWS * 1_000L / 2);
+        assertThat(TableFiles.of(node, "ks", "c").dataBytes()).isLessThan(ROWS * 1_000L / 2);
         assertThat(session.execute("SELECT count(*) FROM ks.c").one().getLong(0)).isEqualTo(ROWS);
     }
 
