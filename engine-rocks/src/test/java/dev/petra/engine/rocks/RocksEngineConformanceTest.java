@@ -13,7 +13,8 @@ class RocksEngineConformanceTest extends StorageEngineConformance {
 
     @Override
     protected Map<String, String> settings() {
-        return Map.of("memory", "32MiB", "write_buffer", "1MiB");
+        // On a slow machine flushes are late.
+        return Map.of("memory", "32MiB", "write_buffer", "1MiB", "write_stall_timeout", "30s");
     }
 
     @Override

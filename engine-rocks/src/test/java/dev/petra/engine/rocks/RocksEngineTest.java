@@ -92,7 +92,7 @@ class RocksEngineTest {
             assertThat(task.totalBytes()).isGreaterThan(10 * MIB);
             assertThat(task.doneBytes()).isLessThan(task.totalBytes());
             store.stopCompactions();
-            assertThatThrownBy(() -> compact.get(30, TimeUnit.SECONDS))
+            assertThatThrownBy(() -> compact.get(2, TimeUnit.MINUTES))
                     .hasRootCauseInstanceOf(org.rocksdb.RocksDBException.class)
                     .hasMessageContaining("The compaction of ks.t was stopped");
             engine.compactionThroughput(Long.MAX_VALUE);
@@ -124,7 +124,7 @@ class RocksEngineTest {
                 database.db.continueBackgroundWork();
                 database.release(Database.stripe());
             }
-            cleanup.get(1, TimeUnit.MINUTES);
+            cleanup.get(2, TimeUnit.MINUTES);
             assertThat(keys.stream().map(key -> has(store, key)))
                     .containsExactly(false, true, true);
         }

@@ -28,6 +28,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
@@ -445,7 +446,7 @@ class RocksStoreTest {
                         java.util.Map.of(
                                 "memory", "32MiB",
                                 "write_buffer", "64KiB",
-                                "write_stall_timeout", "30s"));
+                                "write_stall_timeout", "2m"));
         TableStore store = open(engine, store(), TABLE);
         Tables.context(store).database().db.pauseBackgroundWork();
         Thread writer = new Thread(() -> fill(store, 5_000));
@@ -453,7 +454,7 @@ class RocksStoreTest {
         writer.join(500);
         assertThat(writer.isAlive()).describedAs("waits for room").isTrue();
         Tables.context(store).database().db.continueBackgroundWork();
-        writer.join(30_000);
+        writer.join();
         for (int i = 0; i < 10; i++) {
             String rows = read(store, "k" + i);
             for (int j = i; j < 5_000; j += 10) assertThat(rows).contains("v=value " + j + " ts");
@@ -478,9 +479,10 @@ class RocksStoreTest {
         writer.join(200);
         Thread closer = new Thread(store::close);
         closer.start();
-        closer.join(20_000);
+        // It waits for no group's sync, which comes after an hour.
+        closer.join(TimeUnit.MINUTES.toMillis(2));
         assertThat(closer.isAlive()).isFalse();
-        writer.join(20_000);
+        writer.join();
         assertThat(failures).hasSize(1).first().isInstanceOf(IllegalStateException.class);
     }
 
@@ -542,7 +544,7 @@ class RocksStoreTest {
                         .mapToObj(i -> new Thread(() -> fill(store, 20)))
                         .toList();
         writers.forEach(Thread::start);
-        for (Thread writer : writers) writer.join(30_000);
+        for (Thread writer : writers) writer.join();
         assertThat(store.statistics().writes()).isEqualTo(80);
     }
 

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
@@ -537,7 +538,9 @@ class RocksandraTest {
         UnfilteredRowIterator rows = store.read(table.key("k"), Slices.ALL, table.all(), false);
         Thread closer = new Thread(store::close);
         closer.start();
-        closer.join(100);
+        Tables.await(
+                "the end of reads",
+                () -> catchThrowable(() -> live("k")) instanceof IllegalStateException);
         assertThat(closer.isAlive()).isTrue();
         int read = 0;
         for (; rows.hasNext(); rows.next()) read++;

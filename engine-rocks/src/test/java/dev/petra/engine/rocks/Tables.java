@@ -19,6 +19,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -60,8 +61,11 @@ public final class Tables {
                 .build();
     }
 
+    /** Writes wait for compaction as long as it takes: who tests that they fail says after what. */
     public static StorageEngine engine(Map<String, String> settings) {
-        return new RocksEngineProvider().open(new EngineSettings(settings));
+        Map<String, String> all = new HashMap<>(settings);
+        all.putIfAbsent("write_stall_timeout", "30s");
+        return new RocksEngineProvider().open(new EngineSettings(all));
     }
 
     public static StorageEngine engine() {

@@ -350,8 +350,9 @@ class PurgeTest {
         engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
         open();
         // With more to rewrite each time, until it is met in the middle.
-        for (int attempt = 0; attempt < 8; attempt++) {
-            deletions(100 << attempt);
+        for (int attempt = 0; attempt < 20; attempt++) {
+            int many = 100 << Math.min(attempt, 7);
+            deletions(many);
             TableStore purged = store;
             long before = Tables.context(purged).reconciler().purged();
             var compaction = CompletableFuture.runAsync(() -> purged.compact(List.of()));
@@ -359,19 +360,19 @@ class PurgeTest {
                     && !compaction.isDone()) Thread.onSpinWait();
             forbid.run();
             store.stopPurging();
-            Map<String, String> deleted = deleted(100 << attempt);
+            Map<String, String> deleted = deleted(many);
             for (String key : deleted.keySet())
                 // As from an SSTable that is moved in.
                 store.write(update(key).at(5).row(0).set("v", "hidden").build());
             compaction.get();
             Tables.tick(store);
             store.compact(List.of());
-            assertThat(deleted(100 << attempt)).isEqualTo(deleted);
+            assertThat(deleted(many)).isEqualTo(deleted);
             // And it goes on when it may.
             table.alter(table.metadata().unbuild().gcGraceSeconds(3600).build());
             mayPurge.set(true);
             store.compact(List.of());
-            assertThat(deleted(100 << attempt)).isEmpty();
+            assertThat(deleted(many)).isEmpty();
             if (!deleted.isEmpty()) return;
         }
         throw new AssertionError("it was never met in the middle");

@@ -36,7 +36,7 @@ class LevelZeroLimitsTest {
 
     @TempDir Path directory;
     private final StorageEngine engine =
-            Tables.engine(Map.of("memory", "32MiB", "write_stall_timeout", "2s"));
+            Tables.engine(Map.of("memory", "32MiB", "write_stall_timeout", "10s"));
     private TableStore store;
 
     @AfterEach

@@ -370,7 +370,7 @@ class IndexCrashTest {
         } finally {
             arriving.end(slot);
         }
-        defined.get(60, TimeUnit.SECONDS);
+        defined.get(2, TimeUnit.MINUTES);
     }
 
     /** Their rows may be in the files that are still to come. */

@@ -23,6 +23,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Slices;
@@ -202,7 +203,7 @@ class StagedTermsTest {
                 closed.set(in);
                 assertThatThrownBy(in::prepare).isInstanceOf(IllegalStateException.class);
                 assertThat(derived.get()).isLessThan(ROWS / 2);
-                ending.join(30_000);
+                ending.join(TimeUnit.MINUTES.toMillis(2));
                 assertThat(ending.isAlive()).isFalse();
             }
         }

@@ -32,6 +32,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
@@ -546,7 +547,8 @@ class StreamIngestTest {
                                 throw new UncheckedIOException(e);
                             }
                         });
-        Tables.await("the stream", () -> Tables.context(to).isArriving());
+        // One that fails may have ended before it is looked at.
+        Tables.await("the stream", () -> Tables.context(to).isArriving() || receiving.isDone());
         return receiving;
     }
 
@@ -597,7 +599,7 @@ class StreamIngestTest {
         AtomicBoolean done = new AtomicBoolean();
         AtomicInteger missing = new AtomicInteger();
         List<CompletableFuture<Void>> readers = new ArrayList<>();
-        for (int i = 0; i < 12; i++)
+        for (int i = 0; i < 4; i++)
             readers.add(
                     CompletableFuture.runAsync(
                             () ->
@@ -609,17 +611,23 @@ class StreamIngestTest {
                                                             missing.addAndGet(missing(database));
                                                     }),
                             task -> new Thread(task).start()));
+        // Fewer rounds on a slow machine, but not next to none.
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
         try {
-            for (int round = 0; round < rounds && missing.get() == 0; round++) {
+            for (int round = 0;
+                    round < rounds
+                            && missing.get() == 0
+                            && (round < 50 || System.nanoTime() - end < 0);
+                    round++) {
                 List<Range<Token>> ranges = new ArrayList<>();
                 for (long token : new TreeSet<>(List.of(least, tokens.get(round), most)))
                     ranges.add(new Range<>(TestTable.token(token - 1), TestTable.token(token)));
                 SentStream.of(source, ranges).ingestedBy(target);
                 // Rows go; large cells stay.
                 Database database = Tables.context(target).database();
-                byte[] end = new byte[16];
-                Arrays.fill(end, (byte) 0xFF);
-                database.db.deleteRange(database.data, new byte[0], end);
+                byte[] last = new byte[16];
+                Arrays.fill(last, (byte) 0xFF);
+                database.db.deleteRange(database.data, new byte[0], last);
                 database.flush();
                 database.compact(
                         database.data, null, null, BottommostLevelCompaction.kForceOptimized);
