@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Starts, stops and refusals, with the fake Cassandra that is on the test class path. */
 final class NodeProcessTest {
-    private static final Duration SOON = Duration.ofSeconds(30);
+    private static final Duration SOON = Duration.ofMinutes(2);
 
     @TempDir private Path temp;
 

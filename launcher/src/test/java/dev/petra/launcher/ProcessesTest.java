@@ -37,12 +37,12 @@ class ProcessesTest {
         assertThat(Processes.isZombie(Files.readString(Path.of("/proc/self/stat")))).isFalse();
         // The shell execs sleep, which never waits for the shell's child: it stays a zombie.
         Process parent =
-                new ProcessBuilder("sh", "-c", "sh -c 'echo $$; exit 0' & exec sleep 60").start();
+                new ProcessBuilder("sh", "-c", "sh -c 'echo $$; exit 0' & exec sleep 600").start();
         try {
             String child = parent.inputReader().readLine();
             Path stat = Path.of("/proc/" + child + "/stat");
             long start = System.nanoTime();
-            while (!isZombie(stat) && System.nanoTime() - start < 10_000_000_000L)
+            while (!isZombie(stat) && System.nanoTime() - start < TimeUnit.MINUTES.toNanos(1))
                 Processes.pause();
             assertThat(isZombie(stat)).isTrue();
         } finally {
