@@ -193,6 +193,11 @@ class ChurnIT {
         for (int w = 0; w < WRITERS; w++)
             writers.add(new Writer(quorum, "ks.load", step, w).persistent());
         writers.forEach(Thread::start);
+        // Else one may begin at a node that is cut off, and wait there for longer than the change.
+        TestNode.await(
+                "writes",
+                PATIENCE,
+                () -> writers.stream().allMatch(writer -> writer.acknowledged() > 0));
         switch (change) {
             case BOOTSTRAP -> join(begin());
             case DECOMMISSION -> decommission(anyButTheSeed());

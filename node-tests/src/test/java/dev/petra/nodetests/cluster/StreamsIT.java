@@ -218,11 +218,11 @@ class StreamsIT {
     void aSenderThatStallsEndsTheSession() throws Exception {
         try (Seed seed = seed();
                 TestNode newcomer =
-                        newcomer(options -> options.jvmOptions("-Dpetra.stream.idle_seconds=5"))) {
+                        newcomer(options -> options.jvmOptions("-Dpetra.stream.idle_seconds=15"))) {
             awaitStaged();
             signal("STOP", seed.node());
             try {
-                newcomer.awaitLog("sent no bytes of ks.t for 5 s", PATIENCE);
+                newcomer.awaitLog("sent no bytes of ks.t for 15 s", PATIENCE);
                 newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
                 awaitNothingStaged();
                 // Cassandra closes no connection whose first slice is under way.
@@ -330,7 +330,7 @@ class StreamsIT {
             Set<String> expected = content(session);
             leaver.nodetool("flush", "ks");
             leaver.nodetool("compact", "ks");
-            long bytes = storeBytes();
+            long bytes = steadyStoreBytes();
             FileStore disk = Files.getFileStore(second);
             long used = disk.getTotalSpace() - disk.getUsableSpace();
             assertThat(mount("mount", "-o", "remount,size=" + (used + bytes / 3), second + ""))
@@ -367,6 +367,20 @@ class StreamsIT {
 
     private static boolean mount(String... command) throws Exception {
         return new ProcessBuilder(command).inheritIO().start().waitFor() == 0;
+    }
+
+    /** What {@link #storeBytes} gives twice: no file has gone while it looked. */
+    private long steadyStoreBytes() throws Exception {
+        long[] bytes = {-1};
+        TestNode.await(
+                "files that stay",
+                PATIENCE,
+                () -> {
+                    long before = bytes[0];
+                    bytes[0] = storeBytes();
+                    return bytes[0] == before;
+                });
+        return bytes[0];
     }
 
     /** Of all that the table has on the second node. */

@@ -474,7 +474,7 @@ final class DockerCluster implements AutoCloseable {
                                         Duration.ofSeconds(2))
                                 .withDuration(
                                         DefaultDriverOption.HEARTBEAT_TIMEOUT,
-                                        Duration.ofSeconds(2))
+                                        Duration.ofSeconds(5))
                                 .withDuration(
                                         DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT,
                                         Duration.ofSeconds(15))

@@ -115,7 +115,7 @@ class CrashIT {
         for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, table, cycle, w));
         writers.forEach(Thread::start);
         for (Writer writer : writers)
-            assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
+            assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();
         return writers;
     }
 

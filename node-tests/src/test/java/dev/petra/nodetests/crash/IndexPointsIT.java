@@ -495,7 +495,7 @@ class IndexPointsIT {
         assertThatThrownBy(() -> node.load("ks", "prepared", "loaded", directory.resolve("failed")))
                 .isInstanceOf(AssertionError.class);
         node.awaitLog("Fails on purpose: enter", PATIENCE);
-        TestNode.await("closed files", Duration.ofSeconds(30), () -> open(sstables).isEmpty());
+        TestNode.await("closed files", PATIENCE, () -> open(sstables).isEmpty());
         assertThat(found("loaded")).isEqualTo(10);
         node.load("ks", "prepared", "loaded", directory.resolve("loaded"));
         assertThat(found("loaded")).isEqualTo(100);

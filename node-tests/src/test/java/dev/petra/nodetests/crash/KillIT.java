@@ -84,7 +84,7 @@ class KillIT {
                     writers.add(new Writer(session, "ks.t", cycle, w));
                 writers.forEach(Thread::start);
                 for (Writer writer : writers)
-                    assertThat(writer.started.await(30, TimeUnit.SECONDS)).isTrue();
+                    assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();
                 // Each tenth step deletes: on a busy machine there may be nothing to purge before.
                 if (purging)
                     TestNode.await(

@@ -21,7 +21,8 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
         Map<String, String> passedOn =
                 Map.of(
                         "memory", settings.text("memory", "128MiB"),
-                        "direct_reads", settings.text("direct_reads", "auto"));
+                        "direct_reads", settings.text("direct_reads", "auto"),
+                        "write_stall_timeout", settings.text("write_stall_timeout", "2s"));
         StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(passedOn));
         return new ForwardingEngine(rocks, NamedMutations.of(System.getProperty("fuzz.fault"))) {
             @Override

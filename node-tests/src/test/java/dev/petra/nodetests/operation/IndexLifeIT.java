@@ -59,10 +59,12 @@ class IndexLifeIT {
         node =
                 TestNode.start(
                         directory,
+                        // Sweeps by themselves would take entries away that are counted.
                         options ->
-                                kind == IndexKind.SAI
-                                        ? options.yaml(Map.of("sasi_indexes_enabled", true))
-                                        : options);
+                                (kind == IndexKind.SAI
+                                                ? options.yaml(Map.of("sasi_indexes_enabled", true))
+                                                : options)
+                                        .jvmOptions("-Dpetra.index.sweep_seconds=3600"));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }

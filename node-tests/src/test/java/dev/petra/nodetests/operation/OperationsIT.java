@@ -136,7 +136,7 @@ class OperationsIT {
     }
 
     private static void await(String what, Callable<Boolean> seen) throws Exception {
-        TestNode.await(what, Duration.ofSeconds(60), seen);
+        TestNode.await(what, Duration.ofMinutes(3), seen);
     }
 
     /** RocksDB's own file of options. */
@@ -348,7 +348,7 @@ class OperationsIT {
                                         Map.of(
                                                 "engine", "rocks",
                                                 "memory", "128MiB",
-                                                "write_stall_timeout", "300ms",
+                                                "write_stall_timeout", "2s",
                                                 "rocksdb_options",
                                                         "level0_file_num_compaction_trigger=2;"
                                                             + "level0_slowdown_writes_trigger=2;"
