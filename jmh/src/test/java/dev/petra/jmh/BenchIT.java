@@ -2,6 +2,7 @@
 package dev.petra.jmh;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.data.Percentage.withPercentage;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
@@ -103,10 +104,9 @@ class BenchIT {
         assertThat(results.figures())
                 .noneSatisfy(figure -> assertThat(figure.metric()).contains("P99.9"));
         // One rate for all.
-        assertThat(median(results, "rocks", "openLoop", "throughput"))
-                .isBetween(
-                        0.5 * median(results, "legacy-latest", "openLoop", "throughput"),
-                        2 * median(results, "legacy-latest", "openLoop", "throughput"));
+        assertThat(median(results, "rocks", "openLoop", "rate"))
+                .isEqualTo(median(results, "legacy-latest", "openLoop", "rate"))
+                .isCloseTo(StoreBenchmark.OF_CLOSED_LOOP * slowest, withPercentage(1));
     }
 
     @Test

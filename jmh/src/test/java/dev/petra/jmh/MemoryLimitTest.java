@@ -31,7 +31,7 @@ class MemoryLimitTest {
             return;
         }
         String name = limit.group().getFileName().toString();
-        Process process = new ProcessBuilder("sleep", "60").start();
+        Process process = new ProcessBuilder("sleep", "600").start();
         List<String> command = new ArrayList<>(limit.entering());
         command.addAll(List.of("cat", "/proc/self/cgroup"));
         Process inside = new ProcessBuilder(command).redirectErrorStream(true).start();

@@ -9,10 +9,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.Objects;
 
 /**
  * Writes files of a node that are whole or not there: also on a full disk, after a kill and after a
- * power loss. A file that is cut off would be taken for the operator's own at the next start.
+ * power loss. A file that is cut off would be taken for the operator's own at the next start. A
+ * file that was written is there after a power loss, if its directory is.
  */
 final class WholeFile {
     private WholeFile() {}
@@ -20,7 +22,8 @@ final class WholeFile {
     /**
      * Writes a file, or replaces it. Only one process at a time may write the same file.
      *
-     * @throws NodeException if it cannot be written; what was there before is there still
+     * @throws NodeException if it cannot be written; what was there before is there still, unless
+     *     only the directory could not be synced
      */
     static void write(Path file, String text) {
         write(file, text.getBytes(StandardCharsets.UTF_8));
@@ -45,8 +48,17 @@ final class WholeFile {
                 throw e;
             }
             Files.move(part, file, StandardCopyOption.ATOMIC_MOVE);
+            syncName(file);
         } catch (IOException e) {
             throw new NodeException("cannot write " + file + ": " + e, e);
+        }
+    }
+
+    /** Syncs the directory of a file: the name is in it. */
+    private static void syncName(Path file) throws IOException {
+        Path directory = Objects.requireNonNull(file.toAbsolutePath().getParent());
+        try (FileChannel names = FileChannel.open(directory, StandardOpenOption.READ)) {
+            names.force(true);
         }
     }
 }
