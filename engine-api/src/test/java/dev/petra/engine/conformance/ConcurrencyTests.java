@@ -35,10 +35,10 @@ public interface ConcurrencyTests {
         try {
             List<Future<Void>> futures = new ArrayList<>();
             for (Callable<Void> task : tasks) futures.add(threads.submit(task));
-            for (Future<Void> future : futures) future.get(60, TimeUnit.SECONDS);
+            for (Future<Void> future : futures) future.get(4, TimeUnit.MINUTES);
         } finally {
             threads.shutdownNow();
-            assertThat(threads.awaitTermination(60, TimeUnit.SECONDS)).isTrue();
+            assertThat(threads.awaitTermination(2, TimeUnit.MINUTES)).isTrue();
         }
     }
 

@@ -327,7 +327,7 @@ public interface LifecycleTests {
         }
         assertThat(content.rows()).hasSize(2000);
         assertThat(scanned).hasSize(2);
-        ended.get(30, TimeUnit.SECONDS);
+        ended.get(2, TimeUnit.MINUTES);
         assertThatThrownBy(() -> read(store, table, "a")).isInstanceOf(IllegalStateException.class);
     }
 

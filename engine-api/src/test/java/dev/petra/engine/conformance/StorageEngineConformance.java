@@ -89,7 +89,7 @@ public abstract class StorageEngineConformance
 
     /** Waits for readers, and so would wait for ever for one that a failing test left open. */
     @AfterEach
-    @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    @Timeout(value = 240, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     final void closeEngine() {
         kit.close();
     }

@@ -268,7 +268,7 @@ public interface StreamTests {
         ranges.addAll(RangeTests.range(0, Long.MIN_VALUE));
         // Of a file with few rows it may only be known whether a range meets it: such files are
         // merged in the background.
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
         long[] sizes = store.sizes(ranges);
         while (sizes[2] > sizes[1] * 4 / 5 && System.nanoTime() - end < 0) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
@@ -583,7 +583,7 @@ public interface StreamTests {
                         CompletableFuture.runAsync(
                                 () -> blocks.addAndGet(moveByCopies(out, in, slice))));
             }
-            for (CompletableFuture<Void> each : moved) each.get(60, TimeUnit.SECONDS);
+            for (CompletableFuture<Void> each : moved) each.get(2, TimeUnit.MINUTES);
             goLive(in);
         }
         assertThat(blocks.get()).isGreaterThan(3);
@@ -898,7 +898,7 @@ public interface StreamTests {
             LockSupport.parkNanos(random.nextInt(8_000_000));
             if (end == null) in.close();
             else end.of(to, kit());
-            Throwable failure = catchThrowable(() -> taken.get(30, TimeUnit.SECONDS));
+            Throwable failure = catchThrowable(() -> taken.get(2, TimeUnit.MINUTES));
             if (failure != null)
                 assertThat(failure.getCause())
                         .as("round %d, seed %d", round, seed)

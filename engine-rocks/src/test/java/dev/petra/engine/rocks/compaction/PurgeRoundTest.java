@@ -211,7 +211,7 @@ class PurgeRoundTest extends PurgeFixture {
     /** Also where what a purge left is older than anything. */
     @Test
     void nothingIsDueWhileTheHostForbidsIt() throws RocksDBException {
-        // Nor does it begin by itself what the test finds due.
+        // Its own interval must not begin when the test has set another.
         engineMay = false;
         open();
         for (int row = 0; row < 50; row++)
@@ -461,6 +461,7 @@ class PurgeRoundTest extends PurgeFixture {
 
     @Test
     void aClockThatWasAheadOnceDoesNotKeepPurgesAway() {
+        // Its own interval must not begin when the test has set another.
         engineMay = false;
         open();
         store.write(table.update("k").at(2).now(LONG_AGO).deleteRow(1).build());
