@@ -293,8 +293,7 @@ class CompactFilesTest {
             write(filled, 0, 3000, 2);
             flush(filled);
         }
-        // Some seconds' worth: each is to be aborted before its end.
-        try (RateLimiter slow = new RateLimiter(512 << 10);
+        try (RateLimiter slow = new RateLimiter(2 << 20);
                 Options options = options().setCompactionStyle(style).setRateLimiter(slow);
                 RocksDB db = open(options)) {
             var entries = entries(db);
