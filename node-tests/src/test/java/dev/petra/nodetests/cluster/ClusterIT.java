@@ -153,7 +153,8 @@ class ClusterIT {
             delete(session, 0, ROWS / 2);
             Set<String> expected = content(session);
             List<Writer> writers = new ArrayList<>();
-            for (int w = 0; w < 4; w++) writers.add(new Writer(session, "ks.load", 0, w));
+            for (int w = 0; w < 4; w++)
+                writers.add(new Writer(session, "ks.load", 0, w).pausing(Duration.ofMillis(5)));
             writers.forEach(Thread::start);
             try (TestNode newcomer = other(newcomerHasTheEngine)) {
                 seed.awaitRing(2);
