@@ -14,6 +14,7 @@ import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -34,7 +35,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.AfterParameterizedClassInvocation;
@@ -88,6 +91,11 @@ class IndexPointsIT {
 
     IndexPointsIT(IndexKind kind) {
         this.kind = kind;
+    }
+
+    @BeforeEach
+    void choose(TestInfo test) {
+        kind.assumeChosen(test);
     }
 
     @BeforeParameterizedClassInvocation
@@ -203,6 +211,7 @@ class IndexPointsIT {
      * is then must not pass for complete when the index is there again.
      */
     @Test
+    @EitherKind
     void aStoreOfWhichADropWasUnderWayIsNotTakenForComplete() throws Exception {
         create("former");
         insert("former", 0, ROWS / 2);
@@ -331,6 +340,7 @@ class IndexPointsIT {
 
     /** A build that began while the table was out of the engine reads SSTables alone. */
     @Test
+    @EitherKind
     void aTableThatComesBackBuildsAnIndexWhoseBuildBeganOutside() throws Exception {
         session.execute(
                 "CREATE TABLE ks.outside (p int, c int, v int, x text, PRIMARY KEY (p, c)) WITH"
@@ -485,6 +495,7 @@ class IndexPointsIT {
 
     /** The indexes that were built for them would keep the files open until the node ends. */
     @Test
+    @EitherKind
     void noIndexHoldsTheSSTablesOfAStreamThatFailed() throws Exception {
         create("loaded");
         insert("loaded", 0, 10);
@@ -525,6 +536,7 @@ class IndexPointsIT {
 
     /** Other nodes would go on asking this one by the other index, and fail. */
     @Test
+    @EitherKind
     void allIndexesOfATableAreOutOfUseWhenOneIsDamaged() throws Exception {
         create("several");
         for (String column : List.of("w", "u"))
@@ -563,6 +575,7 @@ class IndexPointsIT {
 
     /** Under {@code disk_failure_policy: die}. */
     @Test
+    @EitherKind
     void aDamagedIndexIsToldFromItsTableAndIsRebuilt() throws Exception {
         create("damaged");
         insert("damaged", 0, ROWS);
@@ -609,6 +622,7 @@ class IndexPointsIT {
     }
 
     @Test
+    @EitherKind
     void anEngineWithoutIndexesRefusesThem() throws Exception {
         Path jar = directory.resolve("engine.jar");
         AgentJar.pack(

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.launcher.FileTree;
+import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -23,7 +24,9 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.AfterParameterizedClassInvocation;
 import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
@@ -51,6 +54,11 @@ class IndexLifeIT {
 
     IndexLifeIT(IndexKind kind) {
         this.kind = kind;
+    }
+
+    @BeforeEach
+    void choose(TestInfo test) {
+        kind.assumeChosen(test);
     }
 
     @BeforeParameterizedClassInvocation
@@ -157,6 +165,7 @@ class IndexLifeIT {
     }
 
     @Test
+    @EitherKind
     void anIndexOfAnEmptyTableIsThereAfterARestart() throws Exception {
         create("empty");
         session.execute("CREATE INDEX empty_v ON ks.empty (v)" + kind.using);
@@ -177,6 +186,7 @@ class IndexLifeIT {
     }
 
     @Test
+    @EitherKind
     void anIndexIsBuiltWhileTheTableIsWritten() throws Exception {
         create("busy");
         insert("busy", 0, 3_000);
@@ -290,6 +300,7 @@ class IndexLifeIT {
     }
 
     @Test
+    @EitherKind
     void aSnapshotHasTheIndexAsItWas() throws Exception {
         create("snapped");
         session.execute("CREATE INDEX snapped_v ON ks.snapped (v)" + kind.using);
@@ -320,6 +331,7 @@ class IndexLifeIT {
     }
 
     @Test
+    @EitherKind
     void importedSSTablesAreFoundAtOnceAndWhenTheyAreInTheStore() throws Exception {
         create("imported");
         session.execute("CREATE INDEX imported_v ON ks.imported (v)" + kind.using);
@@ -363,6 +375,7 @@ class IndexLifeIT {
 
     /** SSTables that were written without an index, which Cassandra itself does not take. */
     @Test
+    @EitherKind
     void whatSstableloaderSendsIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
         create("loaded");
         session.execute("CREATE INDEX loaded_v ON ks.loaded (v)" + kind.using);
@@ -404,6 +417,7 @@ class IndexLifeIT {
      * only when nobody reads it: writes failed until the node was restarted.
      */
     @Test
+    @EitherKind
     void aBuildOnAFullDiskGoesOnWhenThereIsRoomAndSoDoWrites() throws Exception {
         Path disk = directory.resolve("data/narrow");
         Files.createDirectories(disk);
@@ -511,6 +525,7 @@ class IndexLifeIT {
 
     /** Of a row without clustering, of a static row, and of parts of the primary key. */
     @Test
+    @EitherKind
     void garbagecollectKeepsEntriesOfEveryKindOfRow() throws Exception {
         session.execute(
                 "CREATE TABLE ks.skinny (p int, q int, v int, x set<int>, PRIMARY KEY ((p, q)))"
@@ -553,6 +568,7 @@ class IndexLifeIT {
 
     /** A row that lives by a large cell alone, of a column that builds and sweeps do not read. */
     @Test
+    @EitherKind
     void aRowThatLivesByAColumnWithoutAnIndexIsFoundByItsKeyColumns() throws Exception {
         session.execute(
                 "CREATE TABLE ks.alive (p int, q int, c int, v int, w text, PRIMARY KEY ((p, q),"

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.launcher.NodeConfig;
+import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -28,7 +29,9 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.AfterParameterizedClassInvocation;
 import org.junit.jupiter.params.BeforeParameterizedClassInvocation;
@@ -62,6 +65,11 @@ class IndexMigrationIT {
 
     IndexMigrationIT(IndexKind kind) {
         this.kind = kind;
+    }
+
+    @BeforeEach
+    void choose(TestInfo test) {
+        kind.assumeChosen(test);
     }
 
     @BeforeAll
@@ -235,6 +243,7 @@ class IndexMigrationIT {
     }
 
     @Test
+    @EitherKind
     void queriesFindEverythingOnEveryWay() throws Exception {
         fill("ways", "default");
         // Each SSTable that leaves the store is a flush of the hidden table of each legacy index.
@@ -450,6 +459,7 @@ class IndexMigrationIT {
 
     /** The store knows nothing of it, and Cassandra takes it for complete. */
     @Test
+    @EitherKind
     void anIndexThatATableGotOnItsWayOutIsBuiltWhenItComesBack() throws Exception {
         fill("turned", "rocks");
         indexOnTheWay("turned", "default", "v", () -> index("turned", "v"));
@@ -502,6 +512,7 @@ class IndexMigrationIT {
     }
 
     @Test
+    @EitherKind
     void anIndexThatATableGetsOnAWayIsCompleteAtItsEnd() throws Exception {
         fill("gets", "default");
         node.nodetool("flush", "ks", "gets");
