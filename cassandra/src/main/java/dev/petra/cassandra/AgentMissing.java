@@ -25,6 +25,11 @@ public final class AgentMissing implements Memtable.Factory {
         return Weaving.absence() != null;
     }
 
+    /** Why nothing was woven, if {@link #isSo}. */
+    static String reason() {
+        return String.valueOf(Weaving.absence());
+    }
+
     /**
      * The factory of an existing table.
      *

@@ -3,7 +3,9 @@ package dev.petra.cassandra;
 
 import dev.petra.cassandra.commitlog.LogReplay;
 import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.shadow.ShadowFactory;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
@@ -63,6 +65,9 @@ import org.slf4j.LoggerFactory;
 public final class PetraMemtable extends AbstractMemtableWithCommitlog implements EngineMemtable {
     private static final Logger logger = LoggerFactory.getLogger(PetraMemtable.class);
 
+    private static final String ENGINE_MODE = "engine";
+    private static final String SHADOW_MODE = "shadow";
+
     /** How often the log says that the replay of the commit log waits for a table. */
     private static final int REPLAY_LOG_SECONDS = 10;
 
@@ -86,11 +91,44 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     /**
      * The factory of one configuration; called by Cassandra.
      *
-     * @param parameters of the configuration: {@code engine} and the engine's settings. Emptied
-     * @throws ConfigurationException if there is no such engine, a setting is wrong, or the agent
-     *     is missing
+     * @param parameters of the configuration: {@code engine} and the engine's settings; {@code
+     *     mode}, which is {@code engine}, or {@code shadow} for tables of Cassandra's own storage
+     *     whose writes the engine gets as well. Emptied
+     * @throws ConfigurationException if there is no such engine or mode, a setting is wrong, or the
+     *     agent is missing
      */
     public static Memtable.Factory factory(Map<String, String> parameters) {
+        // YAML may have read it as something else than a text.
+        Object mode = ((Map<?, ?>) parameters).remove(ShadowFactory.MODE);
+        return switch (mode == null ? ENGINE_MODE : mode.toString().trim()) {
+            case ENGINE_MODE -> ofEngine(parameters);
+            case SHADOW_MODE -> ofShadow(parameters);
+            default ->
+                    throw new ConfigurationException(
+                            ShadowFactory.MODE
+                                    + " is '"
+                                    + mode
+                                    + "', but must be '"
+                                    + ENGINE_MODE
+                                    + "' or '"
+                                    + SHADOW_MODE
+                                    + "'");
+        };
+    }
+
+    private static Memtable.Factory ofShadow(Map<String, String> parameters) {
+        ShadowFactory factory = ShadowFactory.consume(parameters);
+        if (!DatabaseDescriptor.isDaemonInitialized()) return factory;
+        // The tables are whole without it, and nothing calls a shadow then.
+        if (AgentMissing.isSo())
+            logger.error("Tables have no shadow on this node: {}", AgentMissing.reason());
+        else {
+            var unused = Engines.get(factory.engine());
+        }
+        return factory;
+    }
+
+    private static Memtable.Factory ofEngine(Map<String, String> parameters) {
         EngineKey engine = EngineKey.consume(parameters);
         // Offline tools read schemas as well; they need neither the engine nor the agent.
         if (!DatabaseDescriptor.isDaemonInitialized()) return new PetraMemtableFactory(engine);

@@ -23,6 +23,9 @@ import org.apache.cassandra.utils.FBUtilities;
  *     removable then are still needed
  * @param mayCompact whether the store may merge its files by itself now, asked every second or so;
  *     it does what it is asked to all the same
+ * @param isDurable whether what was written must outlive a crash as {@link WalSync} says; otherwise
+ *     only what {@link TableStore#syncLog()} returned for does, so that no write waits for its disk
+ *     and {@link StorageEngine#syncAcknowledged} leaves it out
  */
 public record StoreSpec(
         Path directory,
@@ -31,7 +34,8 @@ public record StoreSpec(
         TableMetadataRef metadata,
         BooleanSupplier mayPurge,
         LongSupplier purgeAsOf,
-        BooleanSupplier mayCompact) {
+        BooleanSupplier mayCompact,
+        boolean isDurable) {
     /** One that removes deletions as soon as the clock says. */
     public StoreSpec(
             Path directory,
@@ -47,7 +51,8 @@ public record StoreSpec(
                 metadata,
                 mayPurge,
                 FBUtilities::nowInSeconds,
-                mayCompact);
+                mayCompact,
+                true);
     }
 
     /** One that compacts by itself as the table's options say. */
@@ -70,6 +75,19 @@ public record StoreSpec(
     public StoreSpec(
             Path directory, String columnFamily, long generation, TableMetadataRef metadata) {
         this(directory, columnFamily, generation, metadata, () -> false);
+    }
+
+    /** The same store, of which nobody relies on what a crash takes. */
+    public StoreSpec withoutDurability() {
+        return new StoreSpec(
+                directory,
+                columnFamily,
+                generation,
+                metadata,
+                mayPurge,
+                purgeAsOf,
+                mayCompact,
+                false);
     }
 
     /** Checks the arguments. */

@@ -49,7 +49,7 @@ class ArchitectureTest {
                     List.of(""),
                     List.of("repair", "nodetool", "metrics", "bulkload"),
                     List.of("streaming"),
-                    List.of("migration"),
+                    List.of("migration", "shadow"),
                     List.of("index"),
                     List.of("table", "sstable"),
                     List.of("engine", "disk", "commitlog"),

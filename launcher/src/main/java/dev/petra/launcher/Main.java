@@ -26,6 +26,7 @@ import picocli.CommandLine.Spec;
             CqlCommand.class,
             ClusterCommand.class,
             ContainerCommand.class,
+            ShadowCommand.class,
             WeaveCommand.class,
             InstallCommand.class,
             UninstallCommand.class

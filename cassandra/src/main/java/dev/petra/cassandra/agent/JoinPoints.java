@@ -157,6 +157,15 @@ final class JoinPoints {
                             NODE_ADVICE + "AddToCommitLog",
                             CASSANDRA + "db.Mutation"),
 
+                    // Object doubled = DataHooks.beforeApply(this, update);
+                    // ... if (doubled != null) DataHooks.afterApply(doubled, failure);
+                    at(
+                            CFS,
+                            "apply",
+                            TABLE_ADVICE + "Apply",
+                            CASSANDRA + "db.partitions.PartitionUpdate",
+                            CASSANDRA + "db.CassandraWriteContext",
+                            "boolean"),
                     // first line: DataHooks.beforeRead(this);
                     at(
                             CASSANDRA + "db.ReadCommand",
@@ -194,7 +203,8 @@ final class JoinPoints {
                     // TableHooks.dumpBegins(); try { ... } finally { TableHooks.dumpEnds(); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
                     // long before = TableHooks.beforeTruncate(this);
-                    // ... TableHooks.afterTruncate(this, before);
+                    // try { ... } finally { TableHooks.truncationEnds(this); }
+                    // TableHooks.afterTruncate(this, before);
                     at(CFS, "truncateBlocking", TABLE_ADVICE + "TruncateBlocking", "boolean"),
                     // first line: TableHooks.truncate(this);
                     at(CFS, "discardSSTables", TABLE_ADVICE + "DiscardSSTables", "long"),

@@ -4,6 +4,7 @@ package dev.petra.cassandra.hooks;
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.commitlog.CommitLogOrder;
 import dev.petra.cassandra.commitlog.ReplayPlan;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Unfit;
 import java.util.HashSet;
@@ -82,12 +83,33 @@ public final class DataHooks {
     }
 
     /**
+     * Before an update goes to its table's memtable, in the write's group of {@code
+     * Keyspace.writeOrder}.
+     *
+     * @return for {@link #afterApply}; null for a table without a shadow
+     */
+    public static @Nullable Object beforeApply(ColumnFamilyStore cfs, PartitionUpdate update) {
+        return Shadows.beforeWrite(cfs, update);
+    }
+
+    /**
+     * When it is there.
+     *
+     * @param doubled what {@link #beforeApply} returned
+     * @param failure what the table threw
+     */
+    public static void afterApply(Object doubled, @Nullable Throwable failure) {
+        Shadows.afterWrite(doubled, failure);
+    }
+
+    /**
      * Before a read on this node. Rows in an engine are in no view, and in no index that its store
      * does not keep, so reads by these would miss rows.
      *
      * @throws RuntimeException for such an index of an engine table, or a view of one
      */
     public static void beforeRead(ReadCommand command) {
+        Shadows.sample(command);
         TableMetadata table = command.metadata();
         if (!table.indexes.isEmpty() || table.isView())
             Unfit.checkRead(table, command.indexQueryPlan());

@@ -15,6 +15,7 @@ import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.streaming.StreamCapabilities;
 import dev.petra.cassandra.table.Disposals;
 import dev.petra.cassandra.table.TableRegistry;
@@ -81,6 +82,8 @@ public final class NodeHooks {
         if (!TableRegistry.isEmpty()) Allocator.check();
         TableRegistry.forEachOwner(StoreIndexes::dropFormer);
         Migrations.start();
+        List<Path> directories = allTableDirectories();
+        Shadows.start(directories);
         IndexSweeps.start();
         if (DatabaseDescriptor.isIncrementalBackupsEnabled() && !TableRegistry.isEmpty())
             logger.warn(
@@ -94,22 +97,28 @@ public final class NodeHooks {
         every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
         every(UNANNOUNCED_SECONDS, TableLifecycle::migrateUnannounced);
         every(1, StreamCapabilities::publish);
+        OrphanStores.remove(
+                directories,
+                id -> Schema.instance.getTableMetadata(id) != null,
+                schemaDoubt(),
+                OrphanStores.ttl(),
+                FBUtilities.now());
+    }
+
+    /** Those of user tables, also of tables that are no more. */
+    private static List<Path> allTableDirectories() {
         List<Path> directories = new ArrayList<>();
         for (String directory : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
             directories.add(Path.of(directory));
         try {
-            OrphanStores.remove(
-                    StartupCheck.tableDirectories(directories),
-                    id -> Schema.instance.getTableMetadata(id) != null,
-                    schemaDoubt(),
-                    OrphanStores.ttl(),
-                    FBUtilities.now());
+            return StartupCheck.tableDirectories(directories);
         } catch (IOException e) {
             logger.error(
                     "The data directories cannot be searched for stores of dropped tables. Such"
                             + " stores take disk space until the node is restarted, which searches"
                             + " again",
                     e);
+            return List.of();
         }
     }
 
@@ -124,7 +133,11 @@ public final class NodeHooks {
 
     private static void stopMigrations() {
         try {
-            Migrations.stop();
+            try {
+                Shadows.stop();
+            } finally {
+                Migrations.stop();
+            }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             logger.warn(
@@ -134,6 +147,7 @@ public final class NodeHooks {
 
     private static void afterShutdown() {
         IndexSweeps.stop();
+        Shadows.close();
         Disposals.logLeft();
         Engines.closeAll();
     }

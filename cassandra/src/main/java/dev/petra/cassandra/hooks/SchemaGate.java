@@ -6,12 +6,17 @@ import dev.petra.cassandra.commitlog.LogArchive;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.metrics.VirtualTables;
+import dev.petra.cassandra.shadow.Shadow;
+import dev.petra.cassandra.shadow.ShadowFactory;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.IndexSupport;
+import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.ColumnIdentifier;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.KeyspaceMetadata;
@@ -66,6 +71,7 @@ final class SchemaGate {
             if (table.equals(old)) continue;
             if (old == null) checkCreated(table);
             else checkAltered(old, table);
+            checkShadow(old, table);
             checkIndexes(old, table);
             checkViews(old, table, after);
             warn(old, table);
@@ -84,6 +90,8 @@ final class SchemaGate {
 
     private static void checkView(
             @Nullable ViewMetadata before, ViewMetadata after, @Nullable TableMetadata base) {
+        if (ShadowFactory.of(after.metadata) != null)
+            throw noShadow(after.metadata, "materialized views have none.");
         if (PetraMemtableFactory.owns(after.metadata))
             throw refused(after.metadata, "materialized views in an engine are not supported yet.");
         if (before == null && base != null && PetraMemtableFactory.owns(base))
@@ -137,6 +145,48 @@ final class SchemaGate {
                     after,
                     "a table WITH COMPACT STORAGE cannot be. ALTER TABLE … DROP COMPACT STORAGE"
                             + " first.");
+    }
+
+    private static void checkShadow(@Nullable TableMetadata before, TableMetadata after) {
+        boolean was = before != null && ShadowFactory.of(before) != null;
+        if (was && PetraMemtableFactory.owns(after)) checkAnswers(after);
+        if (was || ShadowFactory.of(after) == null) return;
+        if (SchemaConstants.isSystemKeyspace(after.keyspace))
+            throw noShadow(after, "system tables have none.");
+        if (after.isCompactTable())
+            throw noShadow(after, "a table WITH COMPACT STORAGE cannot be in an engine.");
+        if (before == null) return;
+        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(after.id);
+        if (PetraMemtableFactory.owns(before) || (cfs != null && TableRegistry.find(cfs) != null))
+            throw noShadow(
+                    after,
+                    "its data is in a storage engine, or leaving one. Alter it to a memtable of"
+                            + " Cassandra's, wait until petra.migrations no longer shows it on any"
+                            + " node, and alter it again.");
+    }
+
+    /** Only the shadow of this node is asked. The table is migrated from its SSTables. */
+    private static void checkAnswers(TableMetadata after) {
+        Shadow shadow = Shadows.of(after.id);
+        String doubt =
+                shadow == null
+                        ? "this node has none"
+                        : shadow.statistics().different.sum() > 0
+                                ? "reads had another answer from it, see petra.shadow_differences"
+                                : shadow.isCaughtUp()
+                                        ? null
+                                        : "it does not have all of the table yet, see petra.shadow";
+        if (doubt != null)
+            throw noShadow(
+                    after,
+                    "the table is not migrated into an engine, because "
+                            + doubt
+                            + ". To migrate it all the same, alter it to a memtable of Cassandra's"
+                            + " first.");
+    }
+
+    private static InvalidRequestException noShadow(TableMetadata table, String reason) {
+        return new InvalidRequestException("Shadow of table " + table + ": " + reason);
     }
 
     private static void checkIndexes(@Nullable TableMetadata before, TableMetadata after) {

@@ -10,6 +10,7 @@ import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
@@ -54,6 +55,7 @@ public final class SchemaHooks {
      */
     public static void afterOpen(ColumnFamilyStore cfs) {
         TableMetadata table = cfs.metadata.get();
+        if (DatabaseDescriptor.isDaemonInitialized()) Shadows.opened(cfs);
         if (!DatabaseDescriptor.isDaemonInitialized()
                 || table.isIndex()
                 || PetraMemtableFactory.owns(table)
@@ -126,6 +128,7 @@ public final class SchemaHooks {
 
     /** When DROP has unloaded a table: its files are gone on return, readers permitting. */
     public static void afterUnload(ColumnFamilyStore cfs) {
+        Shadows.unloaded(cfs, DROP_PATIENCE);
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores == null) return;
         EngineMemtable departing = EngineMemtables.departing(cfs);

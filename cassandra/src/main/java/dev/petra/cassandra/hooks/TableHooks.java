@@ -12,6 +12,7 @@ import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.nodetool.NodetoolOperations;
 import dev.petra.cassandra.repair.PetraRepairManager;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.streaming.PetraStreamManager;
 import dev.petra.cassandra.streaming.StreamRoom;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -151,7 +152,13 @@ public final class TableHooks {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores != null && stores.migration().isUnderWay())
             throw isMigrating(stores.displayName());
+        Shadows.truncationBegins(cfs);
         return stores == null ? -1 : stores.truncations();
+    }
+
+    /** The end of what {@link #beforeTruncate} began, also after an exception. */
+    public static void truncationEnds(ColumnFamilyStore cfs) {
+        Shadows.truncationEnds(cfs);
     }
 
     /**

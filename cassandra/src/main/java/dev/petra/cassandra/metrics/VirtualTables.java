@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.metrics;
 
+import com.codahale.metrics.Snapshot;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.migration.Migration;
 import dev.petra.cassandra.migration.Migrations;
+import dev.petra.cassandra.shadow.Differences;
+import dev.petra.cassandra.shadow.Shadow;
+import dev.petra.cassandra.shadow.ShadowStatistics;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
@@ -67,7 +72,9 @@ public final class VirtualTables {
                                 settings(),
                                 tables(),
                                 metrics(),
-                                migrations())));
+                                migrations(),
+                                shadow(),
+                                shadowDifferences())));
     }
 
     /** One whose partition key is one text, unless another partitioner is set. */
@@ -263,6 +270,81 @@ public final class VirtualTables {
                                 .column("done_bytes", migration.doneBytes())
                                 .column("left_bytes", migration.bytesLeft())
                                 .column("state", migration.state());
+                });
+    }
+
+    private static VirtualTable shadow() {
+        return new Table(
+                table("shadow", "tables that an engine shadows, on this node")
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addRegularColumn("caught_up", BooleanType.instance)
+                        .addRegularColumn("state", UTF8Type.instance)
+                        .addRegularColumn("copies", LongType.instance)
+                        .addRegularColumn("left_bytes", LongType.instance)
+                        .addRegularColumn("queued_writes", LongType.instance)
+                        .addRegularColumn("compared", LongType.instance)
+                        .addRegularColumn("equal", LongType.instance)
+                        .addRegularColumn("different", LongType.instance)
+                        .addRegularColumn("not_comparable", LongType.instance)
+                        .addRegularColumn("passed_over", LongType.instance)
+                        .addRegularColumn("table_bytes", LongType.instance)
+                        .addRegularColumn("shadow_bytes", LongType.instance)
+                        .addRegularColumn("table_read_micros_p50", DoubleType.instance)
+                        .addRegularColumn("table_read_micros_p99", DoubleType.instance)
+                        .addRegularColumn("shadow_read_micros_p50", DoubleType.instance)
+                        .addRegularColumn("shadow_read_micros_p99", DoubleType.instance)
+                        .build(),
+                result -> Shadows.all().forEach(shadow -> addShadow(result, shadow)));
+    }
+
+    private static void addShadow(SimpleDataSet result, Shadow shadow) {
+        ShadowStatistics statistics = shadow.statistics();
+        Snapshot ofTable = statistics.tableMicros.getSnapshot();
+        Snapshot ofShadow = statistics.shadowMicros.getSnapshot();
+        result.row(shadow.keyspace(), shadow.table())
+                .column("caught_up", shadow.isCaughtUp())
+                .column("state", shadow.state())
+                .column("copies", shadow.copies())
+                .column("left_bytes", shadow.bytesLeft())
+                .column("queued_writes", shadow.queuedWrites())
+                .column("compared", statistics.compared.sum())
+                .column("equal", statistics.equal.sum())
+                .column("different", statistics.different.sum())
+                .column("not_comparable", statistics.notComparable.sum())
+                .column("passed_over", statistics.passedOver.sum())
+                .column("table_bytes", shadow.tableBytes())
+                .column("shadow_bytes", shadow.diskBytes())
+                .column("table_read_micros_p50", ofTable.getMedian())
+                .column("table_read_micros_p99", ofTable.get99thPercentile())
+                .column("shadow_read_micros_p50", ofShadow.getMedian())
+                .column("shadow_read_micros_p99", ofShadow.get99thPercentile());
+    }
+
+    @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
+    private static VirtualTable shadowDifferences() {
+        return new Table(
+                table("shadow_differences", "the last differences of tables and their shadows")
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addClusteringColumn("number", Int32Type.instance)
+                        .addRegularColumn("found_at", TimestampType.instance)
+                        .addRegularColumn("partition_key", UTF8Type.instance)
+                        .addRegularColumn("place", UTF8Type.instance)
+                        .addRegularColumn("only_in_table", UTF8Type.instance)
+                        .addRegularColumn("only_in_shadow", UTF8Type.instance)
+                        .build(),
+                result -> {
+                    for (Shadow shadow : Shadows.all()) {
+                        int number = 0;
+                        for (Differences.Difference each : shadow.differences())
+                            result.row(shadow.keyspace(), shadow.table(), ++number)
+                                    .column("found_at", new Date(each.atMillis()))
+                                    .column("partition_key", each.key())
+                                    .column("place", each.where())
+                                    .column("only_in_table", each.table())
+                                    .column("only_in_shadow", each.shadow());
+                    }
                 });
     }
 

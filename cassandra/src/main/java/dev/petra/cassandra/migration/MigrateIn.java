@@ -3,6 +3,7 @@ package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.index.FormerEntries;
 import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
@@ -17,24 +18,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
-import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.PartitionPosition;
-import org.apache.cassandra.db.RangeTombstone;
-import org.apache.cassandra.db.RegularAndStaticColumns;
-import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
-import org.apache.cassandra.db.rows.RangeTombstoneMarker;
-import org.apache.cassandra.db.rows.Row;
-import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Range;
@@ -42,7 +35,6 @@ import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -60,11 +52,6 @@ import org.slf4j.LoggerFactory;
  */
 final class MigrateIn extends Migration {
     private static final Logger logger = LoggerFactory.getLogger(MigrateIn.class);
-
-    /** How much of a partition is written at once. */
-    private static final int BATCH_BYTES = 512 * 1024;
-
-    private static final int BATCH_ROWS = 2_000;
 
     /** How long a write within a partition may find the store too far behind. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
@@ -110,6 +97,8 @@ final class MigrateIn extends Migration {
             state("waiting: " + unfit);
             return SOON;
         }
+        // Else a read would find what is migrated neither in the SSTable nor in the store.
+        if (EngineMemtables.current(cfs) == null) return SOON;
         stores.stopPurging();
         if (!areIndexesBuilt()) return SOON;
         // The oldest first: a table with time windows has its files in the order of their age.
@@ -278,50 +267,14 @@ final class MigrateIn extends Migration {
      */
     private boolean write(
             TableStore store, SSTableReader sstable, UnfilteredRowIterator partition) {
-        TableMetadata table = cfs.metadata();
-        RegularAndStaticColumns columns = columns(table, sstable);
-        DecoratedKey key = partition.partitionKey();
-        PartitionUpdate.Builder batch = new PartitionUpdate.Builder(table, key, columns, 16);
-        batch.addPartitionDeletion(partition.partitionLevelDeletion());
-        if (!partition.staticRow().isEmpty()) batch.add(partition.staticRow());
-        int rows = 0;
-        long bytes = 0;
-        boolean isBegun = false;
-        ClusteringBound<?> opened = null;
-        while (partition.hasNext()) {
-            Unfiltered next = partition.next();
-            if (next instanceof Row row) {
-                batch.add(row);
-                bytes += row.dataSize();
-            } else {
-                RangeTombstoneMarker marker = (RangeTombstoneMarker) next;
-                if (marker.isClose(false) && opened != null) {
-                    DeletionTime deletion = marker.closeDeletionTime(false);
-                    batch.add(
-                            new RangeTombstone(
-                                    Slice.make(opened, marker.closeBound(false)), deletion));
-                }
-                opened = marker.isOpen(false) ? marker.openBound(false) : null;
-            }
-            if (++rows >= BATCH_ROWS || bytes >= BATCH_BYTES) {
-                write(store, batch.build(), isBegun);
-                if (isHalted()) return false;
-                isBegun = true;
-                batch = new PartitionUpdate.Builder(table, key, columns, 16);
-                rows = 0;
-                bytes = 0;
-            }
-        }
-        write(store, batch.build(), isBegun);
-        return true;
-    }
-
-    /**
-     * The SSTable may have cells of dropped columns that are newer than the drop. As in Cassandra
-     * they stay, and show if the column is added again.
-     */
-    private static RegularAndStaticColumns columns(TableMetadata table, SSTableReader sstable) {
-        return table.regularAndStaticColumns().mergeTo(sstable.header.columns());
+        return PartitionBatches.forEach(
+                cfs.metadata(),
+                sstable,
+                partition,
+                (update, isBegun) -> {
+                    write(store, update, isBegun);
+                    return !isHalted();
+                });
     }
 
     /**

@@ -149,7 +149,8 @@ public final class TableGenerations {
                                 metadata,
                                 this::mayPurge,
                                 streams::purgeAsOf,
-                                this::mayCompact));
+                                this::mayCompact,
+                                true));
     }
 
     private boolean mayPurge() {

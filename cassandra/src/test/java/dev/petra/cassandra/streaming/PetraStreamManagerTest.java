@@ -238,7 +238,8 @@ class PetraStreamManagerTest {
                                         reference,
                                         () -> guards.mayPurge(migrated::get),
                                         guards::purgeAsOf,
-                                        () -> true));
+                                        () -> true,
+                                        true));
                 TableStore to =
                         engine.openStore(
                                 new StoreSpec(directory.resolve("to"), "t", 1, reference))) {

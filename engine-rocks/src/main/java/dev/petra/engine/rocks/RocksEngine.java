@@ -18,6 +18,7 @@ import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.wal.LogSyncer;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -88,7 +89,7 @@ final class RocksEngine implements StorageEngine {
         Env env = Env.getDefault();
         env.setBackgroundThreads(settings.backgroundThreads(), Priority.LOW);
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
-        LogSyncer<RocksStore> logs = new LogSyncer<>(stores::values);
+        LogSyncer<RocksStore> logs = new LogSyncer<>(this::durableStores);
         this.syncer = logs;
         Cache cache = new HyperClockCache(settings.memory(), 0, -1, false);
         this.resources =
@@ -148,6 +149,12 @@ final class RocksEngine implements StorageEngine {
             stores.put(directory, store);
             return store;
         }
+    }
+
+    private List<RocksStore> durableStores() {
+        List<RocksStore> durable = new ArrayList<>(stores.size());
+        for (RocksStore store : stores.values()) if (store.spec().isDurable()) durable.add(store);
+        return durable;
     }
 
     @Override

@@ -38,6 +38,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.slf4j.LoggerFactory;
 
 /** What an engine tells and is told beside reads and writes. */
@@ -99,6 +100,40 @@ class RocksEngineTest {
             store.compact(List.of());
             Tables.await("the end", () -> engine.backgroundTasks().isEmpty());
         }
+    }
+
+    /** What nobody relies upon must not fail those who sync, or keep them waiting. */
+    @ParameterizedTest
+    @EnumSource(WalSync.class)
+    void aStoreWithoutDurabilityIsSyncedOnlyIfItIsAsked(WalSync mode) {
+        try (StorageEngine engine = Tables.engine()) {
+            engine.walSync(
+                    mode, mode == WalSync.GROUP ? Duration.ofMillis(1) : Duration.ofHours(1));
+            TableStore copy =
+                    engine.openStore(
+                            Tables.spec(directory.resolve("copy"), table).withoutDurability());
+            DecoratedKey key = Tables.key(table, 1);
+            // The first one also notes, durably, that there is data.
+            copy.write(row(key));
+            long before = syncs(engine);
+            for (int i = 0; i < 100; i++) copy.write(row(key));
+            engine.syncAcknowledged(id -> true);
+            assertThat(syncs(engine)).isEqualTo(before);
+            copy.syncLog();
+            assertThat(syncs(engine)).isGreaterThan(before);
+
+            TableStore store = open(engine);
+            store.write(row(key));
+            engine.syncAcknowledged(id -> true);
+            long alone = syncs(engine);
+            store.write(row(key));
+            engine.syncAcknowledged(id -> true);
+            assertThat(syncs(engine)).isGreaterThan(alone);
+        }
+    }
+
+    private static long syncs(StorageEngine engine) {
+        return engine.metrics().getOrDefault("log_syncs", -1L);
     }
 
     /** The node may have got the range since a cleanup began, which takes hours. */

@@ -228,12 +228,18 @@ public final class Installer {
     }
 
     private static List<String> notes(StoreSearch search) {
-        return search.snapshots() == 0
-                ? List.of()
-                : List.of(
-                        search.snapshots()
-                                + " snapshots of tables in Petra stay on disk. Only Petra reads"
-                                + " them; nodetool clearsnapshot deletes them.");
+        List<String> notes = new ArrayList<>();
+        if (search.snapshots() > 0)
+            notes.add(
+                    search.snapshots()
+                            + " snapshots of tables in Petra stay on disk. Only Petra reads"
+                            + " them; nodetool clearsnapshot deletes them.");
+        for (Path shadow : search.shadows())
+            notes.add(
+                    shadow
+                            + " stays on disk. It is the shadow of a table, which needs it no more:"
+                            + " delete it.");
+        return notes;
     }
 
     private static void edit(List<Change> changes, TextFile before, String after) {

@@ -25,6 +25,10 @@ final class StoreSearch {
                     + " you need, and add --stores-stay";
 
     private static final String STORE = "rocksdb";
+
+    /** Of tables of Cassandra's own storage that are compared with the engine. */
+    private static final String SHADOW = "rocksdb_shadow";
+
     private static final String LIVE = "LIVE";
 
     /** Files that say that there is data to keep: of a migration, and of a failed snapshot. */
@@ -38,6 +42,7 @@ final class StoreSearch {
 
     private final Set<String> tables = new TreeSet<>();
     private final List<Path> idleGuards = new ArrayList<>();
+    private final List<Path> shadows = new ArrayList<>();
     private int snapshots;
 
     private StoreSearch() {}
@@ -88,6 +93,11 @@ final class StoreSearch {
         return idleGuards;
     }
 
+    /** Folders of shadows, which no table needs. */
+    List<Path> shadows() {
+        return shadows;
+    }
+
     /** How many snapshots there are that only Petra reads. */
     int snapshots() {
         return snapshots;
@@ -134,6 +144,7 @@ final class StoreSearch {
                 Path guard = table.resolve(STORE).resolve(GUARD);
                 if (holdsData(table.resolve(STORE))) tables.add(name);
                 else if (isThere(guard)) idleGuards.add(guard);
+                if (isDirectory(table.resolve(SHADOW))) shadows.add(table.resolve(SHADOW));
                 Path all = table.resolve("snapshots");
                 if (!isDirectory(all)) continue;
                 for (Path snapshot : directories(all)) {

@@ -633,6 +633,11 @@ final class InstallerTest {
                 .singleElement()
                 .asString()
                 .startsWith("1 snapshots of tables in Petra stay");
+        Files.createDirectories(table.resolve("rocksdb_shadow/1"));
+        assertThat(cassandra.uninstall().notes())
+                .last()
+                .asString()
+                .startsWith(table.resolve("rocksdb_shadow") + " stays on disk.");
         for (String mark : new String[] {"rocksdb/MOVING", "snapshots/dropped-1/PETRA_ASIDE"}) {
             Files.createFile(table.resolve(mark));
             refuses(cassandra, cassandra::uninstall, "ks.emp");

@@ -59,6 +59,7 @@ class MigrationIT {
                     OURS + "table.TableMigration#arrived",
                     OURS + "table.TableMigration#departed",
                     OURS + "migration.TableLifecycle#deleteIfGone",
+                    OURS + "migration.TableLifecycle#nextExclusively",
                     "org.apache.cassandra.service.DefaultFSErrorHandler#handleCorruptSSTable",
                     "org.apache.cassandra.service.DefaultFSErrorHandler#handleFSError",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finished",
@@ -1242,6 +1243,29 @@ class MigrationIT {
         TestNode.await("the migration", MOVES, () -> sstables("loaded") == 0);
         TestNode.awaitMigrations(session, MOVES);
         assertThat(rows("ks.loaded")).hasSize(20);
+    }
+
+    /** An SSTable that went before would be missed: the store is not read yet. */
+    @Test
+    void noSSTableGoesBeforeTheEnginesMemtableIsRead() throws Exception {
+        fillOneSSTable("switched", "default");
+        int rows = rows("ks.switched").size();
+        crashes.hold("leave", "#nextExclusively");
+        CompletableFuture<Void> altered =
+                CompletableFuture.runAsync(() -> alter("switched", "rocks"));
+        try {
+            crashes.awaitHeld();
+            // It is begun every second.
+            for (int i = 0; i < 30; i++) {
+                assertThat(rows("ks.switched")).hasSize(rows);
+                TimeUnit.MILLISECONDS.sleep(100);
+            }
+        } finally {
+            crashes.release();
+        }
+        altered.get(MOVES.toSeconds(), TimeUnit.SECONDS);
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("ks.switched")).hasSize(rows);
     }
 
     /** They are in a memtable that is no longer the table's, and in no file yet. */

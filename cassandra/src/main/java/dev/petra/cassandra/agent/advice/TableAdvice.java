@@ -12,6 +12,7 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
@@ -55,6 +56,23 @@ final class TableAdvice {
         }
     }
 
+    static final class Apply {
+        private Apply() {}
+
+        @Advice.OnMethodEnter
+        static @Nullable Object enter(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) PartitionUpdate update) {
+            return DataHooks.beforeApply(cfs, update);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(
+                @Advice.Enter @Nullable Object doubled,
+                @Advice.Thrown @Nullable Throwable failure) {
+            if (doubled != null) DataHooks.afterApply(doubled, failure);
+        }
+    }
+
     static final class TruncateBlocking {
         private TruncateBlocking() {}
 
@@ -63,9 +81,13 @@ final class TableAdvice {
             return TableHooks.beforeTruncate(cfs);
         }
 
-        @Advice.OnMethodExit
-        static void exit(@Advice.This ColumnFamilyStore cfs, @Advice.Enter long before) {
-            TableHooks.afterTruncate(cfs, before);
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs,
+                @Advice.Enter long before,
+                @Advice.Thrown @Nullable Throwable failure) {
+            TableHooks.truncationEnds(cfs);
+            if (failure == null) TableHooks.afterTruncate(cfs, before);
         }
     }
 

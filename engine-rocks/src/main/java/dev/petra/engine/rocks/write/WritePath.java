@@ -84,7 +84,8 @@ public final class WritePath {
             catalog.set(Catalog.Flag.PARTITION_RECORDS);
             store.recordWriteBegins();
         }
-        WalSync mode = syncer.mode();
+        // What nobody syncs, nobody waits for.
+        WalSync mode = store.spec().isDurable() ? syncer.mode() : WalSync.PERIODIC;
         boolean synced = mode == WalSync.BATCH;
         DecoratedKey key = update.partitionKey();
         try {

@@ -172,7 +172,8 @@ class PurgeTest {
                                 table.ref(),
                                 () -> true,
                                 asOf::get,
-                                () -> true));
+                                () -> true,
+                                true));
         store.write(update("before").at(1).now(now - 3600 - 1001).deleteRow(1).build());
         store.write(update("since").at(1).now(now - 3600 - 999).deleteRow(1).build());
         store.write(update("since").at(1).now(now - 3600 - 999).deletePartition().build());

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The last differences between a table and its shadow. Each partition is logged once, and few in a
+ * minute. Thread-safe.
+ */
+public final class Differences {
+    private static final Logger logger = LoggerFactory.getLogger(Differences.class);
+
+    /** How many are kept. */
+    static final int KEPT = 100;
+
+    /** How many partitions are known to have been logged. */
+    private static final int REMEMBERED = 1_000;
+
+    /** How many are logged in a minute. */
+    static final int LOGGED = 10;
+
+    /**
+     * One of them.
+     *
+     * @param atMillis when it was found, since 1970
+     * @param key of the partition
+     * @param where in the partition
+     * @param table what the table has there, and the shadow has not
+     * @param shadow what the shadow has there, and the table has not
+     */
+    public record Difference(
+            long atMillis, String key, String where, String table, String shadow) {}
+
+    private final String name;
+    private final LongSupplier nanoTime;
+    private final Deque<Difference> last = new ArrayDeque<>();
+    private final Map<String, Boolean> logged =
+            new LinkedHashMap<>() {
+                private static final long serialVersionUID = 1;
+
+                @Override
+                protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
+                    return size() > REMEMBERED;
+                }
+            };
+
+    private long minuteBegan;
+    private int inThisMinute;
+
+    /**
+     * @param name of the table
+     * @param nanoTime as {@link System#nanoTime}
+     */
+    Differences(String name, LongSupplier nanoTime) {
+        this.name = name;
+        this.nanoTime = nanoTime;
+        this.minuteBegan = nanoTime.getAsLong();
+    }
+
+    /** Adds one. Returns whether it was logged. */
+    synchronized boolean add(Difference difference) {
+        last.addLast(difference);
+        if (last.size() > KEPT) last.removeFirst();
+        if (logged.containsKey(difference.key()) || !mayLog()) return false;
+        logged.put(difference.key(), true);
+        logger.warn(
+                "Table {} and its shadow differ in partition {}, {}. The table has: {}. The shadow"
+                        + " has: {}. Clients get what the table has",
+                name,
+                difference.key(),
+                difference.where(),
+                shown(difference.table()),
+                shown(difference.shadow()));
+        return true;
+    }
+
+    private static String shown(String side) {
+        return side.isEmpty() ? "nothing" : side;
+    }
+
+    private boolean mayLog() {
+        long now = nanoTime.getAsLong();
+        if (now - minuteBegan >= TimeUnit.MINUTES.toNanos(1)) {
+            minuteBegan = now;
+            inThisMinute = 0;
+        }
+        return inThisMinute++ < LOGGED;
+    }
+
+    /** The last ones, the newest first. */
+    synchronized List<Difference> last() {
+        List<Difference> all = new ArrayList<>(last.size());
+        last.descendingIterator().forEachRemaining(all::add);
+        return all;
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.ComplexColumnData;
+import org.apache.cassandra.db.rows.Row;
+
+/**
+ * Takes writes to shadows, on threads of its own: what an engine does keeps no client waiting. The
+ * queue is bounded; a shadow whose write finds no room drops out. Thread-safe.
+ */
+final class DoubledWrites {
+    /** Heap that the waiting writes of all shadows hold; a single write may hold more. */
+    static final long MAX_BYTES = 64L << 20;
+
+    // Upper bounds, in bytes, of the heap that each takes besides its data: objects, references to
+    // them and buffers around bytes.
+    private static final int PER_UPDATE = 512;
+    private static final int PER_ROW = 320;
+    private static final int PER_CLUSTERING_VALUE = 96;
+    private static final int PER_COLLECTION = 128;
+    private static final int PER_CELL = 160;
+    private static final int PER_CELL_PATH = 112;
+    private static final int PER_RANGE = 640;
+
+    /** Those that wait for a sync together share it. */
+    private static final int THREADS = 4;
+
+    /**
+     * A write that is under way.
+     *
+     * @param copy where it goes to
+     * @param stripe of its partition, in the store's {@link WriteClock}
+     * @param update what is written
+     * @param bytes of heap that it holds, at most
+     */
+    record Doubled(ShadowStore copy, int stripe, PartitionUpdate update, long bytes) {
+        /** Before it goes to the table. */
+        static Doubled begin(ShadowStore copy, PartitionUpdate update) {
+            Doubled write =
+                    new Doubled(
+                            copy,
+                            WriteClock.stripe(update.partitionKey()),
+                            update,
+                            heapBytes(update));
+            copy.clock.begin(write.stripe);
+            return write;
+        }
+
+        /** When it is in the shadow, or the shadow has dropped out. */
+        void end() {
+            copy.clock.end(stripe);
+        }
+    }
+
+    /**
+     * How much heap an update holds, at most, if its values share no memory with anything larger.
+     * Cassandra's own count cannot be asked here: it fails by an assertion where a value is in a
+     * read-only buffer.
+     */
+    static long heapBytes(PartitionUpdate update) {
+        long ranges = update.deletionInfo().rangeCount();
+        int clusterings = update.metadata().comparator.size();
+        long bytes =
+                PER_UPDATE
+                        + update.partitionKey().getKey().remaining()
+                        + update.deletionInfo().dataSize()
+                        + ranges * (PER_RANGE + 2L * clusterings * PER_CLUSTERING_VALUE);
+        bytes += heapBytes(update.staticRow());
+        for (Row row : update) bytes += heapBytes(row) + (long) clusterings * PER_CLUSTERING_VALUE;
+        return bytes;
+    }
+
+    private static long heapBytes(Row row) {
+        if (row.isEmpty()) return 0;
+        return row.accumulate(
+                (column, bytes) -> bytes + overhead(column), (long) PER_ROW + row.dataSize());
+    }
+
+    private static long overhead(ColumnData column) {
+        if (column instanceof ComplexColumnData collection)
+            return PER_COLLECTION + (long) collection.cellsCount() * (PER_CELL + PER_CELL_PATH);
+        return PER_CELL;
+    }
+
+    private final BlockingQueue<Doubled> waiting = new LinkedBlockingQueue<>();
+    private final AtomicLong waitingBytes = new AtomicLong();
+
+    /** Begins to take them. To be called once. */
+    void start() {
+        for (int i = 1; i <= THREADS; i++) {
+            Thread thread = new Thread(this::run, "PetraShadowWrites-" + i);
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    /** Takes a write that the table has. Never blocks. */
+    void add(Doubled write) {
+        write.copy().queued.incrementAndGet();
+        long bytes = waitingBytes.addAndGet(write.bytes());
+        // One that is larger than the bound is taken alone.
+        boolean isTaken = false;
+        try {
+            if (bytes <= MAX_BYTES || bytes == write.bytes()) isTaken = waiting.add(write);
+            else write.copy().fault("writes came faster than its engine takes them");
+        } finally {
+            // There may be no memory for the queue either.
+            if (!isTaken) {
+                waitingBytes.addAndGet(-write.bytes());
+                done(write);
+            }
+        }
+    }
+
+    /** Heap that waiting writes hold, at most. */
+    long waitingBytes() {
+        return waitingBytes.get();
+    }
+
+    private static void done(Doubled write) {
+        write.end();
+        write.copy().queued.decrementAndGet();
+    }
+
+    private void run() {
+        while (true) {
+            try {
+                Doubled write = waiting.take();
+                try {
+                    write.copy().write(write.update());
+                } finally {
+                    waitingBytes.addAndGet(-write.bytes());
+                    done(write);
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.SortedSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.memtable.Memtable;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The shadow of one table: a {@link ShadowCopy}, and the next one when that has dropped out. {@link
+ * Shadows} takes its steps, one at a time. Nothing that goes wrong here reaches whoever uses the
+ * table. Thread-safe.
+ */
+public final class Shadow {
+    private static final Logger logger = LoggerFactory.getLogger(Shadow.class);
+
+    /** After the first fault; twice as long after the next. */
+    private static final Duration FIRST_REST = Duration.ofSeconds(30);
+
+    private static final Duration LONGEST_REST = Duration.ofHours(1);
+
+    private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /** How long a copy must have lasted for its end to count as the first fault. */
+    private static final Duration LASTED = Duration.ofHours(1);
+
+    final ColumnFamilyStore cfs;
+    final ShadowFactory factory;
+    private final String name;
+    private final ShadowStatistics statistics = new ShadowStatistics();
+    private final Differences differences;
+    private final AtomicInteger truncating = new AtomicInteger();
+    private final CountDownLatch gone = new CountDownLatch(1);
+
+    /** Copies whose files are there yet, because they were still read. */
+    private final List<ShadowCopy> former = new ArrayList<>();
+
+    private volatile @Nullable ShadowCopy copy;
+
+    /** Where it is. */
+    private volatile @Nullable ShadowFolder place;
+
+    private volatile boolean ended;
+    private volatile String state = "waits for the node";
+    private final AtomicLong begun = new AtomicLong();
+
+    /** Only in a step. */
+    private Duration rest = FIRST_REST;
+
+    private long restUntil = System.nanoTime();
+    private long roomFoundAt = System.nanoTime() - ROOM_NANOS;
+    private long beganAt;
+
+    /** The highest that a clock of the table's compactions may have shown, in seconds. */
+    private volatile long latest;
+
+    private volatile long gcBefore;
+
+    /** Another shadow of the table, whose files go first. */
+    private @Nullable Shadow predecessor;
+
+    Shadow(ColumnFamilyStore cfs, ShadowFactory factory, @Nullable Shadow predecessor) {
+        this.predecessor = predecessor;
+        this.cfs = cfs;
+        this.factory = factory;
+        this.name = cfs.metadata.toString();
+        this.differences = new Differences(name, System::nanoTime);
+    }
+
+    // What it is
+
+    /** The copy that writes go to, or null. */
+    @Nullable ShadowCopy copy() {
+        ShadowCopy now = copy;
+        return now == null || now.isOver() ? null : now;
+    }
+
+    /** Keyspace of the table. */
+    public String keyspace() {
+        return cfs.getKeyspaceName();
+    }
+
+    /** Name of the table. */
+    public String table() {
+        return cfs.getTableName();
+    }
+
+    /** What it does or waits for, and why the last copy has dropped out. */
+    public String state() {
+        ShadowCopy now = copy();
+        if (now == null) return state;
+        return now.isCaughtUp() ? "caught up" : now.hasBegun() ? "copying" : "beginning";
+    }
+
+    /** Whether it has all that the table has. */
+    public boolean isCaughtUp() {
+        ShadowCopy now = copy;
+        return now != null && now.isCaughtUp();
+    }
+
+    /** How many copies were begun since the node started. */
+    public long copies() {
+        return begun.get();
+    }
+
+    /** About how many bytes are to be copied yet. */
+    public long bytesLeft() {
+        ShadowCopy now = copy();
+        return now == null ? 0 : now.bytesLeft();
+    }
+
+    /** Writes that wait. */
+    public long queuedWrites() {
+        ShadowCopy now = copy();
+        return now == null ? 0 : now.queued.get();
+    }
+
+    /** What it takes on disk; 0 if that is not known. */
+    public long diskBytes() {
+        ShadowCopy now = copy();
+        try {
+            return now == null ? 0 : now.store.statistics().diskBytes();
+        } catch (IllegalStateException e) {
+            // Closed with the node, or dropped.
+            return 0;
+        }
+    }
+
+    /** What the table takes on disk. */
+    public long tableBytes() {
+        return cfs.metric.liveDiskSpaceUsed.getCount();
+    }
+
+    /** What was compared. */
+    public ShadowStatistics statistics() {
+        return statistics;
+    }
+
+    /** The last differences, the newest first. */
+    public List<Differences.Difference> differences() {
+        return differences.last();
+    }
+
+    void add(Differences.Difference difference) {
+        var unused = differences.add(difference);
+    }
+
+    // The table's life
+
+    /** Before TRUNCATE: from here on the table may have less than its shadow. */
+    void truncationBegins() {
+        truncating.incrementAndGet();
+        dropOut("the table is being truncated");
+    }
+
+    /** The end of {@link #truncationBegins}, also after an exception. */
+    void truncationEnds() {
+        // A copy may have begun before the other method was called, and not be over by it.
+        dropOut("the table was truncated");
+        // The other method was not called if an ALTER made the shadow in between.
+        truncating.updateAndGet(count -> Math.max(0, count - 1));
+    }
+
+    private void dropOut(String reason) {
+        ShadowCopy now = copy;
+        if (now != null) now.end(reason);
+    }
+
+    /** The table has no shadow any more. */
+    void end() {
+        ended = true;
+        dropOut("the table was dropped or altered");
+    }
+
+    /** Whether all of it is gone from disk, after {@link #end}. Waits as long. */
+    boolean awaitGone(Duration patience) throws InterruptedException {
+        return gone.await(patience.toMillis(), TimeUnit.MILLISECONDS);
+    }
+
+    /** Deletions from before this may have been purged in the table. */
+    synchronized void noteGcBefore(long time) {
+        gcBefore = Math.max(gcBefore, time);
+    }
+
+    /**
+     * Deletions from before this may have been purged in the table: the latest since the shadow
+     * began, since {@code gc_grace_seconds} may have grown, or the clock have gone back.
+     */
+    long gcBefore() {
+        return gcBefore;
+    }
+
+    /**
+     * By when neither side has taken a cell for expired yet, in seconds: the clock, or what it was
+     * before it went back.
+     */
+    long latest() {
+        return latest;
+    }
+
+    private synchronized void noteTime() {
+        latest = Math.max(latest, FBUtilities.nowInSeconds());
+        noteGcBefore(latest - cfs.metadata().params.gcGraceSeconds);
+    }
+
+    /** Whether nothing of it is on disk, after its end. */
+    boolean isGone() {
+        return gone.getCount() == 0;
+    }
+
+    // Copies
+
+    /**
+     * Goes on with the copy that a clean shutdown has left, before anything is written to the
+     * table. Without one, {@link #step} begins one when the node is up. Throws nothing.
+     */
+    void resume() {
+        try {
+            ShadowFolder folder = null;
+            ShadowFolder.Whole whole = null;
+            for (ShadowFolder each : folders()) {
+                ShadowFolder.Whole found = each.take();
+                if (found == null) continue;
+                folder = each;
+                whole = found;
+            }
+            if (folder == null || whole == null) return;
+            if (!folder.copies().contains(whole.copy())
+                    || !whole.sstables().equals(ShadowCopy.sstables(cfs))) {
+                logger.info(
+                        "The SSTables of {} are not those that it had when the node was stopped;"
+                                + " its shadow is made anew",
+                        name);
+                return;
+            }
+            beganAt = System.nanoTime();
+            latest = whole.latest();
+            noteGcBefore(whole.gcBefore());
+            noteTime();
+            ShadowCopy now = open(folder, whole.copy());
+            place = folder;
+            cfs.getTracker().subscribe(now);
+            now.resume();
+            copy = now;
+            begun.incrementAndGet();
+            logger.info("The shadow of {} goes on", name);
+        } catch (RuntimeException | FSError e) {
+            logger.error("The shadow of {} cannot go on and is made anew", name, e);
+        }
+    }
+
+    /** In each directory of the table; a copy is in one of them. */
+    private List<ShadowFolder> folders() {
+        List<ShadowFolder> folders = new ArrayList<>();
+        for (Path directory : TableRegistry.directories(cfs))
+            folders.add(new ShadowFolder(directory, Disk.REAL));
+        if (folders.isEmpty())
+            throw new IllegalStateException(name + " has no directory: are its disks mounted?");
+        return folders;
+    }
+
+    private ShadowFolder folder() {
+        return Objects.requireNonNull(place, "a copy has a folder");
+    }
+
+    private ShadowCopy open(ShadowFolder folder, long number) {
+        TableStore store =
+                engine().openStore(
+                                // Its name is a part of its identity: no store of a table.
+                                new StoreSpec(
+                                                folder.copy(number),
+                                                cfs.name + " (shadow)",
+                                                number,
+                                                cfs.metadata)
+                                        .withoutDurability());
+        return new ShadowCopy(cfs, store, number);
+    }
+
+    private StorageEngine engine() {
+        return Engines.get(factory.engine());
+    }
+
+    /**
+     * Goes on for a while; one call at a time.
+     *
+     * @return when to go on; null if the shadow has ended and is gone
+     */
+    @Nullable Duration step() {
+        noteTime();
+        ShadowCopy now = copy;
+        if (now != null && now.isOver()) {
+            retire(now);
+            now = null;
+        }
+        former.removeIf(this::isDropped);
+        if (ended) return isDeleted() ? null : ShadowCopy.SOON;
+        if (now == null) {
+            Shadow other = predecessor;
+            if (other != null && !other.isGone()) {
+                state = "waits until the former shadow is deleted";
+                return ShadowCopy.SOON;
+            }
+            predecessor = null;
+            if (truncating.get() > 0 || System.nanoTime() - restUntil < 0) return ShadowCopy.SOON;
+            if (TableRegistry.find(cfs) != null) {
+                state = "waits: the table is leaving a storage engine, see petra.migrations";
+                return ShadowCopy.SOON;
+            }
+            begin();
+            return Duration.ZERO;
+        }
+        try {
+            return hasRoom(now) ? step(now) : Duration.ZERO;
+        } catch (RuntimeException | Error e) {
+            if (!now.isOver()) logger.error("The shadow of {} cannot be copied", name, e);
+            now.fault("it cannot be copied: " + e.getMessage());
+            return ShadowCopy.SOON;
+        }
+    }
+
+    private Duration step(ShadowCopy present) {
+        return present.step(() -> hasRoom(present));
+    }
+
+    /** What Cassandra needs comes first. Looks once a second. */
+    private boolean hasRoom(ShadowCopy present) {
+        if (System.nanoTime() - roomFoundAt < ROOM_NANOS) return true;
+        String lack = lackOfRoom(folder(), 0);
+        if (lack != null) present.fault(lack);
+        roomFoundAt = System.nanoTime();
+        return lack == null;
+    }
+
+    private static @Nullable String lackOfRoom(ShadowFolder folder, long bytes) {
+        String full = DiskUsage.lackOfRoom(bytes);
+        return full != null
+                ? full
+                : folder.lackOfRoom(bytes + DatabaseDescriptor.getMinFreeSpacePerDriveInBytes());
+    }
+
+    private void begin() {
+        state = "beginning";
+        beganAt = System.nanoTime();
+        ShadowCopy next = null;
+        try {
+            List<ShadowFolder> folders = folders();
+            long number = 1;
+            for (ShadowFolder each : folders) {
+                // No number comes twice, wherever it is.
+                number = Math.max(number, each.next());
+                for (long left : each.copies()) deleteLeft(each, left);
+            }
+            ShadowFolder folder = ShadowFolder.roomiest(folders);
+            String lack = lackOfRoom(folder, tableBytes());
+            if (lack != null) {
+                rest(lack);
+                return;
+            }
+            folder.create();
+            next = open(folder, number);
+            place = folder;
+            cfs.getTracker().subscribe(next);
+            begun.incrementAndGet();
+            logger.info("The shadow of {} is being made", name);
+            // From here on writes go to both.
+            copy = next;
+            if (ended || truncating.get() > 0) next.end("the table was altered or truncated");
+            else next.begin();
+        } catch (RuntimeException | Error e) {
+            logger.error("The shadow of {} cannot be made", name, e);
+            String reason = "it cannot be made: " + e.getMessage();
+            if (next == null) rest(reason);
+            else {
+                next.fault(reason);
+                copy = next;
+            }
+        }
+    }
+
+    private void deleteLeft(ShadowFolder folder, long number) {
+        for (ShadowCopy each : former) if (each.number == number) return;
+        try {
+            engine().deleteStore(folder.copy(number));
+        } catch (IllegalStateException e) {
+            logger.debug("A former shadow of {} is still read", name, e);
+        }
+    }
+
+    private void rest(String reason) {
+        state = "dropped out, again in " + rest.toSeconds() + " s: " + reason;
+        restUntil = System.nanoTime() + rest.toNanos();
+        rest = rest.multipliedBy(2);
+        if (rest.compareTo(LONGEST_REST) > 0) rest = LONGEST_REST;
+    }
+
+    private void retire(ShadowCopy over) {
+        copy = null;
+        ShadowStore.End end = over.end();
+        if (System.nanoTime() - beganAt > LASTED.toNanos()) rest = FIRST_REST;
+        if (end != null && end.isFault()) rest(end.reason());
+        else state = "dropped out: " + (end == null ? "" : end.reason());
+        cfs.getTracker().unsubscribe(over);
+        over.release();
+        former.add(over);
+    }
+
+    private boolean isDropped(ShadowCopy over) {
+        try {
+            over.store.drop();
+            return true;
+        } catch (IllegalStateException e) {
+            logger.debug("The former shadow of {} is still read", name, e);
+            return false;
+        } catch (RuntimeException | FSError e) {
+            logger.warn(
+                    "The files of the former shadow of {} cannot be deleted; they are deleted when"
+                            + " the next copy begins",
+                    name,
+                    e);
+            return true;
+        }
+    }
+
+    private boolean isDeleted() {
+        // Its end has just begun.
+        if (!former.isEmpty() || Shadows.of(cfs.metadata.id) == this) return false;
+        try {
+            // Else it is for the table's next shadow to delete.
+            if (!Shadows.isKnown(cfs.metadata.id)) {
+                for (ShadowFolder folder : folders()) {
+                    for (long left : folder.copies()) deleteLeft(folder, left);
+                    folder.deleteIfEmpty();
+                }
+            }
+        } catch (RuntimeException | FSError e) {
+            logger.warn("What is left of the shadow of {} is deleted at the next start", name, e);
+        }
+        gone.countDown();
+        return true;
+    }
+
+    /**
+     * When the node has drained, before the engines are closed: notes that the copy is whole, if it
+     * is. Throws nothing.
+     *
+     * @param deadline until when it waits for writes that are under way, as {@link System#nanoTime}
+     */
+    void close(long deadline) {
+        ShadowCopy now = copy;
+        if (now == null || now.isOver()) return;
+        try {
+            while (now.queued.get() > 0 && System.nanoTime() - deadline < 0)
+                TimeUnit.MILLISECONDS.sleep(10);
+            SortedSet<String> sstables = now.whole();
+            if (sstables == null || !areMemtablesClean()) {
+                logger.info(
+                        "The shadow of {} has not caught up; the next start makes it anew", name);
+                return;
+            }
+            now.store.syncLog();
+            folder().write(new ShadowFolder.Whole(now.number, gcBefore(), latest(), sstables));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            logger.info("Interrupted; the next start makes the shadow of {} anew", name);
+        } catch (RuntimeException | FSError e) {
+            logger.error("The next start makes the shadow of {} anew", name, e);
+        }
+    }
+
+    /** Whether the drain has flushed all. What it could not may be lost with the commit log. */
+    private boolean areMemtablesClean() {
+        for (Memtable memtable : cfs.getTracker().getView().getAllMemtables())
+            if (!memtable.isClean()) return false;
+        return true;
+    }
+
+    @Override
+    public String toString() {
+        return "The shadow of " + name;
+    }
+}

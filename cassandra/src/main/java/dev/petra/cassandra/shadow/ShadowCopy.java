@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import com.google.common.util.concurrent.RateLimiter;
+import dev.petra.cassandra.sstable.PartitionBatches;
+import dev.petra.cassandra.table.CompactionInfos;
+import dev.petra.engine.TableStore;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+import java.util.SortedSet;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.lifecycle.SSTableSet;
+import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.ISSTableScanner;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.notifications.INotification;
+import org.apache.cassandra.notifications.INotificationConsumer;
+import org.apache.cassandra.notifications.InitialSSTableAddedNotification;
+import org.apache.cassandra.notifications.SSTableAddedNotification;
+import org.apache.cassandra.notifications.SSTableListChangedNotification;
+import org.apache.cassandra.notifications.TruncationNotification;
+import org.apache.cassandra.utils.TimeUUID;
+import org.apache.cassandra.utils.concurrent.Ref;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One copy of a table in an engine, from the moment when writes go to both until it has missed
+ * something. It is not mended then: the next copy takes its place.
+ *
+ * <p>It gets all that is in the table by two ways. Writes that began after it did go to both.
+ * Everything earlier is in SSTables once the memtables of that moment are flushed, and is copied
+ * from there: from all SSTables of one moment, which are kept for that, since a compaction may
+ * remove a row from one and its deletion from another. SSTables that come by streams or imports are
+ * copied as they come. What is written to it twice is the same as once.
+ *
+ * <p>Removes no deletion: what is copied later may be older. Thread-safe.
+ */
+final class ShadowCopy extends ShadowStore implements INotificationConsumer {
+    private static final Logger logger = LoggerFactory.getLogger(ShadowCopy.class);
+
+    /** Compactions after which a table has the same content as before, but for purges. */
+    private static final Set<OperationType> KEEPS_CONTENT =
+            EnumSet.of(
+                    OperationType.COMPACTION,
+                    OperationType.MAJOR_COMPACTION,
+                    OperationType.TOMBSTONE_COMPACTION,
+                    OperationType.UPGRADE_SSTABLES,
+                    OperationType.GARBAGE_COLLECT,
+                    OperationType.ANTICOMPACTION,
+                    OperationType.RELOCATE,
+                    OperationType.INDEX_SUMMARY);
+
+    /** Other shadows have their turn then. */
+    private static final Duration STEP = Duration.ofSeconds(10);
+
+    static final Duration SOON = Duration.ofSeconds(1);
+
+    /** After {@code nodetool stop}. */
+    static final Duration LATER = Duration.ofSeconds(10);
+
+    final ColumnFamilyStore cfs;
+    final long number;
+
+    /** SSTables of the table whose content is in the store, or in one of those to copy. */
+    private final Set<Descriptor> accounted = ConcurrentHashMap.newKeySet();
+
+    private final Deque<Ref<SSTableReader>> toCopy = new ArrayDeque<>();
+    private final AtomicLong copiedBytes = new AtomicLong();
+    private boolean counted;
+    private volatile long arrivals;
+    private volatile boolean caughtUp;
+
+    /** The partition up to which the first of those to copy is in the store. */
+    private @Nullable DecoratedKey copiedTo;
+
+    ShadowCopy(ColumnFamilyStore cfs, TableStore store, long number) {
+        super(cfs.metadata.toString(), store);
+        this.cfs = cfs;
+        this.number = number;
+    }
+
+    // What it has
+
+    /** Whether it has all that the table has, but for what is being written. */
+    boolean isCaughtUp() {
+        return caughtUp && !isOver();
+    }
+
+    /** How often something came to the table that is no write. */
+    long arrivals() {
+        return arrivals;
+    }
+
+    /**
+     * Whether all that a read of the table finds in SSTables is here. An SSTable is among the
+     * table's before {@link #handleNotification} is told of it, and is not accounted for until
+     * then.
+     */
+    boolean hasAllSSTables() {
+        return hasAll(cfs.getLiveSSTables());
+    }
+
+    private boolean hasAll(Set<SSTableReader> sstables) {
+        if (!isCaughtUp()) return false;
+        for (SSTableReader sstable : sstables)
+            // What a compaction has written so far of others, which are accounted for.
+            if (sstable.openReason != SSTableReader.OpenReason.EARLY
+                    && !accounted.contains(sstable.descriptor)) return false;
+        return isCaughtUp();
+    }
+
+    /** What tells the table's SSTables from any others, if this has all of them; or null. */
+    @Nullable SortedSet<String> whole() {
+        Set<SSTableReader> live = cfs.getLiveSSTables();
+        for (SSTableReader sstable : live)
+            if (sstable.openReason == SSTableReader.OpenReason.EARLY) return null;
+        return queued.get() == 0 && hasAll(live) ? names(live) : null;
+    }
+
+    /** What tells a table's SSTables from any others. */
+    static SortedSet<String> sstables(ColumnFamilyStore cfs) {
+        return names(cfs.getLiveSSTables());
+    }
+
+    private static SortedSet<String> names(Set<SSTableReader> sstables) {
+        SortedSet<String> all = new TreeSet<>();
+        for (SSTableReader sstable : sstables)
+            all.add(
+                    "sstable="
+                            + sstable.descriptor.baseFile().name()
+                            + " "
+                            + sstable.onDiskLength()
+                            + " "
+                            + sstable.getDataCreationTime());
+        return all;
+    }
+
+    // Its beginning
+
+    /** Takes over a table whose SSTables it has by what it was told; nothing is written yet. */
+    synchronized void resume() {
+        for (SSTableReader sstable : cfs.getLiveSSTables()) accounted.add(sstable.descriptor);
+        counted = true;
+        caughtUp = true;
+    }
+
+    /**
+     * Finds what is to be copied. Called when writes go to both; blocks until those that began
+     * before are over, and in SSTables.
+     */
+    void begin() {
+        Keyspace.writeOrder.awaitNewBarrier();
+        cfs.forceBlockingFlush(ColumnFamilyStore.FlushReason.INTERNALLY_FORCED);
+        synchronized (this) {
+            // Kept until they are copied. What changes later, this is told of when it is counted.
+            try (ColumnFamilyStore.RefViewFragment now =
+                    cfs.selectAndReference(View.selectFunction(SSTableSet.CANONICAL))) {
+                now.sstables.stream()
+                        .sorted(SSTableReader.maxTimestampAscending)
+                        .forEach(
+                                sstable -> {
+                                    accounted.add(sstable.descriptor);
+                                    toCopy.add(sstable.ref());
+                                });
+            }
+            counted = true;
+        }
+    }
+
+    /** Lets SSTables go that are not copied any more. */
+    synchronized void release() {
+        toCopy.forEach(Ref::release);
+        toCopy.clear();
+    }
+
+    @Override
+    public void handleNotification(INotification notification, Object sender) {
+        try {
+            if (notification instanceof SSTableAddedNotification added) {
+                if (added.memtable().isEmpty()) added.added.forEach(this::arrived);
+                else added.added.forEach(this::flushed);
+            } else if (notification instanceof InitialSSTableAddedNotification added)
+                added.added.forEach(this::arrived);
+            else if (notification instanceof SSTableListChangedNotification changed)
+                changed(changed);
+            else if (notification instanceof TruncationNotification) end("the table was truncated");
+        } catch (RuntimeException | Error e) {
+            // Whoever changes the table has nothing to do with it.
+            logger.error("The shadow of {} cannot follow a change of the table", name, e);
+            fault("it cannot follow a change of the table: " + e.getMessage());
+        }
+    }
+
+    /** All that is in it was written since writes go to both. */
+    private synchronized void flushed(SSTableReader sstable) {
+        if (counted) accounted.add(sstable.descriptor);
+    }
+
+    private synchronized void arrived(SSTableReader sstable) {
+        if (!counted || isOver() || !accounted.add(sstable.descriptor)) return;
+        caughtUp = false;
+        arrivals++;
+        Ref<SSTableReader> kept = sstable.tryRef();
+        if (kept == null) fault("an SSTable that came was gone before it could be copied");
+        else toCopy.add(kept);
+    }
+
+    private synchronized void changed(SSTableListChangedNotification change) {
+        if (!counted) return;
+        if (!KEEPS_CONTENT.contains(change.compactionType)) {
+            // Such an operation changes one SSTable after the other: the next copy waits a while.
+            fault("the table's SSTables were changed (" + change.compactionType + ")");
+            return;
+        }
+        boolean isKnown = true;
+        for (SSTableReader sstable : change.removed)
+            // What was written so far by a compaction that ends without a result.
+            isKnown &=
+                    sstable.openReason == SSTableReader.OpenReason.EARLY
+                            || accounted.contains(sstable.descriptor);
+        if (!isKnown) {
+            end("an SSTable that came was compacted before it could be copied");
+            return;
+        }
+        for (SSTableReader sstable : change.removed) accounted.remove(sstable.descriptor);
+        for (SSTableReader sstable : change.added) accounted.add(sstable.descriptor);
+    }
+
+    // Copying
+
+    /**
+     * Goes on for a while. Returns when to go on.
+     *
+     * @param hasRoom asked now and then
+     */
+    Duration step(BooleanSupplier hasRoom) {
+        Ref<SSTableReader> first;
+        synchronized (this) {
+            first = toCopy.peek();
+            if (first == null) {
+                if (counted && !caughtUp && !isOver()) {
+                    caughtUp = true;
+                    logger.info("The shadow of {} has caught up", name);
+                }
+                return SOON;
+            }
+        }
+        Progress progress = new Progress();
+        CompactionManager.instance.active.beginCompaction(progress);
+        try {
+            if (!copy(first.get(), progress, hasRoom)) {
+                if (isHalted()) return SOON;
+                return progress.isStopRequested() ? LATER : Duration.ZERO;
+            }
+        } finally {
+            progress.ended = true;
+            CompactionManager.instance.active.finishCompaction(progress);
+        }
+        synchronized (this) {
+            copiedTo = null;
+            // Else it was released, and is not there any more.
+            if (toCopy.remove(first)) first.release();
+        }
+        return Duration.ZERO;
+    }
+
+    private boolean isHalted() {
+        return isOver() || Shadows.areStopped();
+    }
+
+    /** False if it was stopped, or its step was over, before the end. */
+    private boolean copy(SSTableReader sstable, Progress progress, BooleanSupplier hasRoom) {
+        long end = System.nanoTime() + STEP.toNanos();
+        try (ISSTableScanner scanner = scannerAfter(copiedTo, sstable)) {
+            long before = scanner.getCurrentPosition();
+            while (scanner.hasNext()) {
+                DecoratedKey last;
+                try (UnfilteredRowIterator partition = scanner.next()) {
+                    if (!PartitionBatches.forEach(
+                            cfs.metadata(),
+                            sstable,
+                            partition,
+                            (update, isBegun) -> copied(update, progress, hasRoom))) return false;
+                    last = partition.partitionKey();
+                }
+                long now = scanner.getCurrentPosition();
+                throttle(now - before);
+                before = now;
+                if (!scanner.hasNext()) break;
+                boolean isStopped = isHalted(progress);
+                if (!isStopped && System.nanoTime() - end < 0) continue;
+                // A damaged index may lead past some partitions: then the SSTable is begun anew.
+                boolean isNext = sstable.getPosition(last, SSTableReader.Operator.GT) == now;
+                if (isNext) copiedTo = last;
+                if (isNext || isStopped) return false;
+            }
+            return true;
+        }
+    }
+
+    private ISSTableScanner scannerAfter(@Nullable DecoratedKey last, SSTableReader sstable) {
+        if (last == null) return sstable.getScanner();
+        PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
+        return sstable.getScanner(
+                List.<AbstractBounds<PartitionPosition>>of(new Range<>(last, end)).iterator());
+    }
+
+    private boolean copied(PartitionUpdate update, Progress progress, BooleanSupplier hasRoom) {
+        return update.isEmpty() || (hasRoom.getAsBoolean() && write(update) && !isHalted(progress));
+    }
+
+    private boolean isHalted(Progress progress) {
+        return isHalted() || progress.isStopRequested();
+    }
+
+    /** As {@code compaction_throughput} wants it. */
+    private void throttle(long bytes) {
+        if (bytes <= 0) return;
+        copiedBytes.addAndGet(bytes);
+        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
+        for (long left = bytes; left > 0; left -= Integer.MAX_VALUE)
+            limiter.acquire((int) Math.min(left, Integer.MAX_VALUE));
+    }
+
+    /** About how many bytes are to be copied yet. */
+    synchronized long bytesLeft() {
+        long left = 0;
+        for (Ref<SSTableReader> each : toCopy) left += each.get().uncompressedLength();
+        return left;
+    }
+
+    /** Whether what is to be copied is known. */
+    synchronized boolean hasBegun() {
+        return counted;
+    }
+
+    final class Progress extends CompactionInfo.Holder {
+        private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
+        private final long before = copiedBytes.get();
+        private volatile boolean ended;
+
+        @Override
+        public CompactionInfo getCompactionInfo() {
+            long done = ended ? copiedBytes.get() - before : copiedBytes.get();
+            return CompactionInfos.withoutSSTables(
+                    cfs.metadata(),
+                    // Of a priority that operators' verbs may cancel; it goes on by itself.
+                    OperationType.UNKNOWN,
+                    done,
+                    ended ? done : done + bytesLeft(),
+                    CompactionInfo.Unit.BYTES,
+                    id);
+        }
+
+        @Override
+        public boolean isGlobal() {
+            return false;
+        }
+    }
+}

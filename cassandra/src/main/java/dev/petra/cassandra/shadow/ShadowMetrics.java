@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.apache.cassandra.metrics.CassandraMetricsRegistry.Metrics;
+
+import com.codahale.metrics.Gauge;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Function;
+import java.util.function.ToLongFunction;
+import org.apache.cassandra.metrics.DefaultNameFactory;
+
+/**
+ * Gauges over all shadows of the node beside Cassandra's metrics, as {@code
+ * org.apache.cassandra.metrics:type=Petra,scope=shadow,name=<Metric>}. {@code petra.shadow} has
+ * them by table.
+ */
+final class ShadowMetrics {
+    private static final DefaultNameFactory NAMES = new DefaultNameFactory("Petra", "shadow");
+
+    private ShadowMetrics() {}
+
+    /** To be called once. */
+    static void register() {
+        gauge("Tables", shadow -> 1);
+        gauge("CaughtUp", shadow -> shadow.isCaughtUp() ? 1 : 0);
+        gauge("QueuedWrites", Shadow::queuedWrites);
+        count("Compared", statistics -> statistics.compared);
+        count("Equal", statistics -> statistics.equal);
+        count("Different", statistics -> statistics.different);
+        count("NotComparable", statistics -> statistics.notComparable);
+        count("PassedOver", statistics -> statistics.passedOver);
+    }
+
+    private static void count(String name, Function<ShadowStatistics, LongAdder> count) {
+        gauge(name, shadow -> count.apply(shadow.statistics()).sum());
+    }
+
+    private static void gauge(String name, ToLongFunction<Shadow> value) {
+        Gauge<Long> gauge = () -> Shadows.all().stream().mapToLong(value).sum();
+        Metrics.register(NAMES.createMetricName(name), gauge);
+    }
+}

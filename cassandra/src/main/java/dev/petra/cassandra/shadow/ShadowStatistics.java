@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import com.codahale.metrics.Histogram;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.cassandra.metrics.DecayingEstimatedHistogramReservoir;
+
+/** What the comparisons of one table, or of all, have found since the node started. Thread-safe. */
+public final class ShadowStatistics {
+    /** Comparisons that came to an end: the sum of the next three. */
+    public final LongAdder compared = new LongAdder();
+
+    public final LongAdder equal = new LongAdder();
+    public final LongAdder different = new LongAdder();
+
+    /**
+     * The partition was always being written, took longer than {@code read_request_timeout} to read
+     * twice, or a deletion past its grace was purged.
+     */
+    public final LongAdder notComparable = new LongAdder();
+
+    /** Reads that were chosen and not compared: too many waited, or the shadow had dropped out. */
+    public final LongAdder passedOver = new LongAdder();
+
+    /** How long reads took, in microseconds: of the table, as for a comparison. */
+    public final Histogram tableMicros = new Histogram(new DecayingEstimatedHistogramReservoir());
+
+    public final Histogram shadowMicros = new Histogram(new DecayingEstimatedHistogramReservoir());
+}

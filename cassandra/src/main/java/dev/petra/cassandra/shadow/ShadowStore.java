@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The store that a table's writes go to as well, until it has missed one. Thread-safe. */
+class ShadowStore {
+    private static final Logger logger = LoggerFactory.getLogger(ShadowStore.class);
+
+    /** How long a write may find the engine too far behind. */
+    private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
+
+    private static final int STALL_PAUSE_MILLIS = 100;
+
+    /** Why one ended. */
+    record End(String reason, boolean isFault) {}
+
+    final TableStore store;
+    final WriteClock clock = new WriteClock();
+
+    /** Writes that are to go to the store yet. */
+    final AtomicInteger queued = new AtomicInteger();
+
+    final String name;
+    private volatile @Nullable End end;
+
+    ShadowStore(String name, TableStore store) {
+        this.name = name;
+        this.store = store;
+    }
+
+    /** Whether it has missed something. */
+    final boolean isOver() {
+        return end != null;
+    }
+
+    /** Why it ended, or null. */
+    final @Nullable End end() {
+        return end;
+    }
+
+    /** Ends it: something that the table has is not here, or the reverse. */
+    final void fault(String reason) {
+        end(new End(reason, true));
+    }
+
+    /** Ends it, which is no fault: the next may begin at once. */
+    final void end(String reason) {
+        end(new End(reason, false));
+    }
+
+    private void end(End reason) {
+        synchronized (this) {
+            if (end != null) return;
+            end = reason;
+        }
+        logger.info("The shadow of {} has dropped out: {}", name, reason.reason());
+    }
+
+    /** Writes to the store. False if it has dropped out, or does by this. Throws nothing. */
+    final boolean write(PartitionUpdate update) {
+        long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
+        while (!isOver()) {
+            try {
+                store.write(update);
+                return true;
+            } catch (WriteStallException e) {
+                if (e.isDiskFull()) fault("its disk is full");
+                else if (System.nanoTime() - deadline > 0) fault("its engine is too far behind");
+                else pause();
+            } catch (RuntimeException | Error e) {
+                if (!isOver()) logger.error("A write to the shadow of {} failed", name, e);
+                fault("a write to it failed: " + e.getMessage());
+            }
+        }
+        return false;
+    }
+
+    private void pause() {
+        try {
+            TimeUnit.MILLISECONDS.sleep(STALL_PAUSE_MILLIS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            fault("interrupted while its engine was behind");
+        }
+    }
+}

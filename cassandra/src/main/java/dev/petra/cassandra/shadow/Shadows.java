@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
+import dev.petra.cassandra.table.TableRegistry;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.ReadCommand;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.schema.Schema;
+import org.apache.cassandra.schema.SchemaChangeListener;
+import org.apache.cassandra.schema.SchemaConstants;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.service.StorageService;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The shadows of this node. No method throws, and none blocks a client: what goes wrong has the
+ * shadow drop out. Thread-safe.
+ */
+public final class Shadows {
+    private static final Logger logger = LoggerFactory.getLogger(Shadows.class);
+
+    /** A table that is copied for hours must not keep the others waiting. */
+    private static final int THREADS = 2;
+
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(30);
+
+    /** How long a clean shutdown waits for writes that are under way, of all shadows together. */
+    private static final Duration WRITES_PATIENCE = Duration.ofSeconds(10);
+
+    private static final Map<TableId, Shadow> tables = new ConcurrentHashMap<>();
+
+    /** Those that have ended, and may be on disk yet. */
+    private static final Map<TableId, Shadow> former = new ConcurrentHashMap<>();
+
+    private static final DoubledWrites writes = new DoubledWrites();
+    private static final ComparedReads reads = new ComparedReads();
+
+    /** Whether there is any: a node without is to pay for nothing but a look at this. */
+    private static volatile boolean any;
+
+    /** Whether there was any. */
+    private static boolean started;
+
+    private static volatile boolean stopped;
+    private static @Nullable ScheduledExecutorService threads;
+
+    private Shadows() {}
+
+    // Tables that come and go
+
+    /** When a table was opened, and before it is written. */
+    public static void opened(ColumnFamilyStore cfs) {
+        try {
+            follow(cfs, true);
+        } catch (RuntimeException | Error e) {
+            logger.error("Table {} has no shadow until the node is restarted", cfs, e);
+        }
+    }
+
+    /** When all tables are open and the commit log was replayed. */
+    public static void start(List<Path> tableDirectories) {
+        List<Path> kept = new ArrayList<>();
+        synchronized (Shadows.class) {
+            if (threads != null || stopped) return;
+            ScheduledThreadPoolExecutor made =
+                    new ScheduledThreadPoolExecutor(
+                            THREADS,
+                            work -> {
+                                Thread thread = new Thread(work, "PetraShadows");
+                                thread.setDaemon(true);
+                                return thread;
+                            });
+            made.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
+            threads = made;
+            tables.values().forEach(Shadows::schedule);
+        }
+        Schema.instance.registerListener(new Listener());
+        for (Keyspace keyspace : Keyspace.all())
+            for (ColumnFamilyStore cfs : keyspace.getColumnFamilyStores()) {
+                followSchema(cfs);
+                if (ShadowFactory.of(cfs.metadata()) != null)
+                    kept.addAll(TableRegistry.directories(cfs));
+            }
+        ShadowFolder.deleteOthers(tableDirectories, kept);
+    }
+
+    private static final class Listener implements SchemaChangeListener {
+        @Override
+        public void onAlterTable(TableMetadata before, TableMetadata after, boolean affects) {
+            ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(after.id);
+            if (cfs != null) followSchema(cfs);
+            Shadow shadow = tables.get(after.id);
+            // Compactions that are under way purge by what it was.
+            if (shadow != null)
+                shadow.noteGcBefore(FBUtilities.nowInSeconds() - before.params.gcGraceSeconds);
+        }
+    }
+
+    private static void followSchema(ColumnFamilyStore cfs) {
+        try {
+            follow(cfs, false);
+        } catch (RuntimeException | Error e) {
+            // Whoever changes the schema has nothing to do with it.
+            logger.error("Table {} has no shadow until the node is restarted", cfs, e);
+        }
+    }
+
+    /** Sees to it that a table has the shadow that its schema says. */
+    private static synchronized void follow(ColumnFamilyStore cfs, boolean isOpening) {
+        TableMetadata table = cfs.metadata();
+        // A hidden index table has the id of its table.
+        if (table.isIndex()) return;
+        ShadowFactory wanted = ShadowFactory.of(table);
+        Shadow present = tables.get(table.id);
+        if (present != null && (present.cfs != cfs || !present.factory.equals(wanted))) {
+            present.end();
+            forget(present);
+            former.put(table.id, present);
+            present = null;
+        }
+        if (wanted == null || present != null) return;
+        former.values().removeIf(Shadow::isGone);
+        if (SchemaConstants.isSystemKeyspace(table.keyspace) || table.isView()) {
+            logger.error("Table {} cannot have a shadow: system tables and views have none", table);
+            return;
+        }
+        Shadow made = new Shadow(cfs, wanted, former.get(table.id));
+        if (isOpening) made.resume();
+        tables.put(table.id, made);
+        any = true;
+        startThreads();
+        if (threads != null) schedule(made);
+    }
+
+    private static synchronized void startThreads() {
+        if (started) return;
+        writes.start();
+        reads.start();
+        ShadowMetrics.register();
+        started = true;
+    }
+
+    private static synchronized void forget(Shadow shadow) {
+        tables.remove(shadow.cfs.metadata.id, shadow);
+        any = !tables.isEmpty();
+    }
+
+    /** The shadow of a table, or null. */
+    public static @Nullable Shadow of(TableId table) {
+        return tables.get(table);
+    }
+
+    /** When DROP has unloaded a table. */
+    public static void unloaded(ColumnFamilyStore cfs, Duration patience) {
+        Shadow shadow = find(cfs);
+        if (shadow == null) return;
+        shadow.end();
+        forget(shadow);
+        try {
+            if (!shadow.awaitGone(patience))
+                logger.warn("{}, which was dropped, is deleted when its last read ends", shadow);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Before TRUNCATE of a table. */
+    public static void truncationBegins(ColumnFamilyStore cfs) {
+        Shadow shadow = find(cfs);
+        if (shadow != null) shadow.truncationBegins();
+    }
+
+    /** The end of {@link #truncationBegins}, also after an exception. */
+    public static void truncationEnds(ColumnFamilyStore cfs) {
+        Shadow shadow = find(cfs);
+        if (shadow != null) shadow.truncationEnds();
+    }
+
+    /** Whether a table has a shadow, if only another than that which asks. */
+    static boolean isKnown(TableId id) {
+        return tables.containsKey(id);
+    }
+
+    private static @Nullable Shadow find(ColumnFamilyStore cfs) {
+        if (!any) return null;
+        Shadow shadow = tables.get(cfs.metadata.id);
+        // A hidden index table has the id of its table.
+        return shadow == null || shadow.cfs != cfs ? null : shadow;
+    }
+
+    /** Those that there are, by name. */
+    public static List<Shadow> all() {
+        List<Shadow> all = new ArrayList<>(tables.values());
+        all.sort(Comparator.comparing(Shadow::keyspace).thenComparing(Shadow::table));
+        return all;
+    }
+
+    // Writes and reads
+
+    /**
+     * Before a write goes to a table, in its group of {@code Keyspace.writeOrder}.
+     *
+     * @return for {@link #afterWrite}; null if it goes to no shadow
+     */
+    public static @Nullable Object beforeWrite(ColumnFamilyStore cfs, PartitionUpdate update) {
+        Shadow shadow = find(cfs);
+        if (shadow == null) return null;
+        ShadowCopy copy = shadow.copy();
+        if (copy == null) return null;
+        try {
+            return Doubled.begin(copy, update);
+        } catch (RuntimeException | Error e) {
+            copy.fault("a write cannot be followed: " + e);
+            return null;
+        }
+    }
+
+    /**
+     * When it is in the table, in the same group.
+     *
+     * @param begun what {@link #beforeWrite} returned
+     * @param failure what the table threw; then it may have the write or not
+     */
+    public static void afterWrite(Object begun, @Nullable Throwable failure) {
+        Doubled write = (Doubled) begun;
+        try {
+            if (failure != null) write.copy().fault("a write to the table failed: " + failure);
+            if (write.copy().isOver()) write.end();
+            else writes.add(write);
+        } catch (RuntimeException | Error e) {
+            write.copy().fault("a write cannot be followed: " + e);
+        }
+    }
+
+    /** When a client's read begins; some are compared later. */
+    public static void sample(ReadCommand command) {
+        if (!any) return;
+        Shadow shadow = tables.get(command.metadata().id);
+        if (shadow == null
+                || stopped
+                || command.indexQueryPlan() != null
+                || !(command instanceof SinglePartitionReadCommand single)
+                || ThreadLocalRandom.current().nextDouble() >= shadow.factory.share()) return;
+        try {
+            reads.add(shadow, single);
+        } catch (RuntimeException | Error e) {
+            logger.error("A read of {} is not compared", shadow, e);
+        }
+    }
+
+    // Steps
+
+    private static void schedule(Shadow shadow) {
+        // When it was just created, it is not among its keyspace's tables yet.
+        schedule(shadow, ShadowCopy.SOON);
+    }
+
+    private static synchronized void schedule(Shadow shadow, Duration when) {
+        ScheduledExecutorService running = threads;
+        if (running == null || stopped) return;
+        var unused = running.schedule(() -> step(shadow), when.toMillis(), TimeUnit.MILLISECONDS);
+    }
+
+    private static void step(Shadow shadow) {
+        Duration next = ShadowCopy.LATER;
+        try {
+            next = shadow.step();
+        } catch (RuntimeException | Error e) {
+            if (!stopped) logger.error("{} cannot go on; it tries again", shadow, e);
+        } finally {
+            // Nobody sees what is thrown from here.
+            if (next != null) schedule(shadow, next);
+        }
+    }
+
+    /** Whether the node shuts down. */
+    static boolean areStopped() {
+        return stopped;
+    }
+
+    /** Before the node drains: nothing is copied or compared any more. Writes still go to both. */
+    public static void stop() throws InterruptedException {
+        ScheduledExecutorService running;
+        synchronized (Shadows.class) {
+            stopped = true;
+            running = threads;
+        }
+        if (running == null) return;
+        running.shutdown();
+        if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS))
+            logger.warn("A shadow is still being copied while the node shuts down");
+    }
+
+    /** When the node has drained, before the engines are closed. */
+    public static void close() {
+        // Else the table may lose what its shadow has.
+        if (!StorageService.instance.isDrained()) {
+            logger.info("The node was not drained; the next start makes its shadows anew");
+            return;
+        }
+        long deadline = System.nanoTime() + WRITES_PATIENCE.toNanos();
+        tables.values().forEach(shadow -> shadow.close(deadline));
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.io.FSError;
+
+/**
+ * One side of a comparison: how long it takes to read. Ends by {@link TooLong} when that may not go
+ * on, since whoever reads a table keeps its memtables, and those of other tables, from being freed.
+ * For one thread.
+ */
+final class Timed implements WrappingUnfilteredRowIterator {
+    /** Not an error of a side. */
+    static final class TooLong extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        TooLong() {
+            super("A comparison took too long", null, false, false);
+        }
+    }
+
+    private final UnfilteredRowIterator rows;
+    private final BooleanSupplier mayGoOn;
+    private long nanos;
+
+    private Timed(UnfilteredRowIterator rows, BooleanSupplier mayGoOn, long nanos) {
+        this.rows = rows;
+        this.mayGoOn = mayGoOn;
+        this.nanos = nanos;
+    }
+
+    /**
+     * Opens it.
+     *
+     * @param mayGoOn asked before each row
+     * @throws Comparison.SideFailure if that fails
+     */
+    static Timed open(
+            Supplier<UnfilteredRowIterator> opening, boolean isShadow, BooleanSupplier mayGoOn) {
+        long begin = System.nanoTime();
+        try {
+            return new Timed(opening.get(), mayGoOn, System.nanoTime() - begin);
+        } catch (RuntimeException | FSError | AssertionError e) {
+            throw new Comparison.SideFailure(isShadow, e);
+        }
+    }
+
+    @Override
+    public UnfilteredRowIterator wrapped() {
+        return rows;
+    }
+
+    @Override
+    public boolean hasNext() {
+        if (!mayGoOn.getAsBoolean()) throw new TooLong();
+        long begin = System.nanoTime();
+        try {
+            return rows.hasNext();
+        } finally {
+            nanos += System.nanoTime() - begin;
+        }
+    }
+
+    @Override
+    public Unfiltered next() {
+        long begin = System.nanoTime();
+        try {
+            return rows.next();
+        } finally {
+            nanos += System.nanoTime() - begin;
+        }
+    }
+
+    long micros() {
+        return TimeUnit.NANOSECONDS.toMicros(nanos);
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngines;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.engine.reference.MemoryEngineProvider;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.EmptyIterators;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterators;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * A table whose content lies in several layers, as memtables and SSTables are, and a shadow that
+ * has all of it in one: of random histories with ties, expiry and deletions of every kind, none is
+ * taken for a difference, and every mutant of the engine is found.
+ */
+class ComparisonFindsMutantsTest {
+    private static final int HISTORIES = 200;
+    private static final int WRITES = 40;
+    private static final int READS = 30;
+    private static final int KEYS = 2;
+    private static final long NOW = UpdateBuilder.NOW + 4;
+
+    /** Those that show in other things than reads of a partition. */
+    private static final Set<String> NOT_OF_READS =
+            Set.of(
+                    "scans-left-inclusively",
+                    "scans-without-clustering-filter",
+                    "skips-partitions-in-scans",
+                    "loses-tombstones-in-compaction");
+
+    private static final TestTable TABLE =
+            TestTable.of(
+                    "CREATE TABLE t (k text, c int, d int, s text STATIC, v text, w int, m"
+                            + " map<text, text>, PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY"
+                            + " (c ASC, d DESC)");
+
+    @TempDir Path directory;
+
+    private final List<StorageEngine> engines = new ArrayList<>();
+    private int opened;
+
+    @AfterEach
+    void close() {
+        engines.forEach(StorageEngine::close);
+    }
+
+    private StorageEngine memory() {
+        return add(new MemoryEngineProvider().open(new EngineSettings(Map.of())));
+    }
+
+    private StorageEngine add(StorageEngine engine) {
+        engines.add(engine);
+        return engine;
+    }
+
+    private TableStore store(StorageEngine engine) {
+        return engine.openStore(TABLE.spec(directory.resolve(Integer.toString(++opened))));
+    }
+
+    static Stream<String> mutants() {
+        return StreamSupport.stream(NamedMutations.names().spliterator(), false)
+                .filter(name -> !NOT_OF_READS.contains(name));
+    }
+
+    @ParameterizedTest
+    @MethodSource("mutants")
+    void everyMutantIsFound(String name) {
+        StorageEngine engine = memory();
+        UnaryOperator<TableStore> mutation = NamedMutations.of(name);
+        for (int seed = 0; seed < HISTORIES; seed++)
+            if (differs(seed, engine, mutation.apply(store(engine))) != null) return;
+        throw new AssertionError(name + " was not found in " + HISTORIES + " histories");
+    }
+
+    @Test
+    void nothingElseIsFoundInMemory() {
+        StorageEngine engine = memory();
+        for (int seed = 0; seed < 2 * HISTORIES; seed++)
+            assertThat(differs(seed, engine, store(engine))).as("seed %s", seed).isNull();
+    }
+
+    @Test
+    void nothingElseIsFoundInRocksDb() {
+        StorageEngine engine =
+                add(StorageEngines.open("rocks", new EngineSettings(Map.of("memory", "64MiB"))));
+        StorageEngine layers = memory();
+        long base = System.nanoTime();
+        for (int i = 0; i < 20; i++) {
+            long seed = base + i;
+            TableStore shadow = store(engine);
+            assertThat(differs(seed, layers, shadow)).as("seed %s", seed).isNull();
+            shadow.drop();
+        }
+    }
+
+    /** The first difference that a history of that seed shows, or null. */
+    private Comparison.Outcome differs(long seed, StorageEngine ofLayers, TableStore shadow) {
+        Random random = new Random(seed);
+        List<TableStore> layers = new ArrayList<>();
+        for (int i = 0; i < 3; i++) layers.add(store(ofLayers));
+        for (int i = 0; i < WRITES; i++) {
+            PartitionUpdate update = update(random);
+            layers.get(random.nextInt(layers.size())).write(update);
+            shadow.write(update);
+            if (random.nextInt(20) == 0) shadow.flush();
+        }
+        for (int i = 0; i < READS; i++) {
+            Comparison.Outcome outcome = read(random, layers, shadow);
+            if (outcome.result() != Comparison.Result.EQUAL) return outcome;
+        }
+        return null;
+    }
+
+    private static PartitionUpdate update(Random random) {
+        UpdateBuilder update = TABLE.update("k" + random.nextInt(KEYS));
+        for (int i = random.nextInt(2); i >= 0; i--) {
+            long timestamp = random.nextInt(8) == 0 ? -1 : random.nextInt(10);
+            // Of one timestamp, as what Cassandra itself does not decide by order.
+            update.at(timestamp).now(UpdateBuilder.NOW + Math.floorMod(timestamp, 4));
+            update.ttl(random.nextInt(4) == 0 ? 1 + random.nextInt(3) : 0);
+            switch (random.nextInt(12)) {
+                case 0 -> update.deletePartition();
+                case 1, 2 -> {
+                    Slice slice = slice(random);
+                    if (!slice.isEmpty(TABLE.metadata().comparator)) update.deleteRange(slice);
+                }
+                case 3, 4 -> update.deleteRow(value(random), value(random));
+                case 5 -> {
+                    UpdateBuilder.RowBuilder row = update.staticRow();
+                    if (random.nextBoolean()) row.set("s", text(random));
+                    else row.unset("s");
+                    row.end();
+                }
+                default -> cells(random, update.row(value(random), value(random)));
+            }
+        }
+        return update.build();
+    }
+
+    private static void cells(Random random, UpdateBuilder.RowBuilder row) {
+        if (random.nextInt(3) == 0) row.liveness();
+        switch (random.nextInt(6)) {
+            case 0 -> row.unset("v");
+            case 1 -> row.set("v", "");
+            case 2 -> row.set("v", text(random)).set("w", value(random));
+            case 3 -> row.put("m", "x" + random.nextInt(2), text(random));
+            case 4 -> {
+                row.clearBefore("m");
+                row.put("m", "x" + random.nextInt(2), text(random));
+            }
+            default -> row.set("v", text(random));
+        }
+        row.end();
+    }
+
+    private static int value(Random random) {
+        return random.nextInt(3);
+    }
+
+    private static String text(Random random) {
+        return "t" + random.nextInt(3);
+    }
+
+    private static Slice slice(Random random) {
+        return Slice.make(bound(random, true), bound(random, false));
+    }
+
+    private static ClusteringBound<?> bound(Random random, boolean start) {
+        Object[] values = new Object[random.nextInt(3)];
+        for (int i = 0; i < values.length; i++) values[i] = value(random);
+        return ClusteringBound.create(
+                TABLE.metadata().comparator,
+                start,
+                values.length == 0 || random.nextBoolean(),
+                values);
+    }
+
+    private static Comparison.Outcome read(
+            Random random, List<TableStore> layers, TableStore shadow) {
+        DecoratedKey key = TABLE.key("k" + random.nextInt(KEYS));
+        Slices slices = slices(random);
+        ColumnFilter columns =
+                switch (random.nextInt(3)) {
+                    case 0 -> TABLE.queried(true, "v");
+                    case 1 -> TABLE.only("v", "m");
+                    default -> TABLE.all();
+                };
+        boolean reversed = random.nextBoolean();
+        List<UnfilteredRowIterator> parts = new ArrayList<>();
+        for (TableStore layer : layers) parts.add(rows(layer, key, slices, columns, reversed));
+        // gc_grace_seconds of 0, of 2, or long enough.
+        long gcBefore = NOW - List.of(0, 2, 1_000).get(random.nextInt(3));
+        try (UnfilteredRowIterator ofTable = UnfilteredRowIterators.merge(parts);
+                UnfilteredRowIterator ofShadow = rows(shadow, key, slices, columns, reversed)) {
+            return new Comparison(TABLE.metadata(), columns, NOW, gcBefore, reversed)
+                    .compare(ofTable, ofShadow, 1_000);
+        }
+    }
+
+    private static UnfilteredRowIterator rows(
+            TableStore store,
+            DecoratedKey key,
+            Slices slices,
+            ColumnFilter columns,
+            boolean reversed) {
+        UnfilteredRowIterator rows = store.read(key, slices, columns, reversed);
+        return rows == null ? EmptyIterators.unfilteredRow(TABLE.metadata(), key, reversed) : rows;
+    }
+
+    private static Slices slices(Random random) {
+        if (random.nextInt(3) == 0) return Slices.ALL;
+        List<Slice> some = new ArrayList<>();
+        for (int i = random.nextInt(2); i >= 0; i--) {
+            Slice slice =
+                    random.nextInt(3) == 0
+                            ? Slice.make(TABLE.clustering(value(random), value(random)))
+                            : slice(random);
+            if (!slice.isEmpty(TABLE.metadata().comparator)) some.add(slice);
+        }
+        Slices slices = TABLE.slices(some.toArray(Slice[]::new));
+        return slices.isEmpty() ? Slices.ALL : slices;
+    }
+}

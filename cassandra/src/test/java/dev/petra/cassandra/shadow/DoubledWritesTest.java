@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.reference.MemoryEngineProvider;
+import java.lang.reflect.Proxy;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(60)
+class DoubledWritesTest {
+    private static final TestTable TABLE =
+            TestTable.of(
+                    "CREATE TABLE t (k text, c text, d int, s text STATIC, v int, b blob, m"
+                            + " map<text, text>, PRIMARY KEY (k, c, d))");
+
+    @TempDir Path directory;
+
+    private final CountDownLatch engineGoesOn = new CountDownLatch(1);
+    private final DoubledWrites writes = new DoubledWrites();
+    private StorageEngine engine;
+    private int opened;
+
+    @BeforeEach
+    void open() {
+        engine = new MemoryEngineProvider().open(new EngineSettings(Map.of()));
+        writes.start();
+    }
+
+    @AfterEach
+    void close() {
+        engineGoesOn.countDown();
+        engine.close();
+    }
+
+    private ShadowStore shadow() {
+        TableStore store =
+                engine.openStore(TABLE.spec(directory.resolve(Integer.toString(++opened))));
+        return new ShadowStore("ks.t", waiting(store));
+    }
+
+    /** A store whose engine takes nothing for a while. */
+    private TableStore waiting(TableStore store) {
+        return (TableStore)
+                Proxy.newProxyInstance(
+                        getClass().getClassLoader(),
+                        new Class<?>[] {TableStore.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("write")) engineGoesOn.await();
+                            return method.invoke(store, arguments);
+                        });
+    }
+
+    private Doubled add(ShadowStore shadow, PartitionUpdate update) {
+        Doubled write = Doubled.begin(shadow, update);
+        writes.add(write);
+        return write;
+    }
+
+    private static void awaitNoneQueued(ShadowStore shadow) throws InterruptedException {
+        while (shadow.queued.get() > 0) TimeUnit.MILLISECONDS.sleep(1);
+    }
+
+    /** Of many small cells, whose objects take several times their data. */
+    private static PartitionUpdate smallCells(String key) {
+        UpdateBuilder update = TABLE.update(key);
+        for (int i = 0; i < 1_000; i++) update.row("c", i).set("v", i).end();
+        return update.build();
+    }
+
+    @Test
+    void anEngineThatTakesNothingHoldsABoundedHeapAndNoWriter() throws Exception {
+        ShadowStore behind = shadow();
+        List<Doubled> begun = new ArrayList<>();
+        long taken = 0;
+        while (true) {
+            PartitionUpdate update = smallCells("k" + begun.size());
+            begun.add(add(behind, update));
+            if (behind.isOver()) break;
+            taken += update.unsharedHeapSize();
+            assertThat(taken).isLessThanOrEqualTo(DoubledWrites.MAX_BYTES);
+        }
+        assertThat(taken).isGreaterThan(DoubledWrites.MAX_BYTES / 4);
+        assertThat(behind.end())
+                .isEqualTo(
+                        new ShadowStore.End("writes came faster than its engine takes them", true));
+
+        // Nothing that waited keeps a partition from being compared, or room from those to come.
+        engineGoesOn.countDown();
+        awaitNoneQueued(behind);
+        for (Doubled write : begun)
+            assertThat(behind.clock.quietSince(write.stripe())).isNotEqualTo(WriteClock.WRITING);
+        assertThat(writes.waitingBytes()).isZero();
+        ShadowStore next = shadow();
+        add(next, smallCells("k"));
+        awaitNoneQueued(next);
+        assertThat(next.isOver()).isFalse();
+        try (UnfilteredRowIterator rows =
+                next.store.read(TABLE.key("k"), Slices.ALL, TABLE.all(), false)) {
+            assertThat(rows).isNotNull();
+        }
+    }
+
+    @Test
+    void oneThatIsLargerThanTheBoundIsTakenAlone() throws Exception {
+        PartitionUpdate large =
+                TABLE.update("k")
+                        .row("c", 1)
+                        .set("b", ByteBuffer.allocate((int) DoubledWrites.MAX_BYTES))
+                        .build();
+        ShadowStore shadow = shadow();
+        ShadowStore other = shadow();
+        add(shadow, large);
+        assertThat(shadow.isOver()).isFalse();
+        add(other, smallCells("k"));
+        assertThat(other.isOver()).isTrue();
+        engineGoesOn.countDown();
+        awaitNoneQueued(shadow);
+        assertThat(shadow.isOver()).isFalse();
+        assertThat(writes.waitingBytes()).isZero();
+    }
+
+    /** It would hold what little room there is, while Cassandra cannot flush. */
+    @Test
+    void aFullDiskEndsItAtOnce() {
+        AtomicInteger attempts = new AtomicInteger();
+        ShadowStore shadow = failing(attempts, Integer.MAX_VALUE, true);
+        assertThat(shadow.write(smallCells("k"))).isFalse();
+        assertThat(shadow.end()).isEqualTo(new ShadowStore.End("its disk is full", true));
+        assertThat(attempts).hasValue(1);
+    }
+
+    @Test
+    void aStallIsWaitedFor() {
+        AtomicInteger attempts = new AtomicInteger();
+        ShadowStore shadow = failing(attempts, 3, false);
+        assertThat(shadow.write(smallCells("k"))).isTrue();
+        assertThat(shadow.isOver()).isFalse();
+        assertThat(attempts).hasValue(4);
+    }
+
+    /** One whose first writes fail. */
+    private ShadowStore failing(AtomicInteger attempts, int failures, boolean isDiskFull) {
+        TableStore store = engine.openStore(TABLE.spec(directory.resolve("failing")));
+        return new ShadowStore(
+                "ks.t",
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) -> {
+                                    if (method.getName().equals("write")
+                                            && attempts.incrementAndGet() <= failures)
+                                        throw new WriteStallException("stalled", isDiskFull);
+                                    return method.invoke(store, arguments);
+                                }));
+    }
+
+    @Test
+    void anUpdateCountsForNoLessThanCassandraSays() {
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        for (int i = 0; i < 2_000; i++) {
+            PartitionUpdate update = random(random);
+            assertThat(DoubledWrites.heapBytes(update))
+                    .as("seed %s, update %s: %s", seed, i, update)
+                    .isGreaterThanOrEqualTo(update.unsharedHeapSize());
+        }
+    }
+
+    @Test
+    void readOnlyValuesCanBeCounted() {
+        ByteBuffer value = ByteBuffer.allocate(1_000).asReadOnlyBuffer();
+        assertThat(DoubledWrites.heapBytes(TABLE.update("k").row("c", 1).set("b", value).build()))
+                .isGreaterThan(1_000);
+    }
+
+    private static PartitionUpdate random(Random random) {
+        UpdateBuilder update = TABLE.update(text(random));
+        int size = 1 << random.nextInt(8);
+        for (int i = 0; i < size; i++) {
+            switch (random.nextInt(8)) {
+                case 0 -> update.deletePartition();
+                case 1, 2 -> {
+                    int from = 4 * i;
+                    String c = text(random);
+                    update.at(i).deleteRange(TABLE.from(c, from), TABLE.to(c, from + 2));
+                }
+                case 3 -> update.deleteRow(text(random), i);
+                case 4 -> update.staticRow().set("s", text(random)).end();
+                case 5 -> {
+                    UpdateBuilder.RowBuilder row = update.row(text(random), i).clearBefore("m");
+                    for (int e = random.nextInt(size); e >= 0; e--)
+                        row.put("m", e + text(random), text(random));
+                    row.end();
+                }
+                default -> update.row(text(random), i).liveness().set("v", i).end();
+            }
+        }
+        return update.build();
+    }
+
+    private static String text(Random random) {
+        return "x".repeat(random.nextInt(20));
+    }
+}

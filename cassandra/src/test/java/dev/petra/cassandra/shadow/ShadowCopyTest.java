@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.TestTables;
+import dev.petra.engine.TableStore;
+import java.lang.reflect.Proxy;
+import java.nio.file.Path;
+import java.util.List;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTableTxnWriter;
+import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.notifications.SSTableAddedNotification;
+import org.apache.cassandra.notifications.SSTableListChangedNotification;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.ActiveRepairService;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** What a copy concludes from changes of its table's SSTables. */
+class ShadowCopyTest {
+    private static final TableMetadata TABLE =
+            TestTables.table("CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c))");
+    private static final TableMetadataRef REF = TableMetadataRef.forOfflineTools(TABLE);
+
+    @TempDir Path directory;
+
+    private Tracker tracker;
+    private SSTableReader first;
+    private ShadowCopy copy;
+
+    @BeforeAll
+    static void compactors() {
+        DatabaseDescriptor.setConcurrentCompactors(1);
+        DatabaseDescriptor.setConcurrentValidations(1);
+        DatabaseDescriptor.setConcurrentViewBuilders(1);
+    }
+
+    @BeforeEach
+    void begin() {
+        first = sstable(1);
+        tracker = Tracker.newDummyTracker();
+        tracker.addInitialSSTables(List.of(first));
+        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", REF);
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
+        TableStore store =
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) -> null);
+        copy = new ShadowCopy(cfs, store, 1);
+        copy.resume();
+    }
+
+    private SSTableReader sstable(int number) {
+        Descriptor descriptor =
+                new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
+        try (SSTableTxnWriter writer =
+                SSTableTxnWriter.create(
+                        REF,
+                        descriptor,
+                        1,
+                        ActiveRepairService.UNREPAIRED_SSTABLE,
+                        ActiveRepairService.NO_PENDING_REPAIR,
+                        false,
+                        SerializationHeader.makeWithoutStats(TABLE),
+                        List.of(),
+                        null)) {
+            PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, 1);
+            update.row(1).add("v", 7);
+            try (UnfilteredRowIterator partition = update.build().unfilteredIterator()) {
+                writer.append(partition);
+            }
+            return writer.finish(true).iterator().next();
+        }
+    }
+
+    private void changed(
+            List<SSTableReader> removed, List<SSTableReader> added, OperationType type) {
+        copy.handleNotification(new SSTableListChangedNotification(added, removed, type), tracker);
+    }
+
+    @Test
+    void aCompactionKeepsIt() {
+        changed(List.of(first), List.of(sstable(2)), OperationType.COMPACTION);
+        assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    /** As each drain ends those that run. Of its inputs nothing is gone. */
+    @Test
+    void aCompactionThatIsAbortedKeepsIt() {
+        SSTableReader written = sstable(2);
+        Hollow.set(written, SSTableReader.class, "openReason", SSTableReader.OpenReason.EARLY);
+        changed(List.of(written, first), List.of(first), OperationType.COMPACTION);
+        assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    @Test
+    void whatCameAndWasCompactedBeforeItWasCopiedEndsIt() {
+        changed(List.of(first, sstable(2)), List.of(sstable(3)), OperationType.COMPACTION);
+        assertThat(copy.isOver()).isTrue();
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"CLEANUP", "SCRUB", "UNKNOWN", "P0"})
+    void anOperationThatChangesTheContentEndsIt(OperationType type) {
+        changed(List.of(first), List.of(sstable(2)), type);
+        assertThat(copy.isOver()).isTrue();
+    }
+
+    @Test
+    void whatArrivesIsCopiedFirst() {
+        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
+        assertThat(copy.isCaughtUp()).isFalse();
+        assertThat(copy.isOver()).isFalse();
+        copy.release();
+    }
+
+    /** Cassandra asks this before each of them, and gives up without a word if something is. */
+    @ParameterizedTest
+    @EnumSource(
+            names = {
+                "P0",
+                "MAJOR_COMPACTION",
+                "CLEANUP",
+                "SCRUB",
+                "UPGRADE_SSTABLES",
+                "GARBAGE_COLLECT",
+                "ANTICOMPACTION"
+            })
+    void copyingIsInNoOperatorsWay(OperationType type) {
+        CompactionInfo.Holder progress = copy.new Progress();
+        CompactionManager.instance.active.beginCompaction(progress);
+        try {
+            assertThat(
+                            CompactionManager.instance.getCompactionsMatching(
+                                    List.of(TABLE), any -> true))
+                    .hasSize(1);
+            assertThat(
+                            CompactionManager.instance.getCompactionsMatching(
+                                    List.of(TABLE),
+                                    info -> info.getTaskType().priority <= type.priority))
+                    .isEmpty();
+        } finally {
+            CompactionManager.instance.active.finishCompaction(progress);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.cql.CqlClient;
+import dev.petra.launcher.cql.CqlException;
+import dev.petra.launcher.cql.RowWriter;
+import java.io.PrintWriter;
+import java.net.InetAddress;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** {@code petra shadow}: what the nodes of a cluster say of their shadow tables. */
+@Command(
+        name = "shadow",
+        description = "Tells about tables that an engine shadows.",
+        subcommands = ShadowCommand.Report.class)
+final class ShadowCommand implements Runnable {
+    @Spec
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    @Override
+    public void run() {
+        throw new ParameterException(spec.commandLine(), "Missing command: report");
+    }
+
+    /** {@code petra shadow report}. */
+    @Command(
+            name = "report",
+            description = {
+                "Asks all nodes of a cluster how far their shadows are and whether reads had the"
+                        + " same answers from them.",
+                "The exit code is 0 if each shadow has caught up and none had another answer."
+            })
+    static final class Report implements Callable<Integer> {
+        private static final String SHADOWS = "SELECT * FROM petra.shadow";
+        private static final String ADDRESS = "native_address";
+        private static final String PORT = "native_port";
+
+        @Option(
+                names = "--address",
+                paramLabel = "ADDRESS",
+                defaultValue = "127.0.0.1",
+                description =
+                        "The address of a node, which names the others; default:"
+                                + " ${DEFAULT-VALUE}.")
+        private String address = "127.0.0.1";
+
+        @Option(
+                names = "--port",
+                paramLabel = "PORT",
+                converter = PortConverter.class,
+                defaultValue = "9042",
+                description = "The port of CQL; default: ${DEFAULT-VALUE}.")
+        private int port = 9042;
+
+        @Option(
+                names = "--timeout",
+                paramLabel = "TIME",
+                defaultValue = "30s",
+                converter = DurationConverter.class,
+                description = "How long a request may take; default: ${DEFAULT-VALUE}.")
+        private Duration timeout = Duration.ofSeconds(30);
+
+        @Spec
+        @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+        private CommandSpec spec;
+
+        private record Node(String address, int port) {
+            @Override
+            public String toString() {
+                return address + ":" + port;
+            }
+        }
+
+        private record Shadow(Node node, Row figures) {
+            String table() {
+                return figures.getString("keyspace_name") + "." + figures.getString("table_name");
+            }
+
+            long count(String column) {
+                return figures.getLong(column);
+            }
+
+            double micros(String column) {
+                return figures.getDouble(column);
+            }
+
+            boolean isCaughtUp() {
+                return figures.getBoolean("caught_up");
+            }
+        }
+
+        @Override
+        public Integer call() {
+            PrintWriter out = spec.commandLine().getOut();
+            List<Node> nodes = nodes();
+            Map<String, List<Shadow>> tables = new TreeMap<>();
+            List<String> silent = new ArrayList<>();
+            for (Node node : nodes) {
+                try (CqlClient client = CqlClient.connect(node.address(), node.port(), timeout)) {
+                    for (Row row : rows(client, SHADOWS)) {
+                        Shadow shadow = new Shadow(node, row);
+                        tables.computeIfAbsent(shadow.table(), any -> new ArrayList<>())
+                                .add(shadow);
+                    }
+                } catch (CqlException e) {
+                    silent.add(node + ": " + e.getMessage());
+                }
+            }
+            if (tables.isEmpty() && silent.isEmpty()) out.println("No table has a shadow.");
+            boolean isWell = silent.isEmpty();
+            for (Map.Entry<String, List<Shadow>> table : tables.entrySet())
+                isWell &= write(out, table.getKey(), table.getValue(), nodes.size());
+            for (String node : silent) out.println("Not asked: " + node);
+            RowWriter.flush(out);
+            return isWell ? 0 : Main.FAILED;
+        }
+
+        private static boolean write(
+                PrintWriter out, String table, List<Shadow> shadows, int nodes) {
+            long caughtUp = shadows.stream().filter(Shadow::isCaughtUp).count();
+            long different = sum(shadows, "different");
+            out.printf("%s: %d of %d nodes have caught up%n", table, caughtUp, nodes);
+            out.printf(
+                    "  answers compared: %,d, equal: %,d, different: %,d, not comparable: %,d%n",
+                    sum(shadows, "compared"),
+                    sum(shadows, "equal"),
+                    different,
+                    sum(shadows, "not_comparable"));
+            out.printf(
+                    "  on disk: table %,d MiB, shadow %,d MiB, not purged yet%n",
+                    sum(shadows, "table_bytes") >> 20, sum(shadows, "shadow_bytes") >> 20);
+            out.printf(
+                    "  reads on the slowest node, median and P99 in microseconds: table %,.0f and"
+                            + " %,.0f, shadow %,.0f and %,.0f%n",
+                    max(shadows, "table_read_micros_p50"),
+                    max(shadows, "table_read_micros_p99"),
+                    max(shadows, "shadow_read_micros_p50"),
+                    max(shadows, "shadow_read_micros_p99"));
+            for (Shadow shadow : shadows)
+                if (!shadow.isCaughtUp() || shadow.count("different") > 0)
+                    out.printf(
+                            "  %s: %s, %,d different%n",
+                            shadow.node(),
+                            shadow.figures().getString("state"),
+                            shadow.count("different"));
+            if (different > 0)
+                out.println("  see petra.shadow_differences on each node that is named here");
+            return different == 0 && caughtUp == nodes;
+        }
+
+        private static long sum(List<Shadow> shadows, String column) {
+            return shadows.stream().mapToLong(shadow -> shadow.count(column)).sum();
+        }
+
+        private static double max(List<Shadow> shadows, String column) {
+            return shadows.stream().mapToDouble(shadow -> shadow.micros(column)).max().orElse(0);
+        }
+
+        /** The one that is asked first, by the address that is known to work, and the others. */
+        private List<Node> nodes() {
+            List<Node> nodes = new ArrayList<>();
+            nodes.add(new Node(address, port));
+            try (CqlClient client = CqlClient.connect(address, port, timeout)) {
+                for (Row row :
+                        rows(client, "SELECT native_address, native_port FROM system.peers_v2")) {
+                    InetAddress peer = row.getInetAddress(ADDRESS);
+                    // It is null for a node that has just joined.
+                    if (peer != null) nodes.add(new Node(peer.getHostAddress(), row.getInt(PORT)));
+                }
+            }
+            nodes.sort(Comparator.comparing(Node::toString));
+            return nodes;
+        }
+
+        private List<Row> rows(CqlClient client, String select) {
+            List<Row> rows = new ArrayList<>();
+            client.run(
+                    select,
+                    new RowWriter() {
+                        @Override
+                        public void begin(List<String> columns) {
+                            // They are known.
+                        }
+
+                        @Override
+                        public void page(List<Row> page) {
+                            rows.addAll(page);
+                        }
+
+                        @Override
+                        public void end() {
+                            // All are here.
+                        }
+                    },
+                    spec.commandLine().getErr());
+            return rows;
+        }
+    }
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
+import com.datastax.oss.driver.api.core.servererrors.QueryValidationException;
+import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.AgentJar;
+import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fuzz.FuzzAgent;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Predicate;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Tables of Cassandra's own storage that an engine shadows. One node for all, in this order. */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+class ShadowIT {
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final int KEYS = 20;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws IOException, URISyntaxException {
+        Path jar = directory.resolve("faulty.jar");
+        AgentJar.pack(
+                jar,
+                FuzzAgent.class,
+                Map.of(
+                        ShadowIT.class, "dev/petra/nodetests/fuzz/",
+                        NamedMutations.class, "dev/petra/engine/"),
+                Map.of(
+                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
+                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        config ->
+                                config.yaml(
+                                                Map.of(
+                                                        "memtable",
+                                                        Map.of(
+                                                                "configurations",
+                                                                Map.of(
+                                                                        "rocks_shadow",
+                                                                        shadow("rocks"),
+                                                                        "faulty_shadow",
+                                                                        shadow("faulty")))))
+                                        .jvmOptions(
+                                                "-javaagent:" + jar,
+                                                "-Dfuzz.go=" + directory.resolve("never"),
+                                                "-Dfuzz.fault=loses-row-deletions"));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    private static Map<String, Object> shadow(String engine) {
+        return Map.of(
+                "class_name",
+                "dev.petra.cassandra.PetraMemtable",
+                "parameters",
+                Map.of(
+                        "engine", engine,
+                        "mode", "shadow",
+                        "compared_share", "1",
+                        "memory", "128MiB",
+                        "direct_reads", "true"));
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (node != null) node.close();
+    }
+
+    private static Row shadow(String keyspace, String table) {
+        return session.execute(
+                        "SELECT * FROM petra.shadow WHERE keyspace_name = '"
+                                + keyspace
+                                + "' AND table_name = '"
+                                + table
+                                + "'")
+                .one();
+    }
+
+    private static Row await(String table, Predicate<Row> wanted) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (true) {
+            Row now = shadow("ks", table);
+            if (now != null && wanted.test(now)) return now;
+            assertThat(System.nanoTime())
+                    .as("%s", now == null ? "no shadow" : now.getFormattedContents())
+                    .isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    private static Row awaitCaughtUp(String table) throws InterruptedException {
+        return await(table, row -> row.getBoolean("caught_up"));
+    }
+
+    private static List<String> differences() {
+        return session.execute("SELECT * FROM petra.shadow_differences").all().stream()
+                .map(Row::getFormattedContents)
+                .toList();
+    }
+
+    /** Reads all partitions until so many more comparisons have told something. */
+    private static Row compare(String table, int wanted) throws InterruptedException {
+        awaitCaughtUp(table);
+        long before = told(shadow("ks", table));
+        return await(
+                table,
+                row -> {
+                    for (int k = 0; k < KEYS; k++)
+                        session.execute("SELECT * FROM ks." + table + " WHERE k = " + k);
+                    return told(row) >= before + wanted;
+                });
+    }
+
+    private static long told(Row row) {
+        return row.getLong("equal") + row.getLong("different");
+    }
+
+    private static Path folder(String table) {
+        return TableFiles.of(node, "ks", table).directory().resolve("rocksdb_shadow");
+    }
+
+    private static void create(String table) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (k int, c int, s text STATIC, v text, m map<int, text>, PRIMARY KEY"
+                        + " (k, c))");
+    }
+
+    @Test
+    @Order(1)
+    void whatIsThereIsCopiedAndWritesGoToBothWhileComparisonsFindNothing() throws Exception {
+        create("t");
+        for (int k = 0; k < KEYS; k++)
+            for (int c = 0; c < 20; c++)
+                session.execute(
+                        "INSERT INTO ks.t (k, c, s, v) VALUES (" + k + ", " + c + ", 's', 'old')");
+        node.nodetool("flush", "ks", "t");
+        for (int k = 0; k < KEYS; k++)
+            session.execute("DELETE FROM ks.t WHERE k = " + k + " AND c > 15");
+        session.execute("DELETE FROM ks.t WHERE k = 3");
+
+        long seed = System.nanoTime();
+        AtomicBoolean over = new AtomicBoolean();
+        List<CompletableFuture<Void>> writers = new ArrayList<>();
+        for (int i = 0; i < 2; i++) {
+            Random random = new Random(seed + i);
+            writers.add(CompletableFuture.runAsync(() -> write(random, over)));
+        }
+        try {
+            session.execute("ALTER TABLE ks.t WITH memtable = 'rocks_shadow'");
+            awaitCaughtUp("t");
+            compare("t", 200);
+            // What is where changes meanwhile.
+            node.nodetool("flush", "ks", "t");
+            compare("t", 200);
+            node.nodetool("compact", "ks", "t");
+            compare("t", 200);
+        } finally {
+            over.set(true);
+        }
+        for (CompletableFuture<Void> writer : writers) writer.get(60, TimeUnit.SECONDS);
+        Row row = compare("t", 200);
+        assertThat(differences()).as("seed %s", seed).isEmpty();
+        assertThat(row.getLong("different")).as("seed %s", seed).isZero();
+        assertThat(row.getLong("copies")).isEqualTo(1);
+        assertThat(row.getDouble("table_read_micros_p99")).isPositive();
+        assertThat(row.getDouble("shadow_read_micros_p99")).isPositive();
+        NodeTool.Result report = report();
+        assertThat(report.exitCode()).as(report.output()).isZero();
+        assertThat(report.output())
+                .contains("ks.t: 1 of 1 nodes have caught up")
+                .containsPattern("answers compared: [0-9,]+, equal: [1-9][0-9,]*, different: 0, ")
+                .containsPattern("table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]");
+    }
+
+    /** As an operator runs it. */
+    private static NodeTool.Result report() throws IOException, InterruptedException {
+        return Commands.run(
+                Commands.PETRA.toString(),
+                "shadow",
+                "report",
+                "--address",
+                node.process().address(),
+                "--port",
+                Integer.toString(node.process().nativePort()));
+    }
+
+    private static void write(Random random, AtomicBoolean over) {
+        PreparedStatement insert =
+                session.prepare(
+                        "INSERT INTO ks.t (k, c, s, v) VALUES (?, ?, ?, ?) USING TTL ? AND"
+                                + " TIMESTAMP ?");
+        PreparedStatement element =
+                session.prepare("UPDATE ks.t SET m[?] = ? WHERE k = ? AND c = ?");
+        PreparedStatement range =
+                session.prepare("DELETE FROM ks.t WHERE k = ? AND c > ? AND c < ?");
+        PreparedStatement one = session.prepare("DELETE FROM ks.t WHERE k = ? AND c = ?");
+        long tie = System.currentTimeMillis() * 1_000;
+        while (!over.get()) {
+            int k = random.nextInt(KEYS);
+            int c = random.nextInt(30);
+            switch (random.nextInt(12)) {
+                case 0 -> session.execute(range.bind(k, c, c + random.nextInt(10)));
+                case 1 -> session.execute(one.bind(k, c));
+                case 2 -> session.execute("DELETE FROM ks.t WHERE k = " + k);
+                case 3 -> session.execute(element.bind(random.nextInt(3), "e", k, c));
+                default -> {
+                    int ttl = random.nextInt(3) == 0 ? 1 + random.nextInt(2) : 0;
+                    long timestamp =
+                            random.nextInt(4) == 0 && ttl == 0
+                                    ? tie
+                                    : System.currentTimeMillis() * 1_000 + random.nextInt(1_000);
+                    session.execute(
+                            insert.bind(k, c, "s" + c, "v" + random.nextInt(5), ttl, timestamp));
+                }
+            }
+        }
+    }
+
+    @Test
+    @Order(2)
+    void aDifferenceIsReported() throws Exception {
+        create("wrong");
+        session.execute("ALTER TABLE ks.wrong WITH memtable = 'faulty_shadow'");
+        awaitCaughtUp("wrong");
+        session.execute("INSERT INTO ks.wrong (k, c, v) VALUES (1, 1, 'a')");
+        session.execute("INSERT INTO ks.wrong (k, c, v) VALUES (2, 1, 'a')");
+        assertThat(compare("wrong", KEYS).getLong("different")).isZero();
+
+        session.execute("DELETE FROM ks.wrong WHERE k = 1 AND c = 1");
+        await(
+                "wrong",
+                row -> {
+                    session.execute("SELECT * FROM ks.wrong WHERE k = 1");
+                    return row.getLong("different") > 0;
+                });
+        assertThat(session.execute("SELECT * FROM ks.wrong WHERE k = 1").all()).isEmpty();
+        Row difference =
+                session.execute(
+                                "SELECT * FROM petra.shadow_differences WHERE keyspace_name = 'ks'"
+                                        + " AND table_name = 'wrong' AND number = 1")
+                        .one();
+        assertThat(difference.getString("partition_key")).isEqualTo("1");
+        assertThat(difference.getString("only_in_table")).contains("row deletion");
+        assertThat(difference.getString("only_in_shadow")).contains("v = 0x61");
+        node.awaitLog("Table ks.wrong and its shadow differ in partition 1", PATIENCE);
+        NodeTool.Result report = report();
+        assertThat(report.exitCode()).isEqualTo(1);
+        assertThat(report.output())
+                .containsPattern("ks.wrong: .*\n.*different: [1-9]")
+                .contains(": caught up, ")
+                .contains("see petra.shadow_differences");
+        assertThatThrownBy(() -> session.execute("ALTER TABLE ks.wrong WITH memtable = 'rocks'"))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("reads had another answer from it");
+        session.execute("DROP TABLE ks.wrong");
+    }
+
+    @Test
+    @Order(3)
+    void importedDataIsCopied() throws Exception {
+        create("source");
+        session.execute("INSERT INTO ks.source (k, c, v) VALUES (5, 777, 'imported')");
+        node.load("ks", "source", "t", directory.resolve("load"));
+        assertThat(session.execute("SELECT v FROM ks.t WHERE k = 5 AND c = 777").one().getString(0))
+                .isEqualTo("imported");
+        Row row = compare("t", 2 * KEYS);
+        assertThat(row.getLong("different")).isZero();
+        assertThat(row.getLong("copies")).isEqualTo(1);
+    }
+
+    @Test
+    @Order(4)
+    void anIndexOfTheTableLeavesItsShadowAlone() throws Exception {
+        long equal = awaitCaughtUp("t").getLong("equal");
+        assertThat(equal).isPositive();
+        session.execute("CREATE INDEX by_v ON ks.t (v)");
+        assertThat(shadow("ks", "t").getLong("equal")).isGreaterThanOrEqualTo(equal);
+        assertThat(compare("t", KEYS).getLong("different")).isZero();
+        session.execute("DROP INDEX ks.by_v");
+        Row row = compare("t", KEYS);
+        assertThat(row.getLong("equal")).isGreaterThanOrEqualTo(equal);
+        assertThat(row.getLong("different")).isZero();
+        assertThat(row.getLong("copies")).isEqualTo(1);
+    }
+
+    @Test
+    @Order(5)
+    void aTruncatedTable() throws Exception {
+        session.execute("TRUNCATE ks.t");
+        awaitCaughtUp("t");
+        for (int k = 0; k < KEYS; k++)
+            session.execute("INSERT INTO ks.t (k, c, v) VALUES (" + k + ", 1, 'new')");
+        Row row = compare("t", 2 * KEYS);
+        assertThat(row.getLong("different")).isZero();
+        assertThat(row.getLong("copies")).isEqualTo(2);
+    }
+
+    @Test
+    @Order(6)
+    void statementsThatAreRefused() {
+        create("moved");
+        session.execute("ALTER TABLE ks.moved WITH memtable = 'rocks'");
+        assertThatThrownBy(
+                        () ->
+                                session.execute(
+                                        "ALTER TABLE ks.moved WITH memtable = 'rocks_shadow'"))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("its data is in a storage engine");
+        assertThatThrownBy(
+                        () ->
+                                session.execute(
+                                        "ALTER TABLE system_distributed.repair_history WITH"
+                                                + " memtable = 'rocks_shadow'"))
+                .isInstanceOf(QueryValidationException.class);
+    }
+
+    @Test
+    @Order(7)
+    void aCleanRestartGoesOnAndACrashBeginsAnew() throws Exception {
+        session.close();
+        node.process().stop();
+        assertThat(folder("t").resolve("WHOLE")).exists();
+        node.restart();
+        session = node.session();
+        assertThat(shadow("ks", "t").getBoolean("caught_up")).isTrue();
+        assertThat(folder("t").resolve("WHOLE")).doesNotExist();
+        session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 2, 'after')");
+        assertThat(compare("t", 2 * KEYS).getLong("different")).isZero();
+
+        // The commit log may not be synced when the node is killed. Then the table has lost it,
+        // and the shadow had it.
+        session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 3, 'unflushed')");
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+        Row row = compare("t", 2 * KEYS);
+        assertThat(row.getLong("different")).isZero();
+        assertThat(row.getLong("copies")).isEqualTo(1);
+    }
+
+    @Test
+    @Order(8)
+    void alteredBackItIsGoneAndTheTableIsWhole() throws Exception {
+        int rows = session.execute("SELECT k FROM ks.t").all().size();
+        session.execute("ALTER TABLE ks.t WITH memtable = 'default'");
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (Files.exists(folder("t"))) {
+            assertThat(System.nanoTime()).isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+        assertThat(shadow("ks", "t")).isNull();
+        assertThat(session.execute("SELECT k FROM ks.t").all()).hasSize(rows);
+        assertThat(rows).isGreaterThan(KEYS);
+    }
+
+    @Test
+    @Order(9)
+    void aTableWithAShadowMovesIntoTheEngine() throws Exception {
+        create("p");
+        for (int k = 0; k < KEYS; k++)
+            session.execute("INSERT INTO ks.p (k, c, v) VALUES (" + k + ", 1, 'old')");
+        node.nodetool("flush", "ks", "p");
+        session.execute("DELETE FROM ks.p WHERE k = 3");
+        session.execute("ALTER TABLE ks.p WITH memtable = 'rocks_shadow'");
+        assertThat(compare("p", KEYS).getLong("different")).isZero();
+        session.execute("ALTER TABLE ks.p WITH memtable = 'rocks'");
+        assertThat(session.execute("SELECT k FROM ks.p").all()).hasSize(KEYS - 1);
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(session.execute("SELECT k FROM ks.p").all()).hasSize(KEYS - 1);
+        TableFiles files = TableFiles.of(node, "ks", "p");
+        assertThat(files.generations()).containsExactly("1");
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder("p")));
+        assertThat(shadow("ks", "p")).isNull();
+    }
+}
