@@ -37,4 +37,19 @@ class ArchitectureTest {
                     .dependOnClassesThat(
                             resideInAPackage("dev.petra.cassandra..")
                                     .and(not(resideInAPackage("dev.petra.cassandra.agent"))));
+
+    /**
+     * A query that waits for the lock of Cassandra's index manager waits for DROP INDEX, which
+     * waits for queries; and all flushes of the node wait for both.
+     */
+    @ArchTest
+    static final ArchRule NO_QUERY_MARKS_LOST_INDEXES =
+            noClasses()
+                    .that()
+                    .doNotHaveFullyQualifiedName("dev.petra.cassandra.index.IndexSweeps")
+                    .should()
+                    .callMethod(
+                            "dev.petra.cassandra.index.StoreIndexes",
+                            "markLost",
+                            "org.apache.cassandra.db.ColumnFamilyStore");
 }

@@ -76,6 +76,7 @@ public interface TableStore extends AutoCloseable {
      * nothing purged.
      *
      * @param slices in the order of the table's comparator, also when reversed
+     * @param columns may fetch columns that were dropped: their cells that are newer than the drop
      * @return what is there, which the caller closes; null, or an iterator without anything, if
      *     nothing of the partition is selected
      */

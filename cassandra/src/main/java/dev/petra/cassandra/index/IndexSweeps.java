@@ -8,13 +8,17 @@ import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.SweepCheck;
+import dev.petra.engine.index.TermIndexes;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
-import java.util.concurrent.Executors;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
@@ -41,8 +45,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A background thread sweeps one store at a time, those whose {@link SweepDebt} is due, and
  * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once. Another
- * thread, as a sweep may take days, does what is left of {@link FormerEntries}, and finds indexes
- * that a store has lost.
+ * thread, as a sweep may take days, does what is left of {@link FormerEntries} and of dropped
+ * indexes, and finds indexes that a store has lost.
  */
 public final class IndexSweeps {
     private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
@@ -55,7 +59,10 @@ public final class IndexSweeps {
     private static final AtomicInteger hurried = new AtomicInteger();
 
     private static volatile boolean stopped;
-    private static @Nullable ScheduledExecutorService threads;
+    private static volatile @Nullable ScheduledExecutorService threads;
+
+    /** The tables for which {@link #markLostSoon} was called, and is not done yet. */
+    private static final Set<ColumnFamilyStore> marked = ConcurrentHashMap.newKeySet();
 
     private IndexSweeps() {}
 
@@ -63,17 +70,20 @@ public final class IndexSweeps {
     public static synchronized void start() {
         if (stopped || threads != null) return;
         ScheduledExecutorService started =
-                Executors.newScheduledThreadPool(
+                new ScheduledThreadPoolExecutor(
                         2,
                         work -> {
                             Thread made = new Thread(work, "PetraIndexSweeps");
                             made.setDaemon(true);
                             return made;
-                        });
+                        },
+                        // When the node stops.
+                        new ThreadPoolExecutor.DiscardPolicy());
         threads = started;
         every(
                 started,
                 cfs -> {
+                    StoreIndexes.dropFormerThatAreLeft(cfs);
                     FormerEntries.of(cfs).drop();
                     StoreIndexes.markLost(cfs);
                 });
@@ -97,6 +107,21 @@ public final class IndexSweeps {
         stopped = true;
         ScheduledExecutorService running = threads;
         if (running != null) running.shutdownNow();
+    }
+
+    /**
+     * Has the indexes of a table that its store has lost marked by the thread that does so every
+     * minute. Never blocks. For queries: DROP INDEX waits for these while it holds the lock by
+     * which the indexes that are being built are told from lost ones.
+     */
+    static void markLostSoon(ColumnFamilyStore cfs) {
+        ScheduledExecutorService running = threads;
+        if (running == null || !marked.add(cfs)) return;
+        running.execute(
+                () -> {
+                    marked.remove(cfs);
+                    lookAfter(cfs, StoreIndexes::markLost);
+                });
     }
 
     /** Counts entries that were written to a store. */
@@ -183,7 +208,8 @@ public final class IndexSweeps {
 
     private static void sweep(Whole table, boolean slowly) {
         long began = System.nanoTime();
-        SweepDebt.Swept swept = debt(table.store).pay(() -> sweepAll(table, slowly));
+        SweepDebt.Swept swept =
+                debt(table.store).pay(!slowly, part -> sweepAll(table, slowly, part));
         logger.info(
                 "Removed {} of {} entries from the indexes of {} in {} s: their values were"
                         + " overwritten or deleted",
@@ -193,24 +219,25 @@ public final class IndexSweeps {
                 TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began));
     }
 
-    private static SweepDebt.Swept sweepAll(Whole table, boolean slowly) {
-        TableStore store = table.store;
-        long looked = 0;
-        long removed = 0;
+    private static void sweepAll(Whole table, boolean slowly, SweepDebt.Sweep sweep) {
+        TermIndexes indexes = table.store.indexes();
         for (Index index : StoreIndexes.of(table.cfs)) {
             // Not one that is being built, or was dropped meanwhile.
-            if (!StoreIndexes.isBuilt(index, store)) continue;
+            if (!StoreIndexes.isBuilt(index, table.store)) continue;
             Check check = new Check(table, index, slowly);
             try {
-                removed += store.indexes().sweep(StoreIndexes.id(index), check);
+                long incarnation = indexes.incarnation(StoreIndexes.id(index));
+                if (sweep.isDone(incarnation)) continue;
+                long unused = indexes.sweep(StoreIndexes.id(index), check);
+                sweep.done(incarnation);
             } catch (IllegalStateException | IllegalArgumentException e) {
                 // The store was closed, or the index was dropped, during the sweep.
                 check.endIfOver();
                 throw e;
+            } finally {
+                sweep.add(check.looked, check.removed);
             }
-            looked += check.looked;
         }
-        return new SweepDebt.Swept(looked, removed);
     }
 
     /** Compares entries with the rows in the store. */
@@ -221,7 +248,7 @@ public final class IndexSweeps {
         private final TermColumns columns;
         private final SweepPace pace = new SweepPace(System::nanoTime, LockSupport::parkNanos);
         private long looked;
-        private boolean found;
+        private long removed;
 
         Check(Whole table, Index index, boolean slowly) {
             this.table = table;
@@ -234,11 +261,9 @@ public final class IndexSweeps {
         public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
             looked++;
             Row row = row(key, clustering);
-            if (row == null || !RowTerms.hasLiveData(row)) return false;
-            found = false;
-            // Whatever the limit of the size of terms: it may have been lowered.
-            IndexTerms.derive(index, key, row, true, derived -> found |= derived.equals(term));
-            return found;
+            boolean isConfirmed = row != null && IndexTerms.isOf(index, key, row, term);
+            if (!isConfirmed) removed++;
+            return isConfirmed;
         }
 
         private @Nullable Row row(DecoratedKey key, Clustering<?> clustering) {
@@ -264,6 +289,12 @@ public final class IndexSweeps {
         void endIfOver() {
             if (stopped || !table.generation.isLive() || !IndexTerms.isValid(index))
                 throw new Over();
+        }
+
+        /** Not {@code nodetool garbagecollect}, which is for the entries of now. */
+        @Override
+        public boolean goesOn() {
+            return slowly;
         }
 
         @Override

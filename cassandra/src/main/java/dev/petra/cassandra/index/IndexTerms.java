@@ -61,6 +61,26 @@ final class IndexTerms {
         else LegacyTerms.derive(legacy(index), key, row, terms);
     }
 
+    /**
+     * Whether a row has a term, or one that is equal by its type. Two writes may give a row equal
+     * values of several forms, such as the decimals 1.0 and 1.00: it has an entry of each, by which
+     * queries find it, and keeps one. So an entry of a column of the primary key is of every live
+     * row that it leads to.
+     *
+     * @param row whole, of the key and the clustering that the entry has
+     * @param term of an entry
+     */
+    static boolean isOf(Index index, DecoratedKey key, Row row, ByteBuffer term) {
+        if (!RowTerms.hasLiveData(row)) return false;
+        if (column(index).isPrimaryKeyColumn()) return true;
+        if (!(index instanceof StorageAttachedIndex))
+            return LegacyTerms.isOf(legacy(index), key, row, term);
+        boolean[] found = new boolean[1];
+        // Whatever the limit of the size of terms: it may have been lowered.
+        derive(index, key, row, true, derived -> found[0] |= derived.equals(term));
+        return found[0];
+    }
+
     private static CassandraIndex legacy(Index index) {
         return (CassandraIndex) index;
     }

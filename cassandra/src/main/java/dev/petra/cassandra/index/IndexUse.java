@@ -31,7 +31,7 @@ record IndexUse(CassandraIndex index, TableStore store, long incarnation) {
         } catch (IllegalArgumentException e) {
             logger.debug("Index {} is not defined in {}", name(index), store.spec(), e);
         }
-        StoreIndexes.markLost(index.baseCfs);
+        IndexSweeps.markLostSoon(index.baseCfs);
         throw new IndexNotAvailableException(index);
     }
 

@@ -11,7 +11,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * Iterates over a {@link KeySource} in batches. No cursor of the store is open between two batches,
  * so an iterator that SAI does not close holds nothing. A batch is twice as large as the last one
- * if all of that was consumed, and of the smallest size after a skip beyond its end.
+ * if all of that was consumed. After a skip beyond its end it is of the smallest size, or, of a
+ * source that reads all its entries for each batch, twice as large too.
  */
 final class KeyBatches extends KeyRangeIterator {
     /**
@@ -22,6 +23,7 @@ final class KeyBatches extends KeyRangeIterator {
     static final long UNKNOWN = Integer.MAX_VALUE;
 
     private final KeySource source;
+    private final boolean readsAll;
     private final int smallest;
     private final int largest;
 
@@ -32,6 +34,7 @@ final class KeyBatches extends KeyRangeIterator {
 
     private KeyBatches(
             KeySource source,
+            boolean readsAll,
             int smallest,
             int largest,
             Keys first,
@@ -39,6 +42,7 @@ final class KeyBatches extends KeyRangeIterator {
             long count) {
         super(first.keys().get(0), maximum, count);
         this.source = source;
+        this.readsAll = readsAll;
         this.smallest = smallest;
         this.largest = largest;
         this.batch = first.keys();
@@ -49,18 +53,24 @@ final class KeyBatches extends KeyRangeIterator {
     /**
      * Reads the first batch.
      *
+     * @param readsAll whether a batch costs a read of all entries, whatever its size
      * @param smallest size of a batch, and the size of the first
      * @param largest size of a batch
      * @param keys of the table, under a partitioner that has a last token
      */
     static KeyRangeIterator open(
-            KeySource source, int smallest, int largest, PrimaryKey.Factory keys) {
+            KeySource source,
+            boolean readsAll,
+            int smallest,
+            int largest,
+            PrimaryKey.Factory keys) {
         Keys first = source.next(null, null, smallest);
         int count = first.keys().size();
         if (count == 0) return KeyRangeIterator.empty();
         PrimaryKey last = first.keys().get(count - 1);
         return new KeyBatches(
                 source,
+                readsAll,
                 smallest,
                 largest,
                 first,
@@ -93,7 +103,7 @@ final class KeyBatches extends KeyRangeIterator {
             while (position < batch.size() && batch.get(position).compareTo(target, false) < 0)
                 position++;
             if (position < batch.size() || isLast) return;
-            limit = smallest;
+            limit = readsAll ? Math.min(largest, 2 * limit) : smallest;
             fetch(target);
         }
     }

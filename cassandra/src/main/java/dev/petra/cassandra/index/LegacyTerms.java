@@ -5,7 +5,9 @@ import java.nio.ByteBuffer;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.ByteBufferAccessor;
+import org.apache.cassandra.db.marshal.CollectionType;
 import org.apache.cassandra.db.marshal.CompositeType;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.ComplexColumnData;
@@ -47,11 +49,48 @@ final class LegacyTerms {
      */
     static void derive(
             CassandraIndex index, DecoratedKey key, Row row, Consumer<ByteBuffer> terms) {
-        Part part =
-                index instanceof CollectionKeyIndex
-                        ? Part.KEY
-                        : index instanceof CollectionEntryIndex ? Part.ENTRY : Part.VALUE;
-        derive(index.baseCfs.metadata(), index.getIndexedColumn(), part, key, row, terms);
+        derive(index.baseCfs.metadata(), index.getIndexedColumn(), part(index), key, row, terms);
+    }
+
+    private static Part part(CassandraIndex index) {
+        return index instanceof CollectionKeyIndex
+                ? Part.KEY
+                : index instanceof CollectionEntryIndex ? Part.ENTRY : Part.VALUE;
+    }
+
+    /** Whether a row has a term or one that is equal by its type, as Cassandra's queries ask. */
+    static boolean isOf(CassandraIndex index, DecoratedKey key, Row row, ByteBuffer term) {
+        return isOf(
+                index.baseCfs.metadata(), index.getIndexedColumn(), part(index), key, row, term);
+    }
+
+    static boolean isOf(
+            TableMetadata table,
+            ColumnMetadata column,
+            Part part,
+            DecoratedKey key,
+            Row row,
+            ByteBuffer term) {
+        AbstractType<?> type = type(column, part);
+        boolean[] found = new boolean[1];
+        derive(
+                table,
+                column,
+                part,
+                key,
+                row,
+                derived -> found[0] |= type.compare(derived, term) == 0);
+        return found[0];
+    }
+
+    private static AbstractType<?> type(ColumnMetadata column, Part part) {
+        if (!column.isComplex()) return column.type;
+        CollectionType<?> type = (CollectionType<?>) column.type;
+        return switch (part) {
+            case KEY -> type.nameComparator();
+            case VALUE -> type.valueComparator();
+            case ENTRY -> CompositeType.getInstance(type.nameComparator(), type.valueComparator());
+        };
     }
 
     static void derive(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import dev.petra.engine.DroppedColumns;
 import java.nio.ByteBuffer;
 import java.util.Collection;
 import java.util.Iterator;
@@ -37,12 +38,13 @@ final class RowTerms {
      * Returns what a read needs to derive terms: the values of the indexed columns, and of all
      * other columns only whether they have a cell. A cell in any column makes its row live, and an
      * index on a column of the primary key finds each live row; an index on a column of the
-     * partition key finds live static rows too.
+     * partition key finds live static rows too. The columns that the table has dropped are among
+     * the others: if one is added again, what was written to it after the drop lets its row live.
      */
     static ColumnFilter columns(TableMetadata table, Collection<ColumnMetadata> indexed) {
         RegularAndStaticColumns.Builder values = RegularAndStaticColumns.builder();
         for (ColumnMetadata column : indexed) if (!column.isPrimaryKeyColumn()) values.add(column);
-        return ColumnFilter.selection(table, values.build(), true);
+        return ColumnFilter.selection(DroppedColumns.addedAgain(table), values.build(), true);
     }
 
     /** Whether a row, or what one update has of it, has live data. */

@@ -36,6 +36,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.schema.IndexMetadata;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -260,8 +261,8 @@ public final class StoreIndexes {
 
     /**
      * Drops the indexes from a table's store that Cassandra has dropped. Logs a failure and throws
-     * nothing, because an exception would leave a schema change half applied; the next stream into
-     * the store, or the next start of the node, tries again.
+     * nothing, because an exception would leave a schema change half applied; {@link IndexSweeps}
+     * tries again.
      */
     public static void dropFormer(ColumnFamilyStore cfs) {
         try {
@@ -269,27 +270,43 @@ public final class StoreIndexes {
         } catch (RuntimeException | FSError e) {
             logger.error(
                     "Dropped indexes of {} could not be removed from its store. No query uses"
-                            + " them; their removal is tried again when the node is restarted",
+                            + " them; their removal is tried again every minute",
                     cfs,
                     e);
         }
     }
 
-    private static void dropFormerFromStore(ColumnFamilyStore cfs) {
+    /** Tries again what {@link #dropFormer} could not do. Cheap where there is nothing to drop. */
+    static void dropFormerThatAreLeft(ColumnFamilyStore cfs) {
+        TableStore store = storeWithIndexes(cfs);
+        if (store != null && !former(cfs, store).isEmpty()) dropFormer(cfs);
+    }
+
+    private static @Nullable TableStore storeWithIndexes(ColumnFamilyStore cfs) {
         EngineMemtable memtable = EngineMemtables.current(cfs);
-        if (memtable == null || memtable.generation().failure() != null) return;
+        if (memtable == null || memtable.generation().failure() != null) return null;
         TableStore store = memtable.generation().existing();
-        if (store != null && store.hasIndexes()) removeFormer(cfs, store);
+        return store != null && store.hasIndexes() ? store : null;
+    }
+
+    /** Returns the indexes that are defined in a store, and that Cassandra has dropped. */
+    private static Set<UUID> former(ColumnFamilyStore cfs, TableStore store) {
+        // Before the registered ones are read: an index is registered before it is defined.
+        Set<UUID> former = new HashSet<>(store.indexes().states().keySet());
+        for (Index index : of(cfs)) former.remove(id(index));
+        return former;
+    }
+
+    private static void dropFormerFromStore(ColumnFamilyStore cfs) {
+        TableStore store = storeWithIndexes(cfs);
+        if (store != null) removeFormer(cfs, store);
     }
 
     private static void removeFormer(ColumnFamilyStore cfs, TableStore store) {
-        TermIndexes defined = store.indexes();
         synchronized (definitions(store)) {
-            Set<UUID> former = new HashSet<>(defined.states().keySet());
-            for (Index index : of(cfs)) former.remove(id(index));
-            for (UUID id : former) {
+            for (UUID id : former(cfs, store)) {
                 logger.info("Dropping the entries of a former index of {}: {}", cfs.metadata(), id);
-                defined.drop(id);
+                store.indexes().drop(id);
             }
         }
     }
@@ -395,7 +412,7 @@ public final class StoreIndexes {
             Index index, ColumnFamilyStore cfs, DamagedIndexException e) {
         logger.debug("A query by index {} of {} meets damage", IndexTerms.name(index), cfs, e);
         markLost(index, cfs);
-        markLost(cfs);
+        IndexSweeps.markLostSoon(cfs);
         return new IndexNotAvailableException(index);
     }
 
@@ -405,12 +422,13 @@ public final class StoreIndexes {
      * such as one that was created while the table was out of the engine. Does nothing for a table
      * on its way out of the engine: its store takes no index any more, and indexes are complete
      * when it has left. Cheap where none is lost.
+     *
+     * <p>Never by a query, which calls {@link IndexSweeps#markLostSoon}: this waits for DROP INDEX,
+     * which waits for queries.
      */
     static void markLost(ColumnFamilyStore cfs) {
-        EngineMemtable memtable = EngineMemtables.current(cfs);
-        if (memtable == null || memtable.generation().failure() != null) return;
-        TableStore store = memtable.generation().existing();
-        if (store == null || !store.hasIndexes()) return;
+        TableStore store = storeWithIndexes(cfs);
+        if (store == null) return;
         Set<UUID> lost = store.indexes().lost();
         if (lost.isEmpty()) return;
         for (Index index : of(cfs))

@@ -73,7 +73,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
         if (memtable == null) return stock;
         TableStore store = memtable.generation().existing();
         if (store != null && !StoreIndexes.isBuilt(index, store)) {
-            StoreIndexes.markLost(cfs);
+            IndexSweeps.markLostSoon(cfs);
             throw new IndexNotAvailableException(index);
         }
         Collection<MemtableIndex> all = new ArrayList<>(stock);
@@ -98,7 +98,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                                 () -> open(store, incarnation, term, true, term, true),
                                 context,
                                 wantedRange);
-                yield batches(search.inOneTerm(term), SMALLEST_BATCH, LARGEST_BATCH);
+                yield batches(search.inOneTerm(term), false, SMALLEST_BATCH, LARGEST_BATCH);
             }
             case RANGE -> {
                 Expression.Bound lower = expression.lower();
@@ -119,13 +119,14 @@ public final class StoreMemtableIndex extends MemtableIndex {
                                                 toInclusive),
                                 context,
                                 wantedRange);
-                yield batches(search.inManyTerms(), SMALLEST_PASS, LARGEST_PASS);
+                yield batches(search.inManyTerms(), true, SMALLEST_PASS, LARGEST_PASS);
             }
             default -> throw new IllegalArgumentException("Unsupported expression: " + expression);
         };
     }
 
-    private KeyRangeIterator batches(KeySource source, int smallest, int largest) {
+    private KeyRangeIterator batches(
+            KeySource source, boolean readsAll, int smallest, int largest) {
         KeySource undamaged =
                 (after, target, limit) -> {
                     try {
@@ -134,7 +135,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                         throw StoreIndexes.damaged(index, index.baseCfs(), e);
                     }
                 };
-        return KeyBatches.open(undamaged, smallest, largest, index.keyFactory());
+        return KeyBatches.open(undamaged, readsAll, smallest, largest, index.keyFactory());
     }
 
     private TermSearch search(
@@ -165,7 +166,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                     && StoreIndexes.isBuilt(index, store)) return incarnation;
         } catch (IllegalArgumentException e) {
             logger.debug("Index {} is not defined in {}", IndexTerms.name(index), store.spec(), e);
-            StoreIndexes.markLost(index.baseCfs());
+            IndexSweeps.markLostSoon(index.baseCfs());
         }
         throw new IndexNotAvailableException(index);
     }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Consumer;
 import java.util.function.LongSupplier;
-import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Decides when a store is swept next: after a number of written index entries that is a share of
@@ -28,6 +31,9 @@ final class SweepDebt {
     private final double part;
     private double share = SMALLEST_SHARE;
     private long due = UNKNOWN;
+
+    /** The background sweep that is under way, or was interrupted; null if there is none. */
+    private @Nullable Sweep interrupted;
 
     /**
      * For a store that was just opened. How much was written since its last sweep is not known, so
@@ -70,19 +76,59 @@ final class SweepDebt {
      */
     record Swept(long looked, long removed) {}
 
+    /** A sweep of all indexes, which may be interrupted. One thread at a time. */
+    static final class Sweep {
+        /** How many entries were written before it began. */
+        private final long before;
+
+        private final Set<Long> done = new HashSet<>();
+        private long looked;
+        private long removed;
+
+        private Sweep(long before) {
+            this.before = before;
+        }
+
+        /** Whether it has swept this incarnation of an index. */
+        boolean isDone(long incarnation) {
+            return done.contains(incarnation);
+        }
+
+        void done(long incarnation) {
+            done.add(incarnation);
+        }
+
+        /** Counts entries that it has read, and those of them that it has removed. */
+        void add(long entries, long gone) {
+            looked += entries;
+            removed += gone;
+        }
+    }
+
     /**
-     * Sweeps. Only if that ends without an exception, what was written before it counts as swept.
+     * Sweeps. Only if that ends without an exception, what was written before it began counts as
+     * swept.
      *
-     * @return what it did
+     * @param anew false to go on with a sweep that an exception has ended, if there is one
+     * @return what it did, from its beginning on
      */
-    Swept pay(Supplier<Swept> sweep) {
-        long before = written.sum();
-        Swept swept = sweep.get();
-        paid(before, swept);
+    Swept pay(boolean anew, Consumer<Sweep> work) {
+        Sweep sweep = begin(anew);
+        work.accept(sweep);
+        Swept swept = new Swept(sweep.looked, sweep.removed);
+        paid(sweep.before, swept);
         return swept;
     }
 
+    private synchronized Sweep begin(boolean anew) {
+        if (!anew && interrupted != null) return interrupted;
+        Sweep sweep = new Sweep(written.sum());
+        if (!anew) interrupted = sweep;
+        return sweep;
+    }
+
     private synchronized void paid(long before, Swept swept) {
+        interrupted = null;
         share =
                 swept.removed >= WORTH * swept.looked
                         ? SMALLEST_SHARE

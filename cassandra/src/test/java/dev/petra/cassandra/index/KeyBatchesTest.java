@@ -207,6 +207,7 @@ class KeyBatchesTest {
             try (KeyRangeIterator found =
                     KeyBatches.open(
                             oneTerm ? search.inOneTerm(term(7)) : search.inManyTerms(),
+                            random.nextBoolean(),
                             smallest,
                             smallest + random.nextInt(10),
                             keys(table))) {
@@ -303,7 +304,7 @@ class KeyBatchesTest {
                         () -> {});
         return KeyRangeUnionIterator.build(
                 List.of(
-                        KeyBatches.open(search.inOneTerm(term(7)), 2, 4, keys(WIDE)),
+                        KeyBatches.open(search.inOneTerm(term(7)), false, 2, 4, keys(WIDE)),
                         new KeyList(rows.subList(0, 5))),
                 () -> {});
     }
@@ -363,6 +364,33 @@ class KeyBatchesTest {
         KeySource.Keys first = source.next(null, null, 1_000);
         assertThat(first.keys()).hasSizeBetween(10, 11);
         assertThat(first.areLast()).isFalse();
+    }
+
+    /**
+     * Each batch of a range of terms is a pass over the range. It was of the smallest size after
+     * each skip, as where another index has few of the rows.
+     */
+    @Test
+    void skipsOverManyTermsTakeFewPasses() {
+        TreeSet<Entry> entries = new TreeSet<>();
+        for (int e = 0; e < 4_000; e++)
+            entries.add(new Entry(term(e), keys(SKINNY).create(partition(e))));
+        TermSearch search = skinny(entries, Long.MAX_VALUE, () -> {});
+        AtomicInteger passes = new AtomicInteger();
+        KeySource counted =
+                (after, target, limit) -> {
+                    passes.incrementAndGet();
+                    return search.inManyTerms().next(after, target, limit);
+                };
+        List<PrimaryKey> all = entries.stream().map(Entry::key).sorted().toList();
+        try (KeyRangeIterator found = KeyBatches.open(counted, true, 16, 512, keys(SKINNY))) {
+            for (int i = 0; i < all.size(); i += 40) {
+                found.skipTo(all.get(i));
+                assertThat(found.next()).isEqualTo(all.get(i));
+            }
+        }
+        // 16, 32, 64, 128, 256, and then 512 keys, from one wanted key on.
+        assertThat(passes).hasValueLessThanOrEqualTo(5 + 8);
     }
 
     private TermSearch skinny(Set<Entry> entries, long mostBytes, Runnable checkpoint) {

@@ -5,9 +5,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.index.LegacyTerms.Part;
+import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -15,6 +17,8 @@ import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.db.marshal.CompositeType;
+import org.apache.cassandra.db.marshal.DecimalType;
+import org.apache.cassandra.db.marshal.SetType;
 import org.apache.cassandra.db.rows.BTreeRow;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.db.rows.CellPath;
@@ -40,7 +44,11 @@ class LegacyTermsTest {
     }
 
     private static ColumnMetadata column(String name) {
-        ColumnMetadata column = TABLE.getColumn(ColumnIdentifier.getInterned(name, true));
+        return column(TABLE, name);
+    }
+
+    private static ColumnMetadata column(TableMetadata table, String name) {
+        ColumnMetadata column = table.getColumn(ColumnIdentifier.getInterned(name, true));
         if (column == null) throw new AssertionError(name);
         return column;
     }
@@ -124,6 +132,61 @@ class LegacyTermsTest {
         assertThat(terms("m", Part.VALUE, row)).containsExactly(bytes(1));
         assertThat(terms("m", Part.ENTRY, row))
                 .containsExactly(CompositeType.build(ByteBufferAccessor.instance, a, bytes(1)));
+    }
+
+    /** By either form, Cassandra finds what was written in both: a sweep must keep both entries. */
+    @Test
+    void aTermIsOfARowThatHasAnEqualValueOfAnotherForm() {
+        TableMetadata table =
+                TestTables.table(
+                        "CREATE TABLE t (p decimal, q int, c decimal, v decimal, e set<decimal>, l"
+                                + " list<decimal>, m map<decimal, decimal>, f frozen<set<decimal>>,"
+                                + " PRIMARY KEY ((p, q), c))");
+        ByteBuffer kept = decimal("1.0");
+        ByteBuffer other = decimal("1.00");
+        Row.Builder builder = row(Clustering.make(kept));
+        builder.addCell(BufferCell.live(column(table, "v"), 1, kept));
+        builder.addCell(BufferCell.live(column(table, "f"), 1, set(kept)));
+        for (String column : List.of("e", "l", "m"))
+            builder.addCell(BufferCell.live(column(table, column), 1, kept, CellPath.create(kept)));
+        Row row = builder.build();
+        assertEqual(table, "c", Part.VALUE, row, other, decimal("1.1"));
+        assertEqual(table, "v", Part.VALUE, row, other, decimal("1.1"));
+        assertEqual(table, "f", Part.VALUE, row, set(other), set(decimal("1.1")));
+        assertEqual(table, "e", Part.KEY, row, other, decimal("1.1"));
+        assertEqual(table, "l", Part.VALUE, row, other, decimal("1.1"));
+        assertEqual(table, "m", Part.KEY, row, other, decimal("1.1"));
+        assertEqual(table, "m", Part.VALUE, row, other, decimal("1.1"));
+        assertEqual(table, "m", Part.ENTRY, row, pair(other, other), pair(other, decimal("1.1")));
+    }
+
+    private static void assertEqual(
+            TableMetadata table,
+            String name,
+            Part part,
+            Row row,
+            ByteBuffer equal,
+            ByteBuffer other) {
+        ColumnMetadata column = column(table, name);
+        assertThat(LegacyTerms.isOf(table, column, part, KEY, row, equal))
+                .as("%s %s", name, part)
+                .isTrue();
+        assertThat(LegacyTerms.isOf(table, column, part, KEY, row, other))
+                .as("%s %s", name, part)
+                .isFalse();
+    }
+
+    private static ByteBuffer decimal(String value) {
+        return DecimalType.instance.decompose(new BigDecimal(value));
+    }
+
+    private static ByteBuffer set(ByteBuffer element) {
+        return SetType.getInstance(DecimalType.instance, false)
+                .decompose(Set.of(DecimalType.instance.compose(element)));
+    }
+
+    private static ByteBuffer pair(ByteBuffer key, ByteBuffer value) {
+        return CompositeType.build(ByteBufferAccessor.instance, key, value);
     }
 
     /** Cassandra refuses to write or to look for such a value. */

@@ -96,6 +96,21 @@ class RowPagesTest {
         }
     }
 
+    /** The column may be added again: then the row is there, and has to be found by its key. */
+    @Test
+    void aRowThatLivesByADroppedColumnIsRead() {
+        TestTable table = table("(c ASC, d ASC)");
+        TableStore store = store(table);
+        store.write(table.update("k").at(9).row(1, 1).set("w", "newer").end().build());
+        store.write(table.update("k").at(9).staticRow().set("u", "newer").end().build());
+        store.write(table.update("k").at(4).row(1, 2).set("w", "older").end().build());
+        store.write(table.update("l").at(4).staticRow().set("u", "older").end().build());
+        table.dropColumn("w", 5);
+        table.dropColumn("u", 5);
+        assertThat(all(table, pages(store, table, columns(table, "v"), 1 << 20)))
+                .containsExactlyInAnyOrder("k:STATIC", "k:c=1, d=1");
+    }
+
     private static RowPages pages(
             TableStore store, TestTable table, ColumnFilter columns, long bytes) {
         return new RowPages(store, table.metadata(), columns, bytes, () -> {});

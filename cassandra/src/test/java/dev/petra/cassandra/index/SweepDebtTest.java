@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.concurrent.CancellationException;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
 class SweepDebtTest {
@@ -21,7 +22,8 @@ class SweepDebtTest {
             long removed = overwrites ? entries - MANY : 0;
             looked += entries;
             SweepDebt.Swept swept = new SweepDebt.Swept(entries, removed);
-            assertThat(debt.pay(() -> swept)).isEqualTo(swept);
+            assertThat(debt.pay(true, sweep -> sweep.add(swept.looked(), swept.removed())))
+                    .isEqualTo(swept);
             entries -= removed;
             assertThat(debt.isDue(() -> MANY)).isFalse();
         }
@@ -62,9 +64,10 @@ class SweepDebtTest {
         SweepDebt debt = new SweepDebt(0);
         debt.written(10_000);
         debt.pay(
-                () -> {
+                false,
+                sweep -> {
                     debt.written(10_000);
-                    return new SweepDebt.Swept(10_000, 10_000);
+                    sweep.add(10_000, 10_000);
                 });
         assertThat(debt.isDue(() -> 0)).isTrue();
     }
@@ -74,15 +77,57 @@ class SweepDebtTest {
     void aSweepThatEndsEarlyPaysNothing() {
         SweepDebt debt = new SweepDebt(0);
         debt.written(10_000);
+        interrupt(debt, 0, sweep -> {});
+        assertThat(debt.isDue(() -> 0)).isTrue();
+        debt.pay(false, sweep -> sweep.add(10_000, 10_000));
+        assertThat(debt.isDue(() -> 0)).isFalse();
+    }
+
+    private static void interrupt(SweepDebt debt, int written, Consumer<SweepDebt.Sweep> before) {
         assertThatThrownBy(
                         () ->
                                 debt.pay(
-                                        () -> {
+                                        false,
+                                        sweep -> {
+                                            before.accept(sweep);
+                                            debt.written(written);
                                             throw new CancellationException();
                                         }))
                 .isInstanceOf(CancellationException.class);
-        assertThat(debt.isDue(() -> 0)).isTrue();
-        debt.pay(() -> new SweepDebt.Swept(10_000, 10_000));
+    }
+
+    /** A table to which streams come again and again was never swept to its end. */
+    @Test
+    void aSweepGoesOnWhereItWasInterrupted() {
+        SweepDebt debt = new SweepDebt(0);
+        debt.written(10_000);
+        interrupt(
+                debt,
+                10_000,
+                sweep -> {
+                    sweep.add(5_000, 3_000);
+                    sweep.done(1);
+                });
+        SweepDebt.Swept all =
+                debt.pay(
+                        false,
+                        sweep -> {
+                            assertThat(sweep.isDone(1)).isTrue();
+                            assertThat(sweep.isDone(2)).isFalse();
+                            sweep.add(2_000, 1_000);
+                        });
+        assertThat(all).isEqualTo(new SweepDebt.Swept(7_000, 4_000));
+        assertThat(debt.isDue(() -> 0)).as("what was written after it began").isTrue();
+        debt.pay(false, sweep -> assertThat(sweep.isDone(1)).isFalse());
         assertThat(debt.isDue(() -> 0)).isFalse();
+    }
+
+    /** As by {@code nodetool garbagecollect}. */
+    @Test
+    void aSweepOfEverythingEndsOneThatWasInterrupted() {
+        SweepDebt debt = new SweepDebt(0);
+        interrupt(debt, 0, sweep -> sweep.done(1));
+        debt.pay(true, sweep -> assertThat(sweep.isDone(1)).isFalse());
+        debt.pay(false, sweep -> assertThat(sweep.isDone(1)).isFalse());
     }
 }

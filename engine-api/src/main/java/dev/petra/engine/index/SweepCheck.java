@@ -16,6 +16,15 @@ public interface SweepCheck {
     boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering);
 
     /**
+     * Whether a sweep that was ended early is to go on: the engine then need not look again at what
+     * a sweep of the same incarnation of the index has looked at, since the store was opened and
+     * the last sweep of the whole index. Otherwise a sweep looks at all entries.
+     */
+    default boolean goesOn() {
+        return false;
+    }
+
+    /**
      * Called at the begin and after some entries, while nothing is held: may wait, and so pace the
      * sweep, or throw to end it.
      */

@@ -3,11 +3,19 @@ package dev.petra.engine.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.engine.DroppedColumns;
+import dev.petra.engine.TableStore;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.BytesType;
 import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.marshal.MapType;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 
@@ -97,6 +105,47 @@ public interface AlterTests {
         store.everywhere(table.key("a"));
         table.addColumn("b", UTF8Type.instance);
         assertThat(value(store.everywhere(table.key("a")), "b")).isEqualTo("b9");
+    }
+
+    /** For whoever has to know what a row has when its column is added again. */
+    @Test
+    default void cellsOfADroppedColumnThatAreNewerThanItsDropAreReadByWhoeverFetchesIt() {
+        TestTable table = table();
+        TableStore store = kit().open(table);
+        store.write(table.update("a").at(9).row(1).set("b", "b9").end().build());
+        store.write(table.update("a").at(4).row(2).set("b", "b4").end().build());
+        store.write(table.update("a").at(9).row(3).set("b", "b9").set("d", "d9").end().build());
+        store.write(table.update("a").at(9).staticRow().set("s", "s9").end().build());
+        store.flush();
+        table.dropColumn("b", 5);
+        table.dropColumn("s", 5);
+        assertThat(rows(store, table, table.all())).isEqualTo("3 d=d9; ");
+        ColumnFilter also = ColumnFilter.all(DroppedColumns.addedAgain(table.metadata()));
+        assertThat(rows(store, table, also)).isEqualTo("s=s9; 1 b=b9; 3 b=b9 d=d9; ");
+        table.addColumn("b", UTF8Type.instance);
+        assertThat(rows(store, table, table.all())).isEqualTo("1 b=b9; 3 b=b9 d=d9; ");
+        assertThat(rows(store, table, also)).isEqualTo("s=s9; 1 b=b9; 3 b=b9 d=d9; ");
+    }
+
+    private static String rows(TableStore store, TestTable table, ColumnFilter columns) {
+        StringBuilder shown = new StringBuilder();
+        try (UnfilteredRowIterator rows = store.read(table.key("a"), Slices.ALL, columns, false)) {
+            if (rows == null) return "";
+            if (!rows.staticRow().isEmpty()) show(rows.staticRow(), shown);
+            while (rows.hasNext()) {
+                Row row = (Row) rows.next();
+                shown.append(row.clustering().bufferAt(0).getInt(0)).append(' ');
+                show(row, shown);
+            }
+        }
+        return shown.toString();
+    }
+
+    private static void show(Row row, StringBuilder to) {
+        List<String> cells = new ArrayList<>();
+        for (Cell<?> cell : row.cells())
+            cells.add(cell.column().name + "=" + UTF8Type.instance.getString(cell.buffer()));
+        to.append(String.join(" ", cells)).append("; ");
     }
 
     @Test

@@ -174,7 +174,8 @@ class IndexStreamsIT {
                                 CrashPoints.OURS + "index.StoreIndexes#dropFormerFromStore",
                                 PREPARE));
         joined(
-                crashes::in,
+                // Nothing but the stream is to drop it.
+                options -> crashes.in(options, "-Dpetra.index.sweep_seconds=86400"),
                 (seed, newcomer) -> {
                     miss(newcomer, seed, PARTITIONS);
                     try (CqlSession session = newcomer.session()) {

@@ -69,6 +69,7 @@ class IndexPointsIT {
                     OURS + "index.StoreIndexes#dropFormer",
                     OURS + "migration.MigrateIn#write",
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
+                    "dev.petra.engine.rocks.index.RocksIndexes#drop",
                     "org.apache.cassandra.db.compaction.CompactionTask#runMayThrow",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
                     "org.apache.cassandra.index.internal.CassandraIndex#buildBlocking",
@@ -491,6 +492,20 @@ class IndexPointsIT {
         }
         drop.get(3, TimeUnit.MINUTES);
         node.awaitLog("Dropping the entries of a former index of ks.brief", PATIENCE);
+    }
+
+    /** Until the node was restarted, each write to the table waited for a lock. */
+    @Test
+    void aDropThatFailsIsTriedAgain() throws Exception {
+        create("again");
+        insert("again", 0, 10);
+        crashes.fail("enter", "RocksIndexes#drop");
+        execute("DROP INDEX ks.again_v");
+        node.awaitLog("ColumnFamily='again') could not be removed from its store", PATIENCE);
+        TestNode.await(
+                "another attempt",
+                PATIENCE,
+                () -> logged("Dropping the entries of a former index of ks.again") > 1);
     }
 
     /** The indexes that were built for them would keep the files open until the node ends. */

@@ -595,8 +595,57 @@ class IndexLifeIT {
         }
     }
 
+    /** It is there if the column is added again, as in Cassandra. */
+    @Test
+    void aRowThatLivesByADroppedColumnIsFoundWhenTheColumnIsThereAgain() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.readded (p int, q int, c int, d int, w int, PRIMARY KEY ((p, q),"
+                        + " c, d)) WITH memtable = 'rocks'");
+        for (String column : List.of("q", "c"))
+            session.execute("CREATE INDEX ON ks.readded (" + column + ")" + kind.using);
+        for (String column : List.of("q", "c")) awaitQueryable("readded_" + column + "_idx");
+        long later = (System.currentTimeMillis() + 3_600_000) * 1_000;
+        session.execute(
+                "UPDATE ks.readded USING TIMESTAMP "
+                        + later
+                        + " SET w = 1 WHERE p = 2 AND q = 3 AND c = 4 AND d = 5");
+        session.execute("UPDATE ks.readded SET w = 1 WHERE p = 3 AND q = 4 AND c = 5 AND d = 6");
+        session.execute("ALTER TABLE ks.readded DROP w");
+        node.nodetool("garbagecollect", "ks", "readded");
+        session.execute("CREATE INDEX ON ks.readded (d)" + kind.using);
+        awaitQueryable("readded_d_idx");
+        session.execute("ALTER TABLE ks.readded ADD w int");
+        for (String where : List.of("q = 3", "c = 4", "d = 5"))
+            assertThat(found("readded", where)).as(where).isEqualTo(1);
+        assertThat(node.process().log())
+                .contains("Removed 2 of 4 entries from the indexes of ks.readded in ");
+    }
+
+    /** A row keeps one form of a value, and is found by all in which it was written. */
+    @Test
+    void whatIsEqualInAnotherFormIsFoundAfterASweep() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.forms (k int, c decimal, v decimal, x set<decimal>, PRIMARY KEY"
+                        + " (k, c)) WITH memtable = 'rocks'");
+        for (String column : List.of("c", "v", "x"))
+            session.execute("CREATE INDEX ON ks.forms (" + column + ")" + kind.using);
+        for (String column : List.of("c", "v", "x")) awaitQueryable("forms_" + column + "_idx");
+        for (String form : List.of("1.0", "1.00"))
+            session.execute(
+                    "UPDATE ks.forms SET v = %1$s, x = x + {%1$s} WHERE k = 1 AND c = %1$s"
+                            .formatted(form));
+        for (int swept = 0; swept < 2; swept++) {
+            for (String form : List.of("1.0", "1.00"))
+                for (String where : List.of("c = ", "v = ", "x CONTAINS "))
+                    assertThat(found("forms", where + form))
+                            .as("%s%s, swept %d times", where, form, swept)
+                            .isEqualTo(1);
+            node.nodetool("garbagecollect", "ks", "forms");
+        }
+    }
+
     private static long found(String table, String where) {
-        return session.execute("SELECT p FROM ks." + table + " WHERE " + where).all().size();
+        return session.execute("SELECT * FROM ks." + table + " WHERE " + where).all().size();
     }
 
     /** The same values again and again: what is written while its entry is looked at stays. */

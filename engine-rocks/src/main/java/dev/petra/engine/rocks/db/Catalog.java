@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import dev.petra.engine.DroppedColumns;
 import dev.petra.engine.rocks.format.RowLayout;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
@@ -53,7 +54,10 @@ public final class Catalog {
     private static final byte[] YES = {1};
     private static final int MOST_FORMS = 8;
 
-    private record Form(TableMetadata version, RowLayout form) {}
+    /**
+     * @param withDropped the form of the same version with the columns that it has dropped
+     */
+    private record Form(TableMetadata version, RowLayout form, RowLayout withDropped) {}
 
     private final Database database;
     private final WriteStallRetry room;
@@ -83,7 +87,7 @@ public final class Catalog {
         for (Flag flag : Flag.values())
             if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
         this.flags = found;
-        this.forms = new Form[] {new Form(table, new RowLayout(table, ids))};
+        this.forms = new Form[] {form(table, new RowLayout(table, ids))};
         this.indexes =
                 new IndexCatalog(
                         (key, value) -> put(bytes(key), bytes(value)), read(IndexCatalog.KEY));
@@ -95,26 +99,42 @@ public final class Catalog {
 
     /** The form of this version of the table: one for all versions with the same columns. */
     public RowLayout layout(TableMetadata table) {
-        RowLayout known = known(table);
+        return form(table).form;
+    }
+
+    /** The same, with the columns that this version has dropped. */
+    public RowLayout layoutWithDropped(TableMetadata table) {
+        return form(table).withDropped;
+    }
+
+    private Form form(TableMetadata table) {
+        Form known = known(table);
         return known != null ? known : met(table);
     }
 
+    @SuppressWarnings("ReferenceEquality") // the same object if it has dropped none
+    private Form form(TableMetadata table, RowLayout form) {
+        TableMetadata all = DroppedColumns.addedAgain(table);
+        return new Form(table, form, all == table ? form : new RowLayout(all, ids));
+    }
+
     @SuppressWarnings("ReferenceEquality") // a version is an object; comparing contents costs more
-    private @Nullable RowLayout known(TableMetadata table) {
-        for (Form each : forms) if (each.version == table) return each.form;
+    private @Nullable Form known(TableMetadata table) {
+        for (Form each : forms) if (each.version == table) return each;
         return null;
     }
 
-    private synchronized RowLayout met(TableMetadata table) {
-        RowLayout form = known(table);
-        if (form != null) return form;
+    private synchronized Form met(TableMetadata table) {
+        Form known = known(table);
+        if (known != null) return known;
+        RowLayout form = null;
         for (Form each : forms) if (each.form.fits(table)) form = each.form;
         if (form == null) form = new RowLayout(table, ids);
         Form[] more = new Form[Math.min(MOST_FORMS, forms.length + 1)];
-        more[0] = new Form(table, form);
+        more[0] = form(table, form);
         System.arraycopy(forms, 0, more, 1, more.length - 1);
         forms = more;
-        return form;
+        return more[0];
     }
 
     /** To be called when there are more ids. */
@@ -125,7 +145,8 @@ public final class Catalog {
             all[i] =
                     new Form(
                             all[i].version,
-                            renewed.computeIfAbsent(all[i].form, form -> form.with(ids)));
+                            renewed.computeIfAbsent(all[i].form, form -> form.with(ids)),
+                            renewed.computeIfAbsent(all[i].withDropped, form -> form.with(ids)));
         forms = all;
     }
 

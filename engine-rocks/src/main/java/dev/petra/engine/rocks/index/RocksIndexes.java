@@ -73,6 +73,12 @@ public final class RocksIndexes implements TermIndexes {
     /** Locked by the sweep that runs. */
     private final Object sweeping = new Object();
 
+    /**
+     * Where sweeps that have ended early go on, by the number of their index, which no other is
+     * ever given; guarded by {@link #sweeping}.
+     */
+    private final Map<Integer, byte[]> interrupted = new HashMap<>();
+
     public RocksIndexes(StoreContext store, WritePath writes) {
         this.store = store;
         this.reopenable = store.reopenable();
@@ -290,15 +296,21 @@ public final class RocksIndexes implements TermIndexes {
         synchronized (sweeping) {
             reopenable.checkOpen();
             int number = catalog().number(index);
+            interrupted.keySet().retainAll(catalog().numbers().values());
+            byte[] goesOn = check.goesOn() ? interrupted.get(number) : null;
+            byte[] from = goesOn == null ? begin(number) : goesOn;
             long removed = 0;
-            byte[] from = begin(number);
             while (true) {
                 check.pause();
                 Page page = page(number, from);
                 for (Met entry : page.entries) if (isRemoved(entry, check)) removed++;
-                if (page.isLast) return removed;
+                if (page.isLast) {
+                    interrupted.remove(number);
+                    return removed;
+                }
                 byte[] last = page.entries.get(page.entries.size() - 1).raw;
                 from = Arrays.copyOf(last, last.length + 1);
+                interrupted.put(number, from);
             }
         }
     }

@@ -22,6 +22,7 @@ import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Rows;
+import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
@@ -59,6 +60,9 @@ public final class ReadContext {
     /** Whether rows without complex columns and deletions need no further filtering. */
     private final boolean plain;
 
+    /** Whether the filter fetches columns that the table has dropped. */
+    private final boolean fetchesDropped;
+
     public ReadContext(StoreContext store, ColumnFilter filter) {
         this(store, filter, () -> {});
     }
@@ -76,6 +80,14 @@ public final class ReadContext {
         this.fetchedRegulars = filter.fetchesAllColumns(false) ? null : filter;
         this.fetchedStatics = filter.fetchesAllColumns(true) ? null : filter;
         this.plain = filter.allFetchedColumnsAreQueried() && table.droppedColumns.isEmpty();
+        this.fetchesDropped = fetchesDropped();
+    }
+
+    private boolean fetchesDropped() {
+        for (DroppedColumn dropped : table.droppedColumns.values())
+            if (table.getColumn(dropped.column.name) == null
+                    && filter.fetchedColumns().contains(dropped.column)) return true;
+        return false;
     }
 
     /** Opens a cursor over all keys, whose entries this decodes from now on. */
@@ -114,7 +126,10 @@ public final class ReadContext {
      * one that was assigned meanwhile must not be skipped as unknown.
      */
     private RowLayout fixed() {
-        RowLayout fixed = store.catalog().layout(table);
+        RowLayout fixed =
+                fetchesDropped
+                        ? store.catalog().layoutWithDropped(table)
+                        : store.catalog().layout(table);
         form = fixed;
         if (large == null && store.catalog().has(Catalog.Flag.LARGE_CELLS))
             large = new LargeReader(store, filter);

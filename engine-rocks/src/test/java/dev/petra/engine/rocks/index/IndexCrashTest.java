@@ -10,6 +10,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
+import dev.petra.engine.index.SweepCheck;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermFunction;
@@ -38,6 +39,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -386,6 +388,65 @@ class IndexCrashTest {
         Tables.context(store).filesEnd();
         assertThat(store.indexes().sweep(INDEX, (term, key, clustering) -> false)).isOne();
         assertThat(indexed(store)).isEmpty();
+    }
+
+    /** Sweeps of one index, each of which a stream ends unless it gets to the last entry. */
+    private final class Sweeps implements SweepCheck {
+        boolean goesOn = true;
+        int pages;
+        int looked;
+
+        @Override
+        public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
+            looked++;
+            return true;
+        }
+
+        @Override
+        public boolean goesOn() {
+            return goesOn;
+        }
+
+        @Override
+        public void pause() {
+            if (pages-- == 0) throw new CancellationException();
+        }
+
+        /** Returns how many entries it has looked at. */
+        int of(UUID index, int most) {
+            pages = most;
+            looked = 0;
+            try {
+                assertThat(store.indexes().sweep(index, this)).isZero();
+            } catch (CancellationException e) {
+                assertThat(pages).isEqualTo(-1);
+            }
+            return looked;
+        }
+    }
+
+    /** Where each sweep began at the first entry, the last ones were never looked at. */
+    @Test
+    void aSweepThatWasEndedGoesOn() {
+        store.indexes().define(INDEX);
+        store.indexes().define(LATER);
+        for (int i = 0; i < 4_500; i++) write(store, i);
+        Sweeps sweeps = new Sweeps();
+        assertThat(sweeps.of(INDEX, 2)).isEqualTo(2_000);
+        assertThat(sweeps.of(LATER, 9)).isZero();
+        assertThat(sweeps.of(INDEX, 2)).isEqualTo(2_000);
+        assertThat(sweeps.of(INDEX, 9)).isEqualTo(500);
+        assertThat(sweeps.of(INDEX, 1)).as("the next").isEqualTo(1_000);
+        sweeps.goesOn = false;
+        assertThat(sweeps.of(INDEX, 9)).as("all").isEqualTo(4_500);
+        sweeps.goesOn = true;
+        assertThat(sweeps.of(INDEX, 3)).isEqualTo(3_000);
+        store.indexes().drop(INDEX);
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 1_500; i++) write(store, i);
+        assertThat(sweeps.of(INDEX, 1)).as("defined again").isEqualTo(1_000);
+        store = reopened();
+        assertThat(sweeps.of(INDEX, 9)).as("opened again").isEqualTo(1_500);
     }
 
     /** Where a scan of it meets the damage. */

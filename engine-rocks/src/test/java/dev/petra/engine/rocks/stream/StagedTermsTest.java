@@ -17,6 +17,7 @@ import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -241,6 +242,25 @@ class StagedTermsTest {
         }
         assertThat(rows()).isOne();
         assertThat(entries(ONE)).isOne();
+    }
+
+    /** If it is added again, the row is there, and has to be found. */
+    @Test
+    void aRowThatLivesByADroppedColumnHasItsEntries() throws Exception {
+        TableStore from = engine.openStore(table.twin().spec(directory.resolve("older")));
+        from.write(table.update("k0").at(9).row(1).set("v", "v").end().build());
+        sent = SentStream.of(from);
+        table.dropColumn("v", 5);
+        List<Boolean> live = new ArrayList<>();
+        TermFunction terms =
+                (key, row) -> {
+                    live.add(row.hasLiveData(0, false));
+                    return List.of();
+                };
+        try (StreamSink in = receive(terms, ONE)) {
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(live).containsExactly(true);
     }
 
     /** It failed the session, which is repeated by hand. */
