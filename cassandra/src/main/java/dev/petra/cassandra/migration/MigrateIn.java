@@ -98,7 +98,10 @@ final class MigrateIn extends Migration {
             return SOON;
         }
         // Else a read would find what is migrated neither in the SSTable nor in the store.
-        if (EngineMemtables.current(cfs) == null) return SOON;
+        if (EngineMemtables.isCassandrasCurrent(cfs)) {
+            state("waiting for the switch of the memtable");
+            return SOON;
+        }
         stores.stopPurging();
         if (!areIndexesBuilt()) return SOON;
         // The oldest first: a table with time windows has its files in the order of their age.

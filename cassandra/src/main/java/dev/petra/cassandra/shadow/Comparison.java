@@ -295,6 +295,8 @@ final class Comparison {
         if (!liveness.isEmpty() && !hiding.deletes(liveness)) addLiveness(facts, liveness);
         for (ColumnData data : row) {
             ColumnMetadata column = data.column();
+            // Cassandra's SSTables give a dropped column's cells that are newer than the drop.
+            if (!columns.fetchedColumns().contains(column)) continue;
             if (data instanceof ComplexColumnData complex) {
                 boolean isQueried = columns.fetchedColumnIsQueried(column);
                 DeletionTime within =

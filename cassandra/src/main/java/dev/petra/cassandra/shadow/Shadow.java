@@ -468,6 +468,7 @@ public final class Shadow {
     void close(long deadline) {
         ShadowCopy now = copy;
         if (now == null || now.isOver()) return;
+        noteTime();
         try {
             while (now.queued.get() > 0 && System.nanoTime() - deadline < 0)
                 TimeUnit.MILLISECONDS.sleep(10);

@@ -45,6 +45,12 @@ public final class EngineMemtables {
         return true;
     }
 
+    /** Whether the current memtable is Cassandra's, so that the engine is not read. */
+    public static boolean isCassandrasCurrent(ColumnFamilyStore cfs) {
+        List<Memtable> live = cfs.getTracker().getView().liveMemtables;
+        return !live.isEmpty() && !(live.get(live.size() - 1) instanceof EngineMemtable);
+    }
+
     /** The memtable of ours that is migrated out of its engine, or null. */
     public static @Nullable EngineMemtable departing(ColumnFamilyStore cfs) {
         return cfs.getTracker() == null ? null : departing(cfs.getTracker().getView());

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -113,6 +114,23 @@ class ComparisonTest {
                                             1_000))
                     .isInstanceOf(Timed.TooLong.class);
         }
+    }
+
+    /** Clients get no cells of a dropped column, whatever is in the files. */
+    @Test
+    void droppedColumnsAreNotCompared() {
+        ColumnFilter without =
+                ColumnFilter.all(
+                        TABLE.metadata()
+                                .unbuild()
+                                .removeRegularOrStaticColumn(
+                                        ColumnIdentifier.getInterned("w", true))
+                                .build());
+        PartitionUpdate left = row(1, "a").at(5).row(1).set("w", "x").end().build();
+        PartitionUpdate right = row(1, "a").build();
+        assertThat(compare(left, right, without)).isEqualTo(Comparison.Outcome.EQUAL);
+        assertThat(compare(left, right, TABLE.all()).result())
+                .isEqualTo(Comparison.Result.DIFFERENT);
     }
 
     // Differences

@@ -310,7 +310,8 @@ public final class RocksIndexes implements TermIndexes {
                 }
                 byte[] last = page.entries.get(page.entries.size() - 1).raw;
                 from = Arrays.copyOf(last, last.length + 1);
-                interrupted.put(number, from);
+                // Another that looks at everything ends without having looked for this one.
+                if (check.goesOn()) interrupted.put(number, from);
             }
         }
     }
