@@ -15,11 +15,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
@@ -30,28 +30,7 @@ import picocli.CommandLine.Spec;
         name = "cql",
         description = "Runs CQL statements, separated by semicolons, on the node at an address.")
 final class CqlCommand implements Runnable {
-    @Option(
-            names = "--address",
-            paramLabel = "ADDRESS",
-            defaultValue = "127.0.0.1",
-            description = "The node's address; default: ${DEFAULT-VALUE}.")
-    private String address = "127.0.0.1";
-
-    @Option(
-            names = "--port",
-            paramLabel = "PORT",
-            converter = PortConverter.class,
-            defaultValue = "9042",
-            description = "The port of CQL; default: ${DEFAULT-VALUE}.")
-    private int port = 9042;
-
-    @Option(
-            names = "--timeout",
-            paramLabel = "TIME",
-            defaultValue = "30s",
-            converter = DurationConverter.class,
-            description = "How long a request may take; default: ${DEFAULT-VALUE}.")
-    private Duration timeout = Duration.ofSeconds(30);
+    @Mixin private CqlOptions node = new CqlOptions();
 
     @Option(names = "--json", description = "Show each row as a JSON object on a line.")
     private boolean json;
@@ -67,7 +46,7 @@ final class CqlCommand implements Runnable {
     public void run() {
         List<String> statements = CqlScript.split(script.read());
         PrintWriter out = spec.commandLine().getOut();
-        try (CqlClient client = CqlClient.connect(address, port, timeout)) {
+        try (CqlClient client = node.connect()) {
             for (String statement : statements) {
                 RowWriter rows = json ? new JsonRows(out) : new AlignedRows(out);
                 client.run(statement, rows, spec.commandLine().getErr());

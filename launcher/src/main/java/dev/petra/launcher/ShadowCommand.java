@@ -7,7 +7,6 @@ import dev.petra.launcher.cql.CqlException;
 import dev.petra.launcher.cql.RowWriter;
 import java.io.PrintWriter;
 import java.net.InetAddress;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -15,8 +14,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
@@ -48,30 +47,7 @@ final class ShadowCommand implements Runnable {
         private static final String ADDRESS = "native_address";
         private static final String PORT = "native_port";
 
-        @Option(
-                names = "--address",
-                paramLabel = "ADDRESS",
-                defaultValue = "127.0.0.1",
-                description =
-                        "The address of a node, which names the others; default:"
-                                + " ${DEFAULT-VALUE}.")
-        private String address = "127.0.0.1";
-
-        @Option(
-                names = "--port",
-                paramLabel = "PORT",
-                converter = PortConverter.class,
-                defaultValue = "9042",
-                description = "The port of CQL; default: ${DEFAULT-VALUE}.")
-        private int port = 9042;
-
-        @Option(
-                names = "--timeout",
-                paramLabel = "TIME",
-                defaultValue = "30s",
-                converter = DurationConverter.class,
-                description = "How long a request may take; default: ${DEFAULT-VALUE}.")
-        private Duration timeout = Duration.ofSeconds(30);
+        @Mixin private CqlOptions options = new CqlOptions();
 
         @Spec
         @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
@@ -109,7 +85,7 @@ final class ShadowCommand implements Runnable {
             Map<String, List<Shadow>> tables = new TreeMap<>();
             List<String> silent = new ArrayList<>();
             for (Node node : nodes) {
-                try (CqlClient client = CqlClient.connect(node.address(), node.port(), timeout)) {
+                try (CqlClient client = options.connect(node.address(), node.port())) {
                     for (Row row : rows(client, SHADOWS)) {
                         Shadow shadow = new Shadow(node, row);
                         tables.computeIfAbsent(shadow.table(), any -> new ArrayList<>())
@@ -172,8 +148,8 @@ final class ShadowCommand implements Runnable {
         /** The one that is asked first, by the address that is known to work, and the others. */
         private List<Node> nodes() {
             List<Node> nodes = new ArrayList<>();
-            nodes.add(new Node(address, port));
-            try (CqlClient client = CqlClient.connect(address, port, timeout)) {
+            nodes.add(new Node(options.address(), options.port()));
+            try (CqlClient client = options.connect()) {
                 for (Row row :
                         rows(client, "SELECT native_address, native_port FROM system.peers_v2")) {
                     InetAddress peer = row.getInetAddress(ADDRESS);

@@ -132,8 +132,7 @@ final class ShadowFolder {
         }
     }
 
-    /** The table's directory. */
-    Path table() {
+    private Path table() {
         return Objects.requireNonNull(root.getParent(), "a table has a directory");
     }
 

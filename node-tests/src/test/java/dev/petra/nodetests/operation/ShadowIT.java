@@ -383,11 +383,7 @@ class ShadowIT {
     void alteredBackItIsGoneAndTheTableIsWhole() throws Exception {
         int rows = session.execute("SELECT k FROM ks.t").all().size();
         session.execute("ALTER TABLE ks.t WITH memtable = 'default'");
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (Files.exists(folder("t"))) {
-            assertThat(System.nanoTime()).isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder("t")));
         assertThat(shadow("ks", "t")).isNull();
         assertThat(session.execute("SELECT k FROM ks.t").all()).hasSize(rows);
         assertThat(rows).isGreaterThan(KEYS);
