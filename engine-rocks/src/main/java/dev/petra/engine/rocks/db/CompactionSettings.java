@@ -125,7 +125,8 @@ public record CompactionSettings(
                 leveled ? fanout : FANOUT,
                 size == null ? FILE_BYTES : FBUtilities.parseHumanReadableBytes(size),
                 leveled ? FEWEST : fanout,
-                MOST,
+                // RocksDB never merges where the least is above the most.
+                leveled ? MOST : Math.max(MOST, fanout),
                 TOLERANCE,
                 null);
     }
@@ -151,7 +152,8 @@ public record CompactionSettings(
     /** In percent, from the factor by which a file may be larger than the others of its bucket. */
     private static int tolerance(@Nullable String bucketHigh) {
         if (bucketHigh == null) return TOLERANCE;
-        return (int) Math.round((Double.parseDouble(bucketHigh) - 1) * 100);
+        // RocksDB takes no less, and reads a negative number as a huge one.
+        return Math.max(0, (int) Math.round((Double.parseDouble(bucketHigh) - 1) * 100));
     }
 
     /** What of a table's compaction is not honoured, a sentence each. */

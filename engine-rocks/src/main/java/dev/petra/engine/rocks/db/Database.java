@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -92,6 +93,9 @@ public final class Database implements AutoCloseable {
     /** Null until an index was ever defined. */
     private volatile @Nullable ColumnFamilyHandle index;
 
+    /** Freed with the database only: a drop that failed may be half done. */
+    private final List<ColumnFamilyHandle> droppedIndexes = new CopyOnWriteArrayList<>();
+
     private volatile List<ColumnFamilyHandle> families;
 
     /** What RocksDB was told; null before the first look. */
@@ -159,12 +163,13 @@ public final class Database implements AutoCloseable {
 
     /** The same in place of the one that is there, which nobody uses, with all that is in it. */
     void renewIndex(TableOptions options) throws RocksDBException {
-        try (ColumnFamilyHandle old = Objects.requireNonNull(index)) {
-            db.dropColumnFamily(old);
-            index = null;
-            families = families(null);
-            addIndex(options);
-        }
+        ColumnFamilyHandle old = Objects.requireNonNull(index);
+        // Before it can be freed: whoever measures the database asks about all of them.
+        index = null;
+        families = families(null);
+        droppedIndexes.add(old);
+        db.dropColumnFamily(old);
+        addIndex(options);
     }
 
     /**
@@ -579,6 +584,7 @@ public final class Database implements AutoCloseable {
         large.close();
         ColumnFamilyHandle indexed = index;
         if (indexed != null) indexed.close();
+        droppedIndexes.forEach(ColumnFamilyHandle::close);
         db.close();
         for (AutoCloseable handle : owned) {
             try {

@@ -9,6 +9,7 @@ import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.wal.SyncState;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.UUID;
@@ -435,7 +436,8 @@ public final class ReopenableDatabase {
      */
     public void heal() {
         String reason = full;
-        if (reason == null) return;
+        // A store that was dropped has no directory to look at.
+        if (reason == null || closed) return;
         if (System.nanoTime() - healAt < 0 || !hasRoom()) throw refused(reason);
         synchronized (this) {
             if (full == null || closed) return;
@@ -465,10 +467,21 @@ public final class ReopenableDatabase {
     private boolean hasRoom() {
         try {
             long log = 0;
-            for (Path file : opening.files("*.log")) log += Files.size(file);
+            for (Path file : opening.files("*.log")) log += size(file);
             return Files.getFileStore(spec.directory()).getUsableSpace() > log + LEAST_ROOM;
         } catch (IOException e) {
+            // Dropped meanwhile: there is nothing to open anew.
+            if (closed) return false;
             throw new FSWriteError(e, spec.directory());
+        }
+    }
+
+    /** 0 for a log that RocksDB, which another thread just opens anew, has replayed and removed. */
+    private static long size(Path log) throws IOException {
+        try {
+            return Files.size(log);
+        } catch (NoSuchFileException e) {
+            return 0;
         }
     }
 

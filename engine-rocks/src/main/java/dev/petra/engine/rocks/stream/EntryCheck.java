@@ -162,7 +162,7 @@ final class EntryCheck {
      *
      * @param valueAt where in the block its value begins
      * @throws MalformedFragment if it is not what this table has there
-     * @throws UnknownColumn if it has cells of a column that the schema has not, nor had
+     * @throws NotTaken if it has cells of a column that the schema has not, nor had
      */
     void look(byte[] key, int keyLength, int valueAt, int valueLength) {
         if (keyBuffer.array() != key) {
@@ -402,16 +402,30 @@ final class EntryCheck {
             if (counter != ((cell & CELL_COUNTER) != 0))
                 throw new MalformedFragment("a cell of " + column);
             if (path != null) path(column, path);
-            if ((cell & (CELL_TOMBSTONE | CELL_LARGE)) != 0 || valueBytes == 0) return;
-            if (counter) {
-                counter(valueBytes);
+            if ((cell & CELL_TOMBSTONE) != 0) return;
+            if ((cell & CELL_LARGE) != 0) {
+                // Its own bytes are looked at where they come; a type of one length has none.
+                if (fixedLength(column, path) >= 0)
+                    throw new MalformedFragment("a large value in " + column);
                 return;
             }
-            // A field's type is known by the path; Cassandra asserts that it is not asked for here.
-            if (path != null && column.type instanceof UserType) return;
-            int fixed = column.cellValueType().valueLengthIfFixed();
+            if (valueBytes == 0) return;
+            if (counter) {
+                counter(column, valueBytes);
+                return;
+            }
+            int fixed = fixedLength(column, path);
             if (fixed >= 0 && fixed != valueBytes)
                 throw new MalformedFragment("a value of " + valueBytes + " bytes in " + column);
+        }
+
+        /**
+         * Of each value of a column, in bytes; negative if they differ, or it is not known here.
+         */
+        private static int fixedLength(ColumnMetadata column, byte @Nullable [] path) {
+            // A field's type is known by the path; Cassandra asserts that it is not asked for here.
+            if (path != null && column.type instanceof UserType) return -1;
+            return column.cellValueType().valueLengthIfFixed();
         }
 
         /**
@@ -426,10 +440,13 @@ final class EntryCheck {
                             .formatted(column, complex ? "frozen" : "not frozen"));
         }
 
-        private void counter(int bytes) {
-            short elements = value.getShort(value.position() - bytes);
-            int shards = bytes - COUNTER_HEADER - COUNTER_HEADER * Math.abs(elements);
+        private void counter(ColumnMetadata column, int bytes) {
+            int at = value.position() - bytes;
+            int elements = Math.abs(value.getShort(at));
+            int shards = bytes - COUNTER_HEADER - COUNTER_HEADER * elements;
             refuseUnless(shards >= 0 && shards % COUNTER_SHARD == 0, "a counter");
+            for (int i = 1; i <= elements; i++)
+                if (value.getShort(at + COUNTER_HEADER * i) >= 0) throw NotTaken.local(column);
         }
     }
 
@@ -439,20 +456,38 @@ final class EntryCheck {
         // Cassandra refuses such SSTables. A row may live by that column alone: it would be live
         // from the ALTER on, and no index would have it.
         String name = unknown[column];
-        if (name != null) throw new UnknownColumn(name);
+        if (name != null) throw NotTaken.unknown(name);
     }
 
-    /** The entry is well: the schema is of another time. */
-    static final class UnknownColumn extends RuntimeException {
+    /** The entry is well, but cannot be taken in this way, or not now. */
+    static final class NotTaken extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        UnknownColumn(String name) {
-            super(
+        private NotTaken(String message) {
+            super(message);
+        }
+
+        /** The schema is of another time. */
+        static NotTaken unknown(String column) {
+            return new NotTaken(
                     "column "
-                            + name
+                            + column
                             + " is not in the schema of this node. Wait until the schema is the"
                             + " same on all nodes (nodetool describecluster), and repeat the"
                             + " operation that streams");
+        }
+
+        /**
+         * Cassandra clears local shards of what it receives, when it is read whole. Two that both
+         * sides have are added up, each time that one is streamed.
+         */
+        static NotTaken local(ColumnMetadata counter) {
+            return new NotTaken(
+                    "counter "
+                            + counter
+                            + " has a local shard, of before Cassandra 2.1, which is not sent in"
+                            + " slices. Start this node with -Dpetra.stream.slices=false, and"
+                            + " repeat the operation that streams");
         }
     }
 

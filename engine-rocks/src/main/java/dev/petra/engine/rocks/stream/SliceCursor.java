@@ -265,6 +265,8 @@ final class SliceCursor implements SliceReader {
                             + " must begin anew: the disk was full, and the database was opened"
                             + " again after rows were sent and before their large cells were.");
         endLease();
+        // Of an entry that may be smaller by now, or gone.
+        needed = 0;
         if (reached != null) from = Arrays.copyOf(reached, reached.length + 1);
     }
 

@@ -208,7 +208,7 @@ final class StagedSlice implements SliceWriter {
         int use = Database.stripe();
         try {
             work.run();
-        } catch (RocksDBException | MalformedFragment | EntryCheck.UnknownColumn e) {
+        } catch (RocksDBException | MalformedFragment | EntryCheck.NotTaken e) {
             throw new IOException(
                     "Slice %d for %s: %s".formatted(slice, store.name(), e.getMessage()), e);
         } finally {

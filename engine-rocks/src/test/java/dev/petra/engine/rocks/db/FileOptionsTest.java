@@ -287,6 +287,12 @@ class FileOptionsTest {
                         + "                                       | false 8 64 4 32 50",
                 "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'N' | true 10 64 2 32"
                         + " 50",
+                // RocksDB merges nothing if the least is above the most.
+                "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T64' | true 10 64 64"
+                        + " 64 50",
+                // It takes no negative tolerance.
+                "'class': 'SizeTieredCompactionStrategy', 'bucket_low': 0.3, 'bucket_high': 0.9 |"
+                        + " true 10 64 4 32 0",
                 "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': '-3' | false 5 64 4 32"
                         + " 50",
             })

@@ -229,6 +229,18 @@ class HoldTest {
         store.drop();
     }
 
+    /** Somebody made room by it: there is no directory whose room could be asked for. */
+    @Test
+    void aStoreThatWasDroppedWhileItsDiskWasFullIsNotOpenedAnew() throws Exception {
+        assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+        store.drop();
+        assertThat(directory.resolve("store")).doesNotExist();
+        // As soon as it may be tried again.
+        Thread.sleep(1_100);
+        reopenable.heal();
+        assertThat(reopenable.isWritable()).isFalse();
+    }
+
     @Test
     void whoHoldsADatabaseThatCouldNotBeOpenedAnewGetsTheFullDisk() throws Exception {
         try (Hold hold = reopenable.hold();

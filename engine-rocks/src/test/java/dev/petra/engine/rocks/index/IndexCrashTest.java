@@ -49,6 +49,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.Options;
 import org.rocksdb.RocksIterator;
@@ -271,6 +272,30 @@ class IndexCrashTest {
     }
 
     /** As RocksDB demands it where there is room again. */
+    /** What asks for all column families would have used it after it was freed. */
+    @Test
+    void aColumnFamilyWhoseDropFailedIsNobodys() throws Exception {
+        store.indexes().define(INDEX);
+        write(store, 1);
+        Database database = Tables.context(store).database();
+        ColumnFamilyHandle dropped = Objects.requireNonNull(database.index());
+        database.db.dropColumnFamily(dropped);
+        assertThatThrownBy(
+                        () ->
+                                Tables.context(store)
+                                        .reopenable()
+                                        .maintain(Tables.context(store).reopenable()::renewIndex))
+                .hasMessageContaining("already dropped");
+        assertThat(database.index()).isNull();
+        assertThat(database.families())
+                .hasSize(3)
+                .allMatch(ColumnFamilyHandle::isOwningHandle)
+                .doesNotContain(dropped);
+        assertThat(store.metrics()).isNotNull();
+        store.close();
+        assertThat(dropped.isOwningHandle()).isFalse();
+    }
+
     @Test
     void aDatabaseThatIsOpenedAnewHasItsIndexes() throws Exception {
         store.indexes().define(INDEX);

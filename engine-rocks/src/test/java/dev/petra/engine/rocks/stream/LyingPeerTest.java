@@ -422,6 +422,46 @@ class LyingPeerTest {
         refusesEntry("a counter", counters, from, new Entry(row.key(), part));
     }
 
+    /** Two nodes that have it would add it up, at each stream. */
+    @Test
+    void aLocalShardOfACounterIsNotTaken() throws Exception {
+        TestTable counters =
+                TestTable.of("CREATE TABLE t (k int, c int, n counter, PRIMARY KEY (k, c))");
+        CounterContext.ContextState local = CounterContext.ContextState.allocate(0, 1, 0);
+        local.writeLocal(CounterId.fromInt(1), 5, 5);
+        Peer from = new Peer(engine, counters, directory.resolve("local-shards"));
+        from.store()
+                .write(
+                        counters.update(1)
+                                .at(1)
+                                .row(1)
+                                .cell(BufferCell.live(counters.column("n"), 1, local.context))
+                                .build());
+        to = engine.openStore(counters.spec(directory.resolve("to-local-shards")));
+        refusesEntry("a local shard", counters, from, from.first(KeyKind.ROW));
+    }
+
+    @Test
+    void aTypeOfOneLengthHasNoLargeValues() throws Exception {
+        Map<String, String> small = Map.of("memory", "32MiB", "large_cell", "1KiB");
+        try (StorageEngine other = Tables.engine(small)) {
+            TestTable texts =
+                    TestTable.of("CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))");
+            TestTable numbers =
+                    TestTable.of("CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))");
+            Peer from = new Peer(other, texts, directory.resolve("large-texts"));
+            from.store().write(texts.update(1).at(1).row(1).set("v", "x".repeat(5_000)).build());
+            to = other.openStore(numbers.spec(directory.resolve("to-numbers")));
+            List<byte[]> slice =
+                    PeerBlocks.slice(from.store(), List.of(from.first(KeyKind.ROW)), from.large());
+            assertThatThrownBy(
+                            () ->
+                                    PeerBlocks.send(
+                                            numbers, RangeTests.everything(), to, List.of(slice)))
+                    .hasMessageContaining("a large value in v");
+        }
+    }
+
     /** The names stayed in the catalog for good, as many as each stream brought. */
     @Test
     void namesThatTheTableNeverHadGetNoIds() throws Exception {
