@@ -327,7 +327,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                 || PetraMemtableFactory.owns(metadata())) return false;
         try {
             synchronized (owner.getTracker()) {
-                // TRUNCATE came first: what it left leaves by the memtable that it made.
+                // TRUNCATE came first: the memtable that it made is asked by OverdueSwitches.
                 if (owner.getCurrentMemtable() != this) return false;
                 // Durable before anything can be written elsewhere.
                 departure = generation.stores().migration().begin(factory.configuration());
@@ -335,8 +335,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
             return true;
         } catch (RuntimeException | FSError e) {
             logger.error(
-                    "Table {} cannot be migrated out of {} now. It stays there until the node is"
-                            + " restarted or the table altered again.",
+                    "Table {} cannot be migrated out of {} now. This is tried again within half a"
+                            + " minute, and when the node is restarted.",
                     name(),
                     factory.engine(),
                     e);

@@ -28,10 +28,13 @@ public final class DataHooks {
     /**
      * Whether a table's writes are durable without the commit log.
      *
-     * @param stock what its memtable says
+     * @param stock what the configuration says of which its next memtable is. While the table is
+     *     altered into an engine, that is the engine's before the memtable is, and the commit log
+     *     would forget what is in Cassandra's alone
      */
     public static boolean writesAreDurable(ColumnFamilyStore cfs, boolean stock) {
-        if (!stock || EngineMemtables.current(cfs) == null) return stock;
+        if (!stock) return false;
+        if (EngineMemtables.current(cfs) == null) return !PetraMemtableFactory.owns(cfs.metadata());
         return !ReplayPlan.isMade() && EngineMemtables.areWritesOurs(cfs);
     }
 

@@ -47,6 +47,7 @@ public final class NodeHooks {
     private static final int DISK_SPACE_SECONDS = 10;
 
     private static final int UNANNOUNCED_SECONDS = 10;
+    private static final int OVERDUE_SECONDS = 30;
 
     private NodeHooks() {}
 
@@ -96,6 +97,7 @@ public final class NodeHooks {
                             + " snapshots of them");
         every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
         every(UNANNOUNCED_SECONDS, TableLifecycle::migrateUnannounced);
+        every(OVERDUE_SECONDS, OverdueSwitches::run);
         every(1, StreamCapabilities::publish);
         OrphanStores.remove(
                 directories,

@@ -272,6 +272,20 @@ public final class TableHooks {
     }
 
     /**
+     * A snapshot that is being taken.
+     *
+     * @param current what Cassandra asks for a copy, unless an ALTER out of the engine replaces it
+     *     before
+     */
+    private record Snapshot(TableGenerations stores, @Nullable EngineMemtable current, String tag) {
+        void complete(TableSnapshot taken) {
+            if (current != null && current.departure() != 0 && !stores.hasSnapshot(tag))
+                current.performSnapshot(tag);
+            stores.completeSnapshot(taken);
+        }
+    }
+
+    /**
      * Before a snapshot. What is on its way out of an engine goes with it, and nothing is migrated
      * until {@link #snapshotEnds}.
      *
@@ -286,10 +300,10 @@ public final class TableHooks {
         awaitFormerMemtable(cfs, stores);
         stores.lockContent();
         try {
-            EngineMemtable departing =
-                    EngineMemtables.current(cfs) == null ? EngineMemtables.departing(cfs) : null;
+            EngineMemtable current = EngineMemtables.current(cfs);
+            EngineMemtable departing = current == null ? EngineMemtables.departing(cfs) : null;
             if (departing != null) departing.performSnapshot(tag);
-            return stores;
+            return new Snapshot(stores, current, tag);
         } catch (RuntimeException | Error e) {
             stores.unlockContent();
             throw e;
@@ -344,11 +358,11 @@ public final class TableHooks {
      * @param taken null after an exception
      */
     public static void snapshotEnds(@Nullable Object begun, @Nullable TableSnapshot taken) {
-        if (!(begun instanceof TableGenerations stores)) return;
+        if (!(begun instanceof Snapshot snapshot)) return;
         try {
-            if (taken != null) stores.completeSnapshot(taken);
+            if (taken != null) snapshot.complete(taken);
         } finally {
-            stores.unlockContent();
+            snapshot.stores().unlockContent();
         }
     }
 }

@@ -17,6 +17,7 @@ import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import java.util.Date;
 import java.util.List;
 import java.util.Map;
@@ -36,6 +37,7 @@ import org.apache.cassandra.db.virtual.VirtualKeyspace;
 import org.apache.cassandra.db.virtual.VirtualKeyspaceRegistry;
 import org.apache.cassandra.db.virtual.VirtualTable;
 import org.apache.cassandra.dht.LocalPartitioner;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadata;
 import org.slf4j.Logger;
@@ -353,8 +355,12 @@ public final class VirtualTables {
             if (generation.failure() != null) return;
             TableStore store = generation.existing();
             if (store != null) use.accept(store);
-        } catch (IllegalStateException e) {
-            logger.debug("{} was closed or dropped while its metrics were read", generation, e);
+        } catch (IllegalStateException | WriteStallException | FSError e) {
+            logger.debug(
+                    "{} was closed, dropped, or could not be opened anew after its disk was full,"
+                            + " while its metrics were read",
+                    generation,
+                    e);
         }
     }
 }

@@ -5,12 +5,14 @@ import com.google.common.base.Suppliers;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
+import org.apache.cassandra.io.FSError;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -159,6 +161,21 @@ public final class Generation {
         } catch (IllegalStateException e) {
             // Closed with the node, or dropped; metrics are still read then.
             return absent;
+        } catch (WriteStallException | FSError e) {
+            // Its disk was full, and it could not be opened anew: other tables are still measured.
+            logger.debug("{} cannot be measured", this, e);
+            return absent;
+        }
+    }
+
+    /** {@link TableGenerations#stopPurging}, which no error but the end of the store excuses. */
+    void stopPurging() {
+        TableStore present = store;
+        if (present == null) return;
+        try {
+            present.stopPurging();
+        } catch (IllegalStateException e) {
+            logger.debug("{} was closed or dropped, and purges nothing", this, e);
         }
     }
 

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.utils.Pair;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -33,7 +34,7 @@ public final class RangeEstimates {
                             range,
                             Pair.create(estimate.partitions(), estimate.meanPartitionBytes()));
                 }
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | FSError e) {
             // Every few minutes, in the background; the other tables' must go on.
             logger.warn(
                     "The sizes of token ranges of {} could not be estimated, so the table may be"

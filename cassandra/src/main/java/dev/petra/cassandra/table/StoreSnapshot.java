@@ -75,6 +75,11 @@ final class StoreSnapshot {
         }
     }
 
+    /** Whether there is a whole copy. */
+    boolean isTaken() {
+        return place.snapshot(tag).live().isPresent();
+    }
+
     /**
      * Has Cassandra's snapshot include the directory in which the copy is. Cassandra puts its own
      * files into any of the table's directories, and deletes an expired snapshot in those that it

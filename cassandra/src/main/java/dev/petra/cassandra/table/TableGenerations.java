@@ -315,13 +315,7 @@ public final class TableGenerations {
      * outside of the store. May block: not under a lock of the table's.
      */
     public void stopPurging() {
-        current()
-                .measure(
-                        store -> {
-                            store.stopPurging();
-                            return true;
-                        },
-                        false);
+        current().stopPurging();
     }
 
     /** The streams out of the table's stores. */
@@ -402,6 +396,11 @@ public final class TableGenerations {
         if (store == null) return;
         new StoreSnapshot(displayName, usableDirectory(), tag)
                 .take(store, generation.number(), migration::mark);
+    }
+
+    /** Whether {@link #snapshot} has made a copy for it. Blocks on disk. */
+    public boolean hasSnapshot(String tag) {
+        return directory != null && new StoreSnapshot(displayName, directory, tag).isTaken();
     }
 
     /**

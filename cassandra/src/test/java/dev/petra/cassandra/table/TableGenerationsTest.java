@@ -14,6 +14,7 @@ import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.table.FileEngine.FileStore;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
@@ -27,6 +28,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
+import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -590,6 +592,27 @@ class TableGenerationsTest {
         engine.close();
         assertThat(generation.statistic(s -> s.estimatedPartitions())).isZero();
         assertThat(generation.isEmpty()).isFalse();
+    }
+
+    /** Metrics of all tables are read one after the other. */
+    @Test
+    void metricsOfAStoreThatIsClosedForAFullDiskAreZero() {
+        Generation generation = open().current();
+        write(generation, "a");
+        assertThat(
+                        generation.<Integer>measure(
+                                store -> {
+                                    throw new WriteStallException("full", true);
+                                },
+                                7))
+                .isEqualTo(7);
+        assertThat(
+                        generation.<Integer>measure(
+                                store -> {
+                                    throw new FSReadError(new IOException(), "store");
+                                },
+                                7))
+                .isEqualTo(7);
     }
 
     @Test
