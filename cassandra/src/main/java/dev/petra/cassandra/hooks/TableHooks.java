@@ -275,7 +275,8 @@ public final class TableHooks {
      * A snapshot that is being taken.
      *
      * @param current what Cassandra asks for a copy, unless an ALTER out of the engine replaces it
-     *     before
+     *     before. If that has also moved all of it since, the snapshot fails, since it is not known
+     *     what of it is among the SSTables
      */
     private record Snapshot(TableGenerations stores, @Nullable EngineMemtable current, String tag) {
         void complete(TableSnapshot taken) {

@@ -1315,11 +1315,14 @@ class MigrationIT {
                         () -> nodetool("snapshot", "-t", "late", "-cf", "overtaken", "ks"));
         try {
             crashes.awaitHeld();
+            crashes.holdAlso("enter", "MigrateOut#write");
             alter("overtaken", "default");
+            crashes.awaitHeld();
+            crashes.releaseAt("leave", "#snapshotBegins");
+            assertThat(snapshot.get(MOVES.toSeconds(), TimeUnit.SECONDS).exitCode()).isZero();
         } finally {
             crashes.release();
         }
-        assertThat(snapshot.get(MOVES.toSeconds(), TimeUnit.SECONDS).exitCode()).isZero();
         Path copy = TableFiles.of(node, "ks", "overtaken").directory().resolve("snapshots/late");
         assertThat(copy.resolve("rocksdb").resolve("LIVE")).exists();
         TestNode.awaitMigrations(session, MOVES);
