@@ -422,7 +422,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     public void switchOut(
             OpOrder.Barrier writeBarrier, AtomicReference<CommitLogPosition> upperBound) {
         // TRUNCATE ends the generation; other switches keep the data.
-        if (Truncation.isRunning()) end();
+        if (Truncation.isRunning()) {
+            end();
+            // What was on its way out as well, or it would be moved after all.
+            departure = 0;
+        }
         super.switchOut(writeBarrier, upperBound);
     }
 

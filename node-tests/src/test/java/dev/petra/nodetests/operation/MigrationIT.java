@@ -27,6 +27,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
@@ -64,7 +65,9 @@ class MigrationIT {
                     "org.apache.cassandra.service.DefaultFSErrorHandler#handleFSError",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finished",
                     OURS + "disk.StoreLocation#markMigration",
+                    OURS + "PetraMemtable#shouldSwitch",
                     OURS + "hooks.OverdueSwitches#run",
+                    OURS + "hooks.TableHooks#beforeTruncate",
                     OURS + "hooks.TableHooks#snapshotBegins",
                     OURS + "migration.Migration#newProgress",
                     OURS + "migration.Migration#moved",
@@ -1360,6 +1363,48 @@ class MigrationIT {
         node.awaitLog("TRUNCATE of ks.unbegun cannot be done now: the table is being", MOVES);
         session.execute("DROP TABLE ks.unbegun");
         assertThat(files.resolve("rocksdb")).doesNotExist();
+    }
+
+    /** It cannot tell that it removed all rows, but it has, and none comes back. */
+    @Test
+    void whatATruncateRemovesWhileTheWayOutBeginsStaysRemoved() throws Exception {
+        // Else TRUNCATE flushes rather than throws away, and asks the memtable that is held.
+        session.execute(
+                "CREATE KEYSPACE crossing WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1} AND durable_writes = false");
+        session.execute(
+                "CREATE TABLE crossing.t (p int PRIMARY KEY, x text) WITH memtable = 'rocks' AND"
+                        + " allow_auto_snapshot = false");
+        for (int p = 0; p < 20; p++)
+            session.execute("INSERT INTO crossing.t (p, x) VALUES (?, 'x')", p);
+        crashes.hold("leave", "#beforeTruncate");
+        CompletableFuture<Void> truncated =
+                CompletableFuture.runAsync(() -> session.execute("TRUNCATE crossing.t"));
+        CompletableFuture<Void> altered;
+        try {
+            crashes.awaitHeld();
+            crashes.holdAlso("leave", "#shouldSwitch");
+            altered =
+                    CompletableFuture.runAsync(
+                            () ->
+                                    session.execute(
+                                            "ALTER TABLE crossing.t WITH memtable ="
+                                                    + " 'default'"));
+            crashes.awaitHeld();
+            crashes.releaseAt("leave", "#beforeTruncate");
+            assertThatThrownBy(() -> truncated.get(MOVES.toSeconds(), TimeUnit.SECONDS))
+                    .isInstanceOf(ExecutionException.class)
+                    .hasMessageContaining("Truncate failed");
+        } finally {
+            crashes.release();
+        }
+        altered.get(MOVES.toSeconds(), TimeUnit.SECONDS);
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("crossing.t")).isEmpty();
+        session.execute("INSERT INTO crossing.t (p, x) VALUES (1, 'x')");
+        session.execute("ALTER TABLE crossing.t WITH memtable = 'rocks'");
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("crossing.t")).hasSize(1);
     }
 
     /** TRUNCATE makes the next memtable first, which is Cassandra's by now. */
