@@ -402,30 +402,14 @@ final class EntryCheck {
             if (counter != ((cell & CELL_COUNTER) != 0))
                 throw new MalformedFragment("a cell of " + column);
             if (path != null) path(column, path);
-            if ((cell & CELL_TOMBSTONE) != 0) return;
-            if ((cell & CELL_LARGE) != 0) {
-                // Its own bytes are looked at where they come; a type of one length has none.
-                if (fixedLength(column, path) >= 0)
-                    throw new MalformedFragment("a large value in " + column);
-                return;
-            }
-            if (valueBytes == 0) return;
+            if ((cell & (CELL_TOMBSTONE | CELL_LARGE)) != 0 || valueBytes == 0) return;
             if (counter) {
                 counter(column, valueBytes);
                 return;
             }
-            int fixed = fixedLength(column, path);
+            int fixed = fixedLength(column);
             if (fixed >= 0 && fixed != valueBytes)
                 throw new MalformedFragment("a value of " + valueBytes + " bytes in " + column);
-        }
-
-        /**
-         * Of each value of a column, in bytes; negative if they differ, or it is not known here.
-         */
-        private static int fixedLength(ColumnMetadata column, byte @Nullable [] path) {
-            // A field's type is known by the path; Cassandra asserts that it is not asked for here.
-            if (path != null && column.type instanceof UserType) return -1;
-            return column.cellValueType().valueLengthIfFixed();
         }
 
         /**
@@ -491,6 +475,13 @@ final class EntryCheck {
         }
     }
 
+    /** Of each value of a column, in bytes; negative if they differ, or it is not known here. */
+    private static int fixedLength(ColumnMetadata column) {
+        // A field's type is known by the path; Cassandra asserts that it is not asked for here.
+        if (column.isComplex() && column.type instanceof UserType) return -1;
+        return column.cellValueType().valueLengthIfFixed();
+    }
+
     /** Paths of a column are compared when its cells are merged. */
     private static void path(ColumnMetadata column, byte[] path) {
         AbstractType<?> type =
@@ -513,6 +504,12 @@ final class EntryCheck {
                 rest.getLong() == LargeCells.hash(value, ByteBufferAccessor.instance),
                 "a large cell's value is not that of its key");
         ColumnMetadata column = form.column(id);
+        if (column != null && value.hasRemaining()) {
+            int fixed = fixedLength(column);
+            if (fixed >= 0 && fixed != value.remaining())
+                throw new MalformedFragment(
+                        "a large value of " + value.remaining() + " bytes in " + column);
+        }
         if (column != null && column.isComplex()) path(column, ByteBufferUtil.getArray(rest));
         else if (column != null) refuseUnless(!rest.hasRemaining(), "bytes behind the key");
         flags |= Catalog.Flag.LARGE_CELLS.bit;

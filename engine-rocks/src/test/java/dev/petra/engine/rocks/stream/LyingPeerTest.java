@@ -458,7 +458,7 @@ class LyingPeerTest {
                             () ->
                                     PeerBlocks.send(
                                             numbers, RangeTests.everything(), to, List.of(slice)))
-                    .hasMessageContaining("a large value in v");
+                    .hasMessageContaining("a large value of 5000 bytes in v");
         }
     }
 
