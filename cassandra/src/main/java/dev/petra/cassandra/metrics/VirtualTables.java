@@ -17,7 +17,6 @@ import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.WriteStallException;
 import java.util.Date;
 import java.util.List;
 import java.util.Map;
@@ -37,7 +36,6 @@ import org.apache.cassandra.db.virtual.VirtualKeyspace;
 import org.apache.cassandra.db.virtual.VirtualKeyspaceRegistry;
 import org.apache.cassandra.db.virtual.VirtualTable;
 import org.apache.cassandra.dht.LocalPartitioner;
-import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadata;
 import org.slf4j.Logger;
@@ -351,16 +349,12 @@ public final class VirtualTables {
     }
 
     private static void withStore(Generation generation, Consumer<TableStore> use) {
-        try {
-            if (generation.failure() != null) return;
-            TableStore store = generation.existing();
-            if (store != null) use.accept(store);
-        } catch (IllegalStateException | WriteStallException | FSError e) {
-            logger.debug(
-                    "{} was closed, dropped, or could not be opened anew after its disk was full,"
-                            + " while its metrics were read",
-                    generation,
-                    e);
-        }
+        if (generation.failure() != null) return;
+        generation.measure(
+                store -> {
+                    use.accept(store);
+                    return true;
+                },
+                false);
     }
 }

@@ -158,11 +158,9 @@ public final class Generation {
         if (present == null) return absent;
         try {
             return metric.apply(present);
-        } catch (IllegalStateException e) {
-            // Closed with the node, or dropped; metrics are still read then.
-            return absent;
-        } catch (WriteStallException | FSError e) {
-            // Its disk was full, and it could not be opened anew: other tables are still measured.
+        } catch (IllegalStateException | WriteStallException | FSError e) {
+            // Closed with the node, or dropped, or it could not be opened anew after its disk was
+            // full; metrics are still read then, and those of other tables.
             logger.debug("{} cannot be measured", this, e);
             return absent;
         }

@@ -162,7 +162,8 @@ final class EntryCheck {
      *
      * @param valueAt where in the block its value begins
      * @throws MalformedFragment if it is not what this table has there
-     * @throws NotTaken if it has cells of a column that the schema has not, nor had
+     * @throws NotTaken if it has cells of a column that the schema has not, nor had, or a local
+     *     shard of a counter
      */
     void look(byte[] key, int keyLength, int valueAt, int valueLength) {
         if (keyBuffer.array() != key) {

@@ -271,7 +271,6 @@ class IndexCrashTest {
         return store;
     }
 
-    /** As RocksDB demands it where there is room again. */
     /** What asks for all column families would have used it after it was freed. */
     @Test
     void aColumnFamilyWhoseDropFailedIsNobodys() throws Exception {
@@ -296,6 +295,7 @@ class IndexCrashTest {
         assertThat(dropped.isOwningHandle()).isFalse();
     }
 
+    /** As RocksDB demands it where there is room again. */
     @Test
     void aDatabaseThatIsOpenedAnewHasItsIndexes() throws Exception {
         store.indexes().define(INDEX);

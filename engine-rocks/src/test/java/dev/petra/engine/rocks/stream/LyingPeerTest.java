@@ -442,7 +442,7 @@ class LyingPeerTest {
     }
 
     @Test
-    void aTypeOfOneLengthHasNoLargeValues() throws Exception {
+    void aLargeValueHasALengthThatItsTypeAllows() throws Exception {
         Map<String, String> small = Map.of("memory", "32MiB", "large_cell", "1KiB");
         try (StorageEngine other = Tables.engine(small)) {
             TestTable texts =
