@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks: Reconciler, MutableOptions, Cursor and StreamSst.
+// The native methods of dev.petra.engine.rocks: Reconciler, MutableOptions,
+// ManualCompactions, Cursor and StreamSst.
 #include <jni.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -246,6 +247,11 @@ extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_nativelib_Mutab
             texts + count);
     for (jsize i = 0; i < 2 * count; i++) env->ReleaseStringUTFChars(strings[i], texts[i]);
     return error == nullptr ? nullptr : text(env, error);
+}
+
+extern "C" JNIEXPORT void JNICALL Java_dev_petra_engine_rocks_nativelib_ManualCompactions_end(
+        JNIEnv*, jclass, jlong db) {
+    endManualCompactions(reinterpret_cast<void*>(db));
 }
 
 extern "C" JNIEXPORT jstring JNICALL Java_dev_petra_engine_rocks_stream_StreamSst_errorCodes(

@@ -138,6 +138,8 @@ struct Api {
     void (*setBlobCache)(void*, void*);
     void (*setEnforceWriteBuffersInRecovery)(void*, unsigned char);
     void (*setOptions)(void*, void*, int, const char* const*, const char* const*, char**);
+    void (*disableManualCompaction)(void*);
+    void (*enableManualCompaction)(void*);
     unsigned char (*isValid)(const void*);
     void (*next)(void*);
     void (*previous)(void*);
@@ -415,6 +417,8 @@ const char* bind(void* env) {
     find(library, "rocksdb_options_set_enforce_write_buffer_manager_during_recovery",
          &api.setEnforceWriteBuffersInRecovery);
     find(library, "rocksdb_set_options_cf", &api.setOptions);
+    find(library, "rocksdb_disable_manual_compaction", &api.disableManualCompaction);
+    find(library, "rocksdb_enable_manual_compaction", &api.enableManualCompaction);
     find(library, "rocksdb_iter_valid", &api.isValid);
     find(library, "rocksdb_iter_next", &api.next);
     find(library, "rocksdb_iter_prev", &api.previous);
@@ -451,6 +455,12 @@ char* setOptions(void* db, void* family, int count, const char** keys, const cha
     char* error = nullptr;
     api.setOptions(&wrappedDb, &wrappedFamily, count, keys, values, &error);
     return error;
+}
+
+void endManualCompactions(void* db) {
+    Db wrapped{db};
+    api.disableManualCompaction(&wrapped);
+    api.enableManualCompaction(&wrapped);
 }
 
 uint32_t fetch(

@@ -113,6 +113,12 @@ void coverHere(Slice key, Slice record);
 char* setOptions(void* db, void* family, int count, const char** keys, const char** values);
 
 /**
+ * Ends compactions of ranges of keys, those that wait for a thread too, and returns when they have
+ * ended. One that begins meanwhile ends at once.
+ */
+void endManualCompactions(void* db);
+
+/**
  * Moves an iterator on and copies the entries it comes to: the sizes of key and value, 4 bytes each,
  * key, value.
  *

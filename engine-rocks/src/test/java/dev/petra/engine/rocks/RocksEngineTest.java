@@ -12,6 +12,7 @@ import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreLog;
 import java.io.IOException;
@@ -19,10 +20,12 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.DecoratedKey;
@@ -39,11 +42,17 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.Env;
+import org.rocksdb.Priority;
 import org.slf4j.LoggerFactory;
 
 /** What an engine tells and is told beside reads and writes. */
 class RocksEngineTest {
     private static final long MIB = 1 << 20;
+
+    /** Has as many threads as it is given tasks, whatever the machine. */
+    private static final Executor EXECUTOR = task -> new Thread(task).start();
 
     @TempDir Path directory;
 
@@ -99,6 +108,40 @@ class RocksEngineTest {
             engine.compactionThroughput(Long.MAX_VALUE);
             store.compact(List.of());
             Tables.await("the end", () -> engine.backgroundTasks().isEmpty());
+        }
+    }
+
+    /** Compactions of other tables have all threads of RocksDB, and much to do. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aCompactionThatWaitsForAThreadCanBeStopped(boolean byDrop) throws Exception {
+        int threads;
+        List<Path> paths = new ArrayList<>();
+        try (StorageEngine engine = Tables.engine()) {
+            threads = Env.getDefault().getBackgroundThreads(Priority.LOW);
+            for (int i = 0; i <= threads; i++) paths.add(directory.resolve(Integer.toString(i)));
+            for (Path path : paths) fill(Tables.open(engine, path, quiet), 2);
+        }
+        try (StorageEngine engine = Tables.engine()) {
+            List<TableStore> stores = new ArrayList<>();
+            for (Path path : paths) stores.add(Tables.open(engine, path, quiet));
+            engine.compactionThroughput(1 << 10);
+            List<CompletableFuture<Void>> others = new ArrayList<>();
+            for (TableStore store : stores.subList(1, stores.size()))
+                others.add(CompletableFuture.runAsync(() -> store.compact(List.of()), EXECUTOR));
+            Tables.await("threads", () -> engine.backgroundTasks().size() == threads);
+            TableStore waits = stores.get(0);
+            var compact = CompletableFuture.runAsync(() -> waits.compact(List.of()), EXECUTOR);
+            Tables.await(
+                    "the queue", () -> Env.getDefault().getThreadPoolQueueLen(Priority.LOW) == 1);
+            if (byDrop) waits.drop();
+            else waits.stopCompactions();
+            assertThatThrownBy(() -> compact.get(1, TimeUnit.MINUTES))
+                    .hasCauseInstanceOf(CompactionStoppedException.class);
+            assertThat(others).noneMatch(CompletableFuture::isDone);
+            engine.compactionThroughput(Long.MAX_VALUE);
+            for (CompletableFuture<Void> other : others) other.get(1, TimeUnit.MINUTES);
+            if (!byDrop) waits.compact(List.of());
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import dev.petra.engine.rocks.nativelib.ManualCompactions;
 import dev.petra.engine.rocks.nativelib.MutableOptions;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -72,6 +73,9 @@ public final class Database implements AutoCloseable {
     private final Map<Object, Boolean> purges = new HashMap<>();
 
     private volatile boolean closing;
+
+    /** How many wait in {@link #endStopped}; guarded by {@link #compactions}. */
+    private int ending;
 
     /** How often {@link #stopCompactions} was called; guarded by {@link #compactions}. */
     private volatile int stops;
@@ -261,7 +265,7 @@ public final class Database implements AutoCloseable {
         while (!complete) complete = tryCompact(family, from, to, bottommost);
     }
 
-    /** The same; returns false if {@link #stopPurges} ended it. */
+    /** The same; returns false if it ended with others, as {@link #stopPurges} asks. */
     public boolean tryCompact(
             ColumnFamilyHandle family,
             byte @Nullable [] from,
@@ -276,6 +280,7 @@ public final class Database implements AutoCloseable {
                         // The compaction looks at it only if it was set before it began.
                         .setCanceled(false)) {
             synchronized (compactions) {
+                whileOthersEnd();
                 if (closing) throw new CompactionStoppedException("compaction", name, true, null);
                 compactions.add(options);
                 if (family.getID() == data.getID()) purges.put(options, false);
@@ -290,13 +295,45 @@ public final class Database implements AutoCloseable {
                     stopped = !compactions.contains(options);
                 }
                 if (stopped) throw new CompactionStoppedException("compaction", name, closing, e);
-                if (options.canceled()) return false;
+                if (options.canceled() || RocksErrors.isIncomplete(e)) return false;
                 throw e;
             } finally {
                 synchronized (compactions) {
                     compactions.remove(options);
                 }
                 purgeEnded(options);
+            }
+        }
+    }
+
+    /** Until {@link #endStopped} is done. The caller has the monitor of {@link #compactions}. */
+    private void whileOthersEnd() {
+        boolean interrupted = false;
+        while (ending > 0 && !closing) {
+            try {
+                compactions.wait();
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) Thread.currentThread().interrupt();
+    }
+
+    /**
+     * Waits until the compactions that were told to end have ended. One that waits for a thread of
+     * RocksDB's pool, which other tables may keep for hours, does not look whether it should: it is
+     * taken out of the queue, with all others of this database, which begin anew.
+     */
+    private void endStopped() {
+        synchronized (compactions) {
+            ending++;
+        }
+        try {
+            ManualCompactions.end(db);
+        } finally {
+            synchronized (compactions) {
+                ending--;
+                compactions.notifyAll();
             }
         }
     }
@@ -336,6 +373,11 @@ public final class Database implements AutoCloseable {
     /** Waits until all has ended that {@link #stopPurges} has met. */
     public void awaitStoppedPurges() {
         boolean interrupted = false;
+        boolean running;
+        synchronized (compactions) {
+            running = purges.containsValue(true);
+        }
+        if (running) endStopped();
         synchronized (compactions) {
             while (purges.containsValue(true)) {
                 try {
@@ -480,22 +522,29 @@ public final class Database implements AutoCloseable {
         setOptions(large, Map.of("blob_garbage_collection_age_cutoff", Double.toString(part)));
     }
 
-    /** Ends compactions that were asked for. Those who asked get an exception. */
+    /**
+     * Ends compactions that were asked for, and waits for that. Those who asked get an exception.
+     */
     public void stopCompactions() {
+        if (tellCompactionsToStop()) endStopped();
+    }
+
+    /** Returns whether there were any. */
+    private boolean tellCompactionsToStop() {
         synchronized (compactions) {
+            boolean any = !compactions.isEmpty();
             stops++;
             for (CompactRangeOptions options : compactions) options.setCanceled(true);
             compactions.clear();
             purges.replaceAll((what, ending) -> true);
+            return any;
         }
     }
 
     /** The same, and lets none begin: closing must not wait for them. */
     void endCompactions() {
-        synchronized (compactions) {
-            closing = true;
-            stopCompactions();
-        }
+        closing = true;
+        stopCompactions();
         // RocksDB can end such a compaction only together with all that it does.
         if (compactingFiles() > 0) db.cancelAllBackgroundWork(false);
     }

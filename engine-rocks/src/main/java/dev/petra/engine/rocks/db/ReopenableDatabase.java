@@ -453,6 +453,8 @@ public final class ReopenableDatabase {
                         System.nanoTime()
                                 + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
                 healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
+                // One that waits for other tables' compactions may have hours to go.
+                opened.database().stopCompactions();
                 throw refused(reason);
             }
             healPatience = LEAST_PATIENCE_NANOS;

@@ -40,6 +40,11 @@ public final class RocksErrors {
 
     /** The store says that it cannot take the write now, without having taken it. */
     public static boolean isStall(RocksDBException e) {
+        return isIncomplete(e);
+    }
+
+    /** Of a compaction: it was told to end before it was done. */
+    static boolean isIncomplete(RocksDBException e) {
         return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
     }
 
