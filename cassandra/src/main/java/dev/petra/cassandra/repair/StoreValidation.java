@@ -77,8 +77,9 @@ final class StoreValidation extends ValidationPartitionIterator {
             try {
                 TableStore store =
                         preview == PreviewKind.REPAIRED ? null : table.generation().existing();
-                count(store, ranges);
-                open(store, ranges);
+                Map<Range<Token>, RangeEstimate> estimates = new HashMap<>();
+                count(store, ranges, estimates);
+                open(store, ranges, estimates);
                 scanners.addAll(
                         cfs.getCompactionStrategyManager().getScanners(sstables, ranges).scanners);
             } catch (RuntimeException | Error e) {
@@ -101,22 +102,31 @@ final class StoreValidation extends ValidationPartitionIterator {
                         topPartitions);
     }
 
-    private void open(@Nullable TableStore store, Collection<Range<Token>> ranges) {
+    private void open(
+            @Nullable TableStore store,
+            Collection<Range<Token>> ranges,
+            Map<Range<Token>, RangeEstimate> estimates) {
         if (store == null) return;
-        for (Range<Token> range : Range.normalize(ranges))
-            scanners.add(new StoreScanner(store, cfs.metadata(), range));
+        for (Range<Token> range : Range.normalize(ranges)) {
+            RangeEstimate estimate = estimates.computeIfAbsent(range, store::estimate);
+            scanners.add(new StoreScanner(store, cfs.metadata(), range, estimate));
+        }
     }
 
-    private void count(@Nullable TableStore store, Collection<Range<Token>> ranges) {
+    /**
+     * @param estimates gets those of the store
+     */
+    private void count(
+            @Nullable TableStore store,
+            Collection<Range<Token>> ranges,
+            Map<Range<Token>, RangeEstimate> estimates) {
         for (Range<Token> range : ranges) {
             long count = 0;
             for (SSTableReader sstable : sstables)
                 count += sstable.estimatedKeysForRanges(Set.of(range));
             if (store != null)
-                for (Range<Token> part : range.unwrap()) {
-                    RangeEstimate estimate = store.estimate(part);
-                    count += estimate.partitions();
-                }
+                for (Range<Token> part : range.unwrap())
+                    count += estimates.computeIfAbsent(part, store::estimate).partitions();
             partitions.put(range, count);
         }
     }

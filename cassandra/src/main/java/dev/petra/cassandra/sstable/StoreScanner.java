@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.sstable;
 
+import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.TableStore;
 import java.util.Set;
 import org.apache.cassandra.db.DataRange;
@@ -23,8 +24,11 @@ public final class StoreScanner implements ISSTableScanner {
     private final long estimatedPartitions;
     private long scanned;
 
-    public StoreScanner(TableStore store, TableMetadata table, Range<Token> range) {
-        var estimate = store.estimate(range);
+    /**
+     * @param estimate of that range
+     */
+    public StoreScanner(
+            TableStore store, TableMetadata table, Range<Token> range, RangeEstimate estimate) {
         estimatedPartitions = Math.max(1, estimate.partitions());
         estimatedBytes = estimate.partitions() * estimate.meanPartitionBytes();
         partitions =
