@@ -146,7 +146,7 @@ public abstract class Migration {
             long total = ended ? done : done + bytesLeft();
             return CompactionInfos.withoutSSTables(
                     cfs.metadata(),
-                    OperationType.RELOCATE,
+                    OperationType.UNKNOWN,
                     done,
                     total,
                     CompactionInfo.Unit.BYTES,

@@ -321,7 +321,7 @@ class IndexMigrationIT {
                 "a stopped migration",
                 MOVES,
                 () -> {
-                    node.nodetool("stop", "RELOCATE");
+                    node.nodetool("stop", "UNKNOWN");
                     if (session.execute("SELECT state FROM petra.migrations").all().stream()
                             .anyMatch(row -> row.getString(0).startsWith("stopped"))) return true;
                     if (!Files.exists(stores)) {
