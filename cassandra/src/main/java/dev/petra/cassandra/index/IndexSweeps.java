@@ -6,6 +6,7 @@ import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.SweepCheck;
 import dev.petra.engine.index.TermIndexes;
@@ -249,6 +250,7 @@ public final class IndexSweeps {
         private final SweepPace pace = new SweepPace(System::nanoTime, LockSupport::parkNanos);
         private long looked;
         private long removed;
+        private boolean isDamageLogged;
 
         Check(Whole table, Index index, boolean slowly) {
             this.table = table;
@@ -260,10 +262,26 @@ public final class IndexSweeps {
         @Override
         public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
             looked++;
-            Row row = row(key, clustering);
+            Row row;
+            try {
+                row = row(key, clustering);
+            } catch (CorruptStoreException e) {
+                logDamage(e);
+                return true;
+            }
             boolean isConfirmed = row != null && IndexTerms.isOf(index, key, row, term);
             if (!isConfirmed) removed++;
             return isConfirmed;
+        }
+
+        private void logDamage(CorruptStoreException e) {
+            if (isDamageLogged) return;
+            isDamageLogged = true;
+            logger.error(
+                    "A row of {} cannot be read: its entries in index {} are kept",
+                    table.cfs.metadata(),
+                    index.getIndexMetadata().name,
+                    e);
         }
 
         private @Nullable Row row(DecoratedKey key, Clustering<?> clustering) {

@@ -22,6 +22,12 @@ final class KeyBatches extends KeyRangeIterator {
      */
     static final long UNKNOWN = Integer.MAX_VALUE;
 
+    /**
+     * The same where each batch costs a read of all entries: an intersection keeps the two of its
+     * iterators that have the fewest keys.
+     */
+    static final long UNKNOWN_AND_COSTLY = 2 * UNKNOWN;
+
     private final KeySource source;
     private final boolean readsAll;
     private final int smallest;
@@ -75,7 +81,7 @@ final class KeyBatches extends KeyRangeIterator {
                 largest,
                 first,
                 first.areLast() ? last : keys.create(behindAll(last.token())),
-                first.areLast() ? count : UNKNOWN);
+                first.areLast() ? count : readsAll ? UNKNOWN_AND_COSTLY : UNKNOWN);
     }
 
     /**

@@ -320,6 +320,18 @@ class KeyBatchesTest {
                 .toList();
     }
 
+    /** The order of the clauses decided which of the two was left out of an intersection. */
+    @Test
+    void whatReadsAllEntriesForEachBatchCountsAsMore() {
+        List<PrimaryKey> one = List.of(keys(SKINNY).create(partition(1)));
+        KeySource many = (after, target, limit) -> new KeySource.Keys(one, false);
+        try (var range = KeyBatches.open(many, true, 1, 2, keys(SKINNY));
+                var equality = KeyBatches.open(many, false, 1, 2, keys(SKINNY))) {
+            assertThat(range.getMaxKeys()).isGreaterThan(equality.getMaxKeys());
+            assertThat(2 * range.getMaxKeys()).isPositive();
+        }
+    }
+
     @Test
     void aPageBehindTheLastRowOfAnSSTableIsNotEmpty() {
         List<PrimaryKey> rows = rowsOfAPartition();

@@ -20,10 +20,13 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.Lock;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DeletionTime;
@@ -206,12 +209,16 @@ class LargeCellsTest {
         int rows = 600;
         // The sweep waits at its first cell, to which no row refers.
         overwrite(1, -1, 1);
-        synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
+        Lock writing = Tables.context(store).largeCells().writing(Tables.key(TABLE, "x"));
+        writing.lock();
+        try {
             overwrite(rows, 1, 2);
             Tables.await(
                     "the sweep",
                     () -> store.purgeProgress().phase() == PurgeProgress.Phase.SWEEPING);
             overwrite(rows, 2, 7);
+        } finally {
+            writing.unlock();
         }
         awaitFewerLargeCellsThan(3 * rows);
         for (int row = 0; row < rows; row++) assertThat(valueOf(row, "a")).isNotNull();
@@ -229,6 +236,64 @@ class LargeCellsTest {
         awaitFewerLargeCellsThan(20 * 10);
     }
 
+    /**
+     * Each waited for the syncs of those before it, and for their turns while compaction was
+     * behind.
+     */
+    @Test
+    void writersOfAPartitionDoNotWaitForEachOther() throws Exception {
+        Lock other = Tables.context(store).largeCells().writing(Tables.key(TABLE, "x"));
+        other.lock();
+        try {
+            CompletableFuture.runAsync(() -> overwrite(1, 1, 2)).get(1, TimeUnit.MINUTES);
+        } finally {
+            other.unlock();
+        }
+        assertThat(valueOf(0, "a")).isNotNull();
+    }
+
+    /** All large cells behind it stayed, and each attempt began with the first one anew. */
+    @Test
+    void aRowThatCannotBeReadKeepsItsLargeCellsOnly() throws RocksDBException {
+        overwrite(10, 1, 3);
+        Database database = Tables.context(store).database();
+        byte[] damaged;
+        try (RocksIterator rows = database.db.newIterator(database.data)) {
+            rows.seekToFirst();
+            rows.next();
+            damaged = rows.key();
+        }
+        database.db.put(database.data, damaged, new byte[] {1, 2, 3});
+        store.compact(List.of());
+        assertThat(stored(true)).hasSize(2 + 9);
+    }
+
+    /** The row was read for each of them, once more if it went. */
+    @Test
+    void aSweepReadsARowOnceForManyOfItsCells() throws Exception {
+        int elements = 1_000;
+        for (int time = 1; time <= 2; time++)
+            for (int i = 0; i < elements; i += time)
+                store.write(update(1, entry("element " + i, time, value(LARGE, i + time))));
+        store.flush();
+        assertThat(stored(true)).hasSize(elements * 3 / 2);
+        long before = blocksLookedFor();
+        store.compact(List.of());
+        assertThat(stored(true)).hasSize(elements);
+        assertThat(blocksLookedFor() - before).isLessThan(elements / 5);
+        Row row = Objects.requireNonNull(read(1, regulars("m")));
+        for (int i = 0; i < elements; i++) {
+            CellPath path = CellPath.create(ByteBufferUtil.bytes("element " + i));
+            assertThat(row.getCell(column("m"), path).buffer())
+                    .isEqualTo(value(LARGE, i + 2 - i % 2));
+        }
+    }
+
+    private long blocksLookedFor() {
+        Map<String, Long> metrics = engine.metrics();
+        return metrics.get("block_cache_hits") + metrics.get("block_cache_misses");
+    }
+
     /** {@code nodetool stop COMPACTION}, which ended compactions only. */
     @Test
     void aSweepCanBeStopped() {
@@ -236,12 +301,16 @@ class LargeCellsTest {
         store.write(update(0, live("a", 1, value(LARGE, 1))));
         CompletableFuture<Void> compaction;
         // The sweep waits at its first cell, to which no row refers.
-        synchronized (Tables.context(store).largeWrites(Tables.key(TABLE, "x"))) {
+        Lock writing = Tables.context(store).largeCells().writing(Tables.key(TABLE, "x"));
+        writing.lock();
+        try {
             compaction = CompletableFuture.runAsync(() -> store.compact(List.of()));
             Tables.await(
                     "the sweep",
                     () -> store.purgeProgress().phase() == PurgeProgress.Phase.SWEEPING);
             store.stopCompactions();
+        } finally {
+            writing.unlock();
         }
         assertThatThrownBy(compaction::join)
                 .hasCauseInstanceOf(CompactionStoppedException.class)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.compaction;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.MalformedFragment;
@@ -10,15 +12,25 @@ import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.locks.Lock;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.WriteBatch;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Removes large cells that no row refers to any more. One run at a time. */
 final class LargeCellSweep {
+    private static final Logger logger = LoggerFactory.getLogger(LargeCellSweep.class);
+
     private static final long LEAST_GARBAGE = 8 << 20;
 
     /**
@@ -26,6 +38,11 @@ final class LargeCellSweep {
      * again when there is twice as much. With a quarter or less that would never be.
      */
     private static final double LEAST_SHARE = 0.5;
+
+    /** Writers of the partition wait for the removal of so many. */
+    private static final int REMOVED_AT_ONCE = 256;
+
+    private static final ByteBuffer NO_PATH = ByteBuffer.allocate(0);
 
     private final StoreContext store;
 
@@ -85,33 +102,37 @@ final class LargeCellSweep {
         long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
         long streams = store.abandonedStreams();
+        boolean arriving = store.isArriving();
+        long arrived = store.streamsBegun();
         long cells = 0;
-        long garbage = 0;
+        long garbage;
         try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false);
                 ReadOptions aside = Database.newReadOptions().setFillCache(false)) {
             Reconciler.allowUnpreparedValue(keysOnly);
+            Rows rows = new Rows(database, aside);
             try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
                 for (it.seekToFirst(); it.isValid(); it.next()) {
                     pace.step();
                     cells++;
-                    if (sweep(database, aside, it.key())) garbage++;
+                    rows.add(it.key());
                 }
                 it.status();
             }
+            garbage = rows.end();
         }
         // This came during the sweep, which has not looked at it.
-        long arrived = Math.max(0, largeBytes(database) - bytes);
+        long written = Math.max(0, largeBytes(database) - bytes);
         pace.check();
         if (garbage > 0) dropGarbage(database);
-        // A stream is going live: nothing was removed since, so how much is garbage is not known.
-        if (store.isArriving()) return;
+        // While a stream goes live nothing is removed, so how much is garbage is not known.
+        if (arriving || store.streamsBegun() != arrived) return;
         purgedBefore = purged;
         abandoned = streams;
         double part = (double) garbage / Math.max(1, cells);
         garbageShare =
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
         // What is still in files with live cells goes with these, and has not come since.
-        swept = Math.max(0, largeBytes(database) - arrived);
+        swept = Math.max(0, largeBytes(database) - written);
     }
 
     /**
@@ -125,71 +146,160 @@ final class LargeCellSweep {
         database.tryCompactLarge(0, BottommostLevelCompaction.kForceOptimized);
     }
 
-    /** Removes a large cell that no row refers to; returns whether it did. */
-    private boolean sweep(Database database, ReadOptions aside, byte[] largeKey)
-            throws RocksDBException {
+    /** Where a large cell's key has which parts. */
+    private static final class Place {
+        final DecoratedKey partition;
+        final byte[] row;
+        final LargeCell cell;
+
+        Place(DecoratedKey partition, byte[] row, LargeCell cell) {
+            this.partition = partition;
+            this.row = row;
+            this.cell = cell;
+        }
+    }
+
+    /** What a row refers to a large cell by; the cell's key has the same. */
+    private record LargeCell(int column, long timestamp, long hash, ByteBuffer path) {}
+
+    private Place place(byte[] largeKey) {
         ByteBuffer in = ByteBuffer.wrap(largeKey);
-        DecoratedKey partition;
         try {
-            partition = store.partitionKeys().get(in);
+            DecoratedKey partition = store.partitionKeys().get(in);
             in.position(store.rowBytes(in.rewind()));
+            byte[] row = Arrays.copyOf(largeKey, in.position());
+            return new Place(
+                    partition,
+                    row,
+                    new LargeCell(
+                            in.getInt(), in.getLong() ^ Long.MIN_VALUE, in.getLong(), in.slice()));
         } catch (IllegalArgumentException
                 | IndexOutOfBoundsException
                 | BufferUnderflowException e) {
             throw store.malformed(e, ByteBuffer.wrap(largeKey));
         }
-        byte[] rowKey = Arrays.copyOf(largeKey, in.position());
-        // As most are, and then no writer waits.
-        if (isReferred(database, aside, rowKey, in.duplicate())) return false;
-        // A write of the same cell is done before the look or after the removal; so is an ingest,
-        // which runs alone.
-        boolean[] removed = new boolean[1];
-        synchronized (store.largeWrites(partition)) {
-            store.room()
-                    .write(
-                            () -> {
-                                // The row may be in files of a stream that are not live yet.
-                                if (store.isArriving()
-                                        || isReferred(database, aside, rowKey, in.duplicate()))
-                                    return;
-                                database.db.delete(database.large, database.writeOptions, largeKey);
-                                removed[0] = true;
-                            });
-        }
-        return removed[0];
     }
 
     /**
-     * @param suffix the large cell's key behind its row's key
+     * Takes large cells in the order of their keys, which is that of their rows, and reads a row
+     * once for all of its cells, and once more for those it did not refer to. What cannot be read
+     * stays.
      */
-    private boolean isReferred(
-            Database database, ReadOptions aside, byte[] rowKey, ByteBuffer suffix)
-            throws RocksDBException {
-        byte[] value = database.db.get(database.data, aside, rowKey);
-        if (value == null) return false;
-        References references = new References(suffix);
-        try {
-            FragmentReader.visit(ByteBuffer.wrap(value), references);
-        } catch (MalformedFragment e) {
-            throw store.malformed(e, ByteBuffer.wrap(rowKey));
+    private final class Rows {
+        private final Database database;
+        private final ReadOptions aside;
+
+        private @Nullable Place first;
+
+        /** Of the row of {@link #first}; null if it cannot be read. */
+        private @Nullable Set<LargeCell> references;
+
+        /** Keys of cells that the row did not refer to. */
+        private final Map<LargeCell, byte[]> unreferred = new HashMap<>();
+
+        private long removed;
+        private boolean damageLogged;
+
+        Rows(Database database, ReadOptions aside) {
+            this.database = database;
+            this.aside = aside;
         }
-        return references.found;
+
+        void add(byte[] largeKey) throws RocksDBException {
+            Place place;
+            try {
+                place = place(largeKey);
+            } catch (CorruptStoreException e) {
+                damaged(e);
+                return;
+            }
+            if (first == null || !Arrays.equals(first.row, place.row)) {
+                remove();
+                first = place;
+                references = readable(place.row);
+            }
+            // As most are, and then no writer waits.
+            if (references == null || references.contains(place.cell)) return;
+            unreferred.put(place.cell, largeKey);
+            if (unreferred.size() == REMOVED_AT_ONCE) remove();
+        }
+
+        /** Returns how many were removed. */
+        long end() throws RocksDBException {
+            remove();
+            return removed;
+        }
+
+        private @Nullable Set<LargeCell> readable(byte[] row) throws RocksDBException {
+            try {
+                return references(row);
+            } catch (CorruptStoreException e) {
+                damaged(e);
+                return null;
+            } catch (RocksDBException e) {
+                if (!RocksErrors.isDamage(e)) throw e;
+                damaged(e);
+                return null;
+            }
+        }
+
+        private void damaged(Exception e) {
+            if (damageLogged) return;
+            damageLogged = true;
+            logger.error(
+                    "A row of {} cannot be read, or the key of a large cell: such large cells are"
+                            + " kept, though no row may refer to them",
+                    store.name(),
+                    e);
+        }
+
+        private void remove() throws RocksDBException {
+            if (first == null || unreferred.isEmpty()) return;
+            byte[] row = first.row;
+            // A write of the same cell is done before the look or after the removal; so is an
+            // ingest, which runs alone.
+            Lock sweeping = store.largeCells().sweeping(first.partition);
+            sweeping.lock();
+            try {
+                store.room().write(() -> removed += removeUnreferred(row));
+            } finally {
+                sweeping.unlock();
+            }
+            unreferred.clear();
+        }
+
+        private int removeUnreferred(byte[] row) throws RocksDBException {
+            // The row may be in files of a stream that are not live yet.
+            if (store.isArriving()) return 0;
+            Set<LargeCell> now = readable(row);
+            if (now == null) return 0;
+            int count = 0;
+            try (WriteBatch batch = new WriteBatch()) {
+                for (Map.Entry<LargeCell, byte[]> cell : unreferred.entrySet()) {
+                    if (now.contains(cell.getKey())) continue;
+                    batch.delete(database.large, cell.getValue());
+                    count++;
+                }
+                if (count > 0) database.db.write(database.writeOptions, batch);
+            }
+            return count;
+        }
+
+        private Set<LargeCell> references(byte[] row) throws RocksDBException {
+            byte[] value = database.db.get(database.data, aside, row);
+            if (value == null) return Set.of();
+            References found = new References();
+            try {
+                FragmentReader.visit(ByteBuffer.wrap(value), found);
+            } catch (MalformedFragment e) {
+                throw store.malformed(e, ByteBuffer.wrap(row));
+            }
+            return found.cells;
+        }
     }
 
     private static final class References implements FragmentReader.Visitor {
-        private final int column;
-        private final long timestamp;
-        private final long hash;
-        private final byte[] path;
-        boolean found;
-
-        References(ByteBuffer suffix) {
-            column = suffix.getInt();
-            timestamp = suffix.getLong() ^ Long.MIN_VALUE;
-            hash = suffix.getLong();
-            path = new byte[suffix.remaining()];
-            suffix.get(path);
-        }
+        final Set<LargeCell> cells = new HashSet<>();
 
         @Override
         public void timestamp(long micros) {}
@@ -199,11 +309,8 @@ final class LargeCellSweep {
 
         @Override
         public void large(int column, byte @Nullable [] path, long timestamp, long hash) {
-            found |=
-                    column == this.column
-                            && timestamp == this.timestamp
-                            && hash == this.hash
-                            && Arrays.equals(path == null ? new byte[0] : path, this.path);
+            ByteBuffer element = path == null ? NO_PATH : ByteBuffer.wrap(path);
+            cells.add(new LargeCell(column, timestamp, hash, element));
         }
     }
 }

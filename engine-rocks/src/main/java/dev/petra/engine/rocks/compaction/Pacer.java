@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.compaction;
 
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
@@ -11,13 +12,12 @@ import java.util.function.BooleanSupplier;
  * store closes, or when its disk is full: the database is not opened anew as long as it is read.
  */
 final class Pacer {
-    private static final int EVERY = 256;
+    private static final long REST_AFTER_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
 
     private final StoreContext store;
     private final Database database;
     private final BooleanSupplier stopped;
     private final boolean slowly;
-    private int steps;
     private long since = System.nanoTime();
 
     /** Of work that begins now: what is stopped from now on is this. */
@@ -29,11 +29,13 @@ final class Pacer {
     }
 
     void step() {
-        if (++steps % EVERY != 0) return;
         check();
         store.reopenable().checkOpen();
         store.reopenable().checkNotFull();
-        if (slowly) LockSupport.parkNanos(System.nanoTime() - since);
+        if (!slowly) return;
+        long worked = System.nanoTime() - since;
+        if (worked < REST_AFTER_NANOS) return;
+        LockSupport.parkNanos(worked);
         since = System.nanoTime();
     }
 

@@ -9,10 +9,8 @@ import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 
@@ -21,8 +19,6 @@ import org.apache.cassandra.utils.ByteBufferUtil;
  * its database, and what they must know of each other.
  */
 public final class StoreContext {
-    private static final int LARGE_WRITE_STRIPES = 64;
-
     private final StoreSpec spec;
     private final RocksSettings settings;
     private final PartitionKeys partitionKeys;
@@ -32,8 +28,7 @@ public final class StoreContext {
     private final OldestPurgeable purgeable = new OldestPurgeable();
     private final SupersededNotice superseded = new SupersededNotice();
 
-    /** Held by writers of large cells, and by whoever removes those no row refers to. */
-    private final Object[] largeWrites = new Object[LARGE_WRITE_STRIPES];
+    private final PartitionLocks largeCells = new PartitionLocks();
 
     private final Indexing indexing = new Indexing();
 
@@ -59,7 +54,6 @@ public final class StoreContext {
         this.reconciler = reconciler;
         this.room = room;
         this.reopenable = reopenable;
-        Arrays.setAll(largeWrites, i -> new Object());
     }
 
     public StoreSpec spec() {
@@ -149,9 +143,9 @@ public final class StoreContext {
 
     // Large cells
 
-    /** What writers of large cells of this partition hold. */
-    public Object largeWrites(DecoratedKey key) {
-        return largeWrites[Math.floorMod(key.getToken().hashCode(), LARGE_WRITE_STRIPES)];
+    /** Of writers of large cells, and of whoever removes those that no row refers to. */
+    public PartitionLocks largeCells() {
+        return largeCells;
     }
 
     // Streams

@@ -336,7 +336,7 @@ public final class RocksIndexes implements TermIndexes {
      * that none adds the entry again between the check and the removal.
      */
     private boolean isRemoved(Met entry, SweepCheck check) {
-        Lock lock = store.indexing().sweeping(entry.key);
+        Lock lock = store.indexing().partitions().sweeping(entry.key);
         lock.lock();
         try {
             // A stream adds entries before the files with their rows go live.

@@ -5,6 +5,7 @@ import dev.petra.engine.WalSync;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.PartitionLocks;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreSync;
@@ -92,7 +93,11 @@ public final class WritePath {
             if (writer.minLocalTime() != Long.MAX_VALUE) catalog.set(Catalog.Flag.TOMBSTONES);
             if (writer.hasLargeCells()) catalog.set(Catalog.Flag.LARGE_CELLS);
             if (indexed.isEmpty()) write(key, writer, database, synced);
-            else whileNotSwept(key, () -> write(key, writer, database, synced));
+            else
+                whileNotSwept(
+                        store.indexing().partitions(),
+                        key,
+                        () -> write(key, writer, database, synced));
         } finally {
             if (record) store.recordWriteEnds();
         }
@@ -102,9 +107,10 @@ public final class WritePath {
         sync.written(database, mode);
     }
 
-    private void whileNotSwept(DecoratedKey key, WriteStallRetry.Attempt write)
+    private static void whileNotSwept(
+            PartitionLocks partitions, DecoratedKey key, WriteStallRetry.Attempt write)
             throws RocksDBException {
-        Lock writing = store.indexing().writing(key);
+        Lock writing = partitions.writing(key);
         writing.lock();
         try {
             write.run();
@@ -115,13 +121,9 @@ public final class WritePath {
 
     private void write(DecoratedKey key, UpdateEncoder writer, Database database, boolean synced)
             throws RocksDBException {
-        if (!writer.hasLargeCells()) {
-            write(writer, database, synced);
-            return;
-        }
-        synchronized (store.largeWrites(key)) {
-            write(writer, database, synced);
-        }
+        if (writer.hasLargeCells())
+            whileNotSwept(store.largeCells(), key, () -> write(writer, database, synced));
+        else write(writer, database, synced);
     }
 
     /** Writes entries of rows that are there; it is synced soon, and nobody waits for that. */
@@ -137,6 +139,7 @@ public final class WritePath {
                         if (writer.encode(none, indexed, store, database) == 0) return;
                         try (WriteBatch batch = new WriteBatch(writer.batch())) {
                             whileNotSwept(
+                                    store.indexing().partitions(),
                                     key,
                                     () ->
                                             store.room()

@@ -36,6 +36,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Lock;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -967,7 +968,9 @@ class PurgeTest {
         LargeCellSweep sweep = new LargeCellSweep(Tables.context(store));
         Pacer pace = new Pacer(Tables.context(store), database, false);
         CompletableFuture<Void> sweeping;
-        synchronized (Tables.context(store).largeWrites(table.key("x"))) {
+        Lock writing = Tables.context(store).largeCells().writing(table.key("x"));
+        writing.lock();
+        try {
             sweeping =
                     CompletableFuture.runAsync(
                             () ->
@@ -975,6 +978,8 @@ class PurgeTest {
                                             .reopenable()
                                             .maintain(all -> sweep.run(all, pace)));
             Tables.await("the end of the sweep", sweeping::isDone);
+        } finally {
+            writing.unlock();
         }
         sweeping.get();
     }
