@@ -6,6 +6,7 @@ import dev.petra.engine.index.DamagedIndexException;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Pattern;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
@@ -21,6 +22,9 @@ final class IndexFamily {
     private final StoreOpening opening;
     private final StoreSpec spec;
     private final WriteStallRetry room;
+
+    /** Of a table or of a blob file, in the texts of RocksDB's errors. */
+    private static final Pattern NAMES_FILE = Pattern.compile("\\d\\.(sst|blob)\\b");
 
     /** Held by whoever makes it. */
     private final Object making = new Object();
@@ -57,24 +61,43 @@ final class IndexFamily {
     // Damage
 
     /**
-     * After an error of which RocksDB does not say which file it was: reads all files of indexes,
-     * once.
+     * After an error: whether it came of a file of indexes. Most errors name the file; after the
+     * first one that does not, all files of indexes are read.
      *
      * @return whether one is damaged; {@link #isDamaged} then
      */
-    synchronized boolean findDamage(Opened present, RocksDBException error) {
+    boolean findDamage(Opened present, RocksDBException error) {
         if (damaged) return true;
         Database database = present.database();
-        if (sound || database.index() == null || !database.acquire()) return false;
+        if (database.index() == null || !database.acquire()) return false;
+        int use = Database.stripe();
+        try {
+            if (!isOfIndexes(present, error)) return false;
+        } finally {
+            database.release(use);
+        }
+        setDamaged(error);
+        return true;
+    }
+
+    private boolean isOfIndexes(Opened present, RocksDBException error) {
+        String message = String.valueOf(error.getMessage());
+        if (NAMES_FILE.matcher(message).find())
+            return present.database().indexFiles().stream()
+                    .anyMatch(file -> message.contains(file.path() + file.fileName()));
+        return isAnyDamaged(present);
+    }
+
+    private synchronized boolean isAnyDamaged(Opened present) {
+        Database database = present.database();
+        if (sound || !database.acquire()) return false;
         try (TableOptions.ForSst how = opening.sstOptions(database, present.files())) {
             for (LiveFileMetaData file : database.indexFiles())
-                Verification.verifyChecksums(how, file);
+                Verification.verifyIfLive(database, how, file);
             sound = true;
             return false;
         } catch (RocksDBException e) {
-            if (!RocksErrors.isDamage(e)) return false;
-            setDamaged(error);
-            return true;
+            return RocksErrors.isDamage(e);
         }
     }
 

@@ -53,21 +53,19 @@ public final class Verification {
 
     private void verify(TableOptions.ForSst how, LiveFileMetaData file) throws RocksDBException {
         checkGoesOn();
-        try {
-            verifyChecksums(how, file);
-        } catch (RocksDBException e) {
-            for (LiveFileMetaData live : database.db.getLiveFilesMetaData())
-                if (live.fileName().equals(file.fileName())) throw e;
-            logger.debug("{} was removed since its name was read", file.fileName(), e);
-        }
+        verifyIfLive(database, how, file);
     }
 
-    /** Reads one file. */
-    static void verifyChecksums(TableOptions.ForSst how, LiveFileMetaData file)
+    /** Reads one file, unless compaction removes it meanwhile. */
+    static void verifyIfLive(Database database, TableOptions.ForSst how, LiveFileMetaData file)
             throws RocksDBException {
         try (SstFileReader reader = new SstFileReader(how.data())) {
             reader.open(file.path() + file.fileName());
             reader.verifyChecksum();
+        } catch (RocksDBException e) {
+            for (LiveFileMetaData live : database.db.getLiveFilesMetaData())
+                if (live.fileName().equals(file.fileName())) throw e;
+            logger.debug("{} was removed since its name was read", file.fileName(), e);
         }
     }
 

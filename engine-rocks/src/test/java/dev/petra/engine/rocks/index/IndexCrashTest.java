@@ -504,6 +504,25 @@ class IndexCrashTest {
         assertRowsAndNewIndex(1_200);
     }
 
+    /** The first look found all files of indexes well, and there was none after that. */
+    @Test
+    void aDamagedIndexIsFoundThoughAFileOfRowsWasDamagedBefore() throws Exception {
+        fill();
+        Path rows = file(false);
+        byte[] whole = Files.readAllBytes(rows);
+        damage(rows);
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+        assertThatThrownBy(() -> store.verify()).isInstanceOf(CorruptStoreException.class);
+        assertThat(store.indexes().states()).containsKey(INDEX);
+        Files.write(rows, whole);
+        damage(file(true));
+        for (int i = 1_000; i < 1_100; i++) write(store, i);
+        assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
+        for (int i = 1_100; i < 1_200; i++) write(store, i);
+        assertThat(store.indexes().lost()).containsExactly(INDEX);
+        assertRowsAndNewIndex(1_200);
+    }
+
     /** The store is closed before anything has met the damage. */
     @Test
     void aDamagedIndexIsFoundAfterARestart() throws Exception {
@@ -528,20 +547,32 @@ class IndexCrashTest {
     }
 
     private void fillAndDamage() throws Exception {
+        fill();
+        damage(file(true));
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+    }
+
+    /** The store is closed then. */
+    private void fill() {
         store.indexes().define(INDEX);
         for (int i = 0; i < 1_000; i++) write(store, i);
         store.flush();
         store.close();
-        Path damaged = null;
+    }
+
+    private Path file(boolean ofIndex) throws Exception {
         try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.sst")) {
-            for (Path file : files) if (isOfIndex(file)) damaged = file;
+            for (Path file : files)
+                if (familyOf(file).equals(ofIndex ? "index" : "default")) return file;
         }
-        assertThat(damaged).isNotNull();
-        try (RandomAccessFile file = new RandomAccessFile(damaged.toFile(), "rw")) {
-            file.seek(100);
-            file.write(new byte[100]);
+        throw new AssertionError("There is no such file.");
+    }
+
+    private static void damage(Path file) throws IOException {
+        try (RandomAccessFile open = new RandomAccessFile(file.toFile(), "rw")) {
+            open.seek(100);
+            open.write(new byte[100]);
         }
-        store = Tables.open(engine, directory.resolve("1"), TABLE);
     }
 
     private TableStore reopened() {
@@ -549,14 +580,12 @@ class IndexCrashTest {
         return Tables.open(engine, directory.resolve("1"), TABLE);
     }
 
-    private static boolean isOfIndex(Path file) throws Exception {
+    private static String familyOf(Path file) throws Exception {
         try (Options options = new Options();
                 SstFileReader reader = new SstFileReader(options)) {
             reader.open(file.toString());
             return new String(
-                            reader.getTableProperties().getColumnFamilyName(),
-                            StandardCharsets.UTF_8)
-                    .equals("index");
+                    reader.getTableProperties().getColumnFamilyName(), StandardCharsets.UTF_8);
         }
     }
 }
