@@ -394,7 +394,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         try {
             generation.stores().snapshot(generation, tag);
         } catch (RuntimeException | Error e) {
-            if (!TableRegistry.isBeingDropped(owner)) throw e;
+            // A user's own snapshot fails, though the table is being dropped meanwhile.
+            if (!TableRegistry.isBeingDropped(owner) || !isOfDrop(tag)) throw e;
             logger.error(
                     "Snapshot '{}' of {}, which is being dropped, failed; the table's data is"
                             + " kept, not deleted",
@@ -403,6 +404,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                     e);
             generation.stores().keepInsteadOfDeleting(generation, tag);
         }
+    }
+
+    /** By its name, of {@code Keyspace.getTimestampedSnapshotNameWithPrefix}. */
+    private static boolean isOfDrop(String tag) {
+        return tag.startsWith(ColumnFamilyStore.SNAPSHOT_DROP_PREFIX + "-");
     }
 
     /**

@@ -187,7 +187,9 @@ public final class TableHooks {
                             + cfs.getKeyspaceName()
                             + "."
                             + cfs.getTableName()
-                            + " did not happen: a compaction could not be stopped. Try again.");
+                            + " may not have removed all rows: a compaction could not be stopped,"
+                            + " or the table came back into its storage engine meanwhile. Try"
+                            + " again.");
     }
 
     /**
