@@ -276,15 +276,43 @@ public final class TableHooks {
     /**
      * A snapshot that is being taken.
      *
+     * @param stores null outside of an engine
      * @param current what Cassandra asks for a copy, unless an ALTER out of the engine replaces it
      *     before. If that has also moved all of it since, the snapshot fails, since it is not known
      *     what of it is among the SSTables
      */
-    private record Snapshot(TableGenerations stores, @Nullable EngineMemtable current, String tag) {
+    private record Snapshot(
+            ColumnFamilyStore cfs,
+            @Nullable TableGenerations stores,
+            @Nullable EngineMemtable current,
+            String tag) {
         void complete(TableSnapshot taken) {
+            checkNotOvertaken();
+            if (stores == null) return;
             if (current != null && current.departure() != 0 && !stores.hasSnapshot(tag))
                 current.performSnapshot(tag);
             stores.completeSnapshot(taken);
+        }
+
+        /** What was migrated meanwhile may be in no SSTable that Cassandra found. */
+        private void checkNotOvertaken() {
+            TableGenerations now = TableRegistry.find(cfs);
+            if (now == null || now == stores) return;
+            String lacks = "rows of " + now.displayName() + ", which was altered into its storage";
+            if (!TableRegistry.isBeingDropped(cfs))
+                throw new IllegalStateException(
+                        "The snapshot '"
+                                + tag
+                                + "' may lack "
+                                + lacks
+                                + " engine meanwhile. Remove it by nodetool clearsnapshot, and take"
+                                + " another.");
+            // An exception would leave the schema half applied.
+            logger.error("The snapshot '{}' of the dropped table may lack {} engine", tag, lacks);
+        }
+
+        void end() {
+            if (stores != null) stores.unlockContent();
         }
     }
 
@@ -296,9 +324,9 @@ public final class TableHooks {
      * @throws IllegalArgumentException if Cassandra would refuse the name, which it does only when
      *     the engine's copy is made
      */
-    public static @Nullable Object snapshotBegins(ColumnFamilyStore cfs, String tag) {
+    public static Object snapshotBegins(ColumnFamilyStore cfs, String tag) {
         TableGenerations stores = TableRegistry.find(cfs);
-        if (stores == null) return null;
+        if (stores == null) return new Snapshot(cfs, null, null, tag);
         SnapshotNames.check(tag);
         awaitFormerMemtable(cfs, stores);
         stores.lockContent();
@@ -306,7 +334,7 @@ public final class TableHooks {
             EngineMemtable current = EngineMemtables.current(cfs);
             EngineMemtable departing = current == null ? EngineMemtables.departing(cfs) : null;
             if (departing != null) departing.performSnapshot(tag);
-            return new Snapshot(stores, current, tag);
+            return new Snapshot(cfs, stores, current, tag);
         } catch (RuntimeException | Error e) {
             stores.unlockContent();
             throw e;
@@ -365,7 +393,7 @@ public final class TableHooks {
         try {
             if (taken != null) snapshot.complete(taken);
         } finally {
-            snapshot.stores().unlockContent();
+            snapshot.end();
         }
     }
 }

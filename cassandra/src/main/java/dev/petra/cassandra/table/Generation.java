@@ -5,7 +5,6 @@ import com.google.common.base.Suppliers;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -158,9 +157,9 @@ public final class Generation {
         if (present == null) return absent;
         try {
             return metric.apply(present);
-        } catch (IllegalStateException | WriteStallException | FSError e) {
-            // Closed with the node, or dropped, or it could not be opened anew after its disk was
-            // full; metrics are still read then, and those of other tables.
+        } catch (RuntimeException | FSError e) {
+            // Closed with the node, or dropped, or damaged, or it could not be opened anew after
+            // its disk was full; metrics are still read then, and those of other tables.
             logger.debug("{} cannot be measured", this, e);
             return absent;
         }

@@ -1372,6 +1372,31 @@ class MigrationIT {
         assertThat(rows("ks.overtaken")).hasSize(20);
     }
 
+    /**
+     * The SSTables had gone before Cassandra linked them, and nobody asked the store for a copy.
+     */
+    @Test
+    void aSnapshotThatTheWayInOvertakesFails() throws Exception {
+        fillOneSSTable("ahead", "default");
+        crashes.hold("leave", "#snapshotBegins");
+        CompletableFuture<NodeTool.Result> snapshot =
+                CompletableFuture.supplyAsync(
+                        () -> nodetool("snapshot", "-t", "early", "-cf", "ahead", "ks"));
+        NodeTool.Result result;
+        try {
+            crashes.awaitHeld();
+            alter("ahead", "rocks");
+            TestNode.awaitMigrations(session, MOVES);
+            crashes.release();
+            result = snapshot.get(MOVES.toSeconds(), TimeUnit.SECONDS);
+        } finally {
+            crashes.release();
+        }
+        assertThat(result.exitCode()).isNotZero();
+        assertThat(result.output()).contains("The snapshot 'early' may lack rows of ks.ahead");
+        assertThat(nodetool("snapshot", "-t", "later", "-cf", "ahead", "ks").exitCode()).isZero();
+    }
+
     /** Else the commit log kept all that was written to it, until the node was restarted. */
     @Test
     void aTableWhoseWayOutCouldNotBeginLeavesByItself() throws Exception {

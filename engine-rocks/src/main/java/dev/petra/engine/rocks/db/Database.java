@@ -97,7 +97,7 @@ public final class Database implements AutoCloseable {
     /** Null until an index was ever defined. */
     private volatile @Nullable ColumnFamilyHandle index;
 
-    /** Freed with the database only: a drop that failed may be half done. */
+    /** Of drops that failed, which may be half done: freed with the database only. */
     private final List<ColumnFamilyHandle> droppedIndexes = new CopyOnWriteArrayList<>();
 
     private volatile List<ColumnFamilyHandle> families;
@@ -165,7 +165,10 @@ public final class Database implements AutoCloseable {
         families = families(made);
     }
 
-    /** The same in place of the one that is there, which nobody uses, with all that is in it. */
+    /**
+     * The same in place of the one that is there, with all that is in it. Nobody else uses this
+     * database yet: RocksDB deletes the files of a dropped column family when its handle is freed.
+     */
     void renewIndex(TableOptions options) throws RocksDBException {
         ColumnFamilyHandle old = Objects.requireNonNull(index);
         // Before it can be freed: whoever measures the database asks about all of them.
@@ -173,6 +176,8 @@ public final class Database implements AutoCloseable {
         families = families(null);
         droppedIndexes.add(old);
         db.dropColumnFamily(old);
+        droppedIndexes.remove(old);
+        old.close();
         addIndex(options);
     }
 

@@ -93,6 +93,9 @@ public final class StagedStream implements StreamSink {
     /** How many files are live. */
     private int live;
 
+    /** Whether more may be: large cells go live before rows, which may fail then. */
+    private boolean tried;
+
     /** How many are synced. */
     private int synced;
 
@@ -309,6 +312,7 @@ public final class StagedStream implements StreamSink {
         int flags = 0;
         for (Slice slice : all()) flags |= slice.rows().flags() | slice.large().flags();
         BooleanSupplier isPrepared = () -> data.isEmpty() || terms.areAdded(data);
+        tried |= next > live;
         if (next == live || ingester.ingest(data, large, flags, isPrepared)) live = next;
         ingested = live == all.size();
         if (ingested) end();
@@ -347,7 +351,7 @@ public final class StagedStream implements StreamSink {
     private void end() {
         if (!arriving) return;
         arriving = false;
-        if (live > 0 && !ingested) store.streamAbandoned();
+        if (tried && !ingested) store.streamAbandoned();
         store.filesEnd();
     }
 

@@ -266,6 +266,29 @@ class IndexCrashTest {
         }
     }
 
+    /** All of it stayed on the disk as long as the store was open. */
+    @Test
+    void whatIsLeftOfADropGoesFromTheDiskWhenTheStoreIsOpened() throws Exception {
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 10; i++) write(store, i);
+        store.flush();
+        Tables.context(store).catalog().indexes().drop(INDEX);
+        Path crashed = Tables.crashed(store, directory.resolve("crashed"));
+        assertThat(filesOfIndexes(crashed)).isOne();
+        try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
+            assertThat(stored(opened)).isZero();
+            Tables.await("that the file is gone", () -> filesOfIndexes(crashed) == 0);
+        }
+    }
+
+    private static int filesOfIndexes(Path in) throws Exception {
+        int count = 0;
+        try (var files = Files.newDirectoryStream(in, "*.sst")) {
+            for (Path file : files) if (familyOf(file).equals("index")) count++;
+        }
+        return count;
+    }
+
     private TableStore defined(UUID index) {
         store.indexes().define(index);
         return store;
