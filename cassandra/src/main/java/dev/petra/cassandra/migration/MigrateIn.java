@@ -59,10 +59,12 @@ final class MigrateIn extends Migration {
     private final Build build = new Build();
     private boolean begun;
 
-    /** What is wrong with SSTables that could not be read, until the others were tried. */
-    private final Map<Descriptor, String> unreadable = new LinkedHashMap<>();
+    /** What is wrong with SSTables that cannot be migrated, until the others were tried. */
+    private final Map<Descriptor, String> passedOver = new LinkedHashMap<>();
 
     private boolean isReading;
+
+    private boolean isToldOfCounts;
 
     /**
      * The last partition that is durable in a store, of SSTables whose migration was halted or has
@@ -109,7 +111,11 @@ final class MigrateIn extends Migration {
         left.sort(SSTableReader.maxTimestampAscending);
         boolean isCompacted = false;
         for (SSTableReader sstable : left) {
-            if (unreadable.containsKey(sstable.descriptor)) continue;
+            if (passedOver.containsKey(sstable.descriptor)) continue;
+            if (sstable.getSSTableMetadata().hasLegacyCounterShards) {
+                passOverCounts(sstable);
+                continue;
+            }
             // Cassandra compacts it; what comes of that is moved.
             if (cfs.getTracker().getCompacting().contains(sstable)) {
                 isCompacted = true;
@@ -122,8 +128,10 @@ final class MigrateIn extends Migration {
             return SOON;
         }
         if (!left.isEmpty()) {
-            state("waiting: SSTables cannot be read: " + String.join("; ", unreadable.values()));
-            unreadable.clear();
+            state(
+                    "waiting: SSTables cannot be migrated: "
+                            + String.join("; ", passedOver.values()));
+            passedOver.clear();
             return LATER;
         }
         if (!EngineMemtables.areWritesOurs(cfs)) {
@@ -169,6 +177,21 @@ final class MigrateIn extends Migration {
         }
     }
 
+    /**
+     * Local shards of counters are added up, also if both are the same one: in an SSTable and in
+     * the store, or written to the store once more after a halt.
+     */
+    private void passOverCounts(SSTableReader sstable) {
+        String reason =
+                name(sstable)
+                        + " has counts from before Cassandra 2.1 (local or remote shards), which"
+                        + " would be counted twice; ALTER the table back to a memtable of"
+                        + " Cassandra's";
+        passedOver.put(sstable.descriptor, reason);
+        if (!isToldOfCounts) logger.error("{} cannot be migrated: {}", this, reason);
+        isToldOfCounts = true;
+    }
+
     /** An SSTable that cannot be read, such as a corrupt one, does not hold up the others. */
     private boolean moveOrPassOver(SSTableReader sstable, LifecycleTransaction transaction) {
         isReading = false;
@@ -177,7 +200,7 @@ final class MigrateIn extends Migration {
         } catch (RuntimeException | Error e) {
             if (!isReading) throw e;
             logger.error("{} of {} cannot be migrated", name(sstable), stores.displayName(), e);
-            unreadable.put(sstable.descriptor, name(sstable) + " (" + e.getMessage() + ")");
+            passedOver.put(sstable.descriptor, name(sstable) + " (" + e.getMessage() + ")");
             Migrations.inspect(e);
             return true;
         }

@@ -24,10 +24,15 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Supplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.BTreeRow;
+import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.view.TableViews;
 import org.apache.cassandra.io.sstable.Descriptor;
@@ -39,6 +44,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.ActiveRepairService;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.CounterId;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -105,21 +111,24 @@ class MigrateInTest {
      * @param rows of each partition
      */
     private MigrateIn migration(int partitions, int rows) throws Exception {
+        return migration(REFERENCE, sstable(partitions, rows));
+    }
+
+    private MigrateIn migration(TableMetadataRef table, SSTableReader written) throws Exception {
+        sstable = written;
         StorageEngine engine =
                 proxy(
                         StorageEngine.class,
                         (self, method, arguments) -> proxy(TableStore.class, this::store));
         Path data = Files.createDirectory(temp.resolve("stores"));
         TableGenerations stores =
-                TableGenerations.open("t", REFERENCE, () -> engine, List.of(data), Disk.REAL);
-        SSTableReader written = sstable(partitions, rows);
-        sstable = written;
+                TableGenerations.open("t", table, () -> engine, List.of(data), Disk.REAL);
         Tracker tracker = Tracker.newDummyTracker();
         tracker.addInitialSSTables(List.of(written));
         TableViews views = Hollow.of(TableViews.class);
         Hollow.set(views, TableViews.class, "views", List.of());
         ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
-        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", REFERENCE);
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", table);
         Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
         MigrateIn migration = new MigrateIn(cfs, stores, stores.migration().begin("rocks"));
@@ -137,15 +146,19 @@ class MigrateInTest {
             updates.add(update.build());
         }
         updates.sort((a, b) -> a.partitionKey().compareTo(b.partitionKey()));
+        return sstable(REFERENCE, updates);
+    }
+
+    private SSTableReader sstable(TableMetadataRef table, List<PartitionUpdate> updates) {
         try (SSTableTxnWriter writer =
                 SSTableTxnWriter.create(
-                        REFERENCE,
+                        table,
                         new Descriptor(new File(temp), "ks", "t", new SequenceBasedSSTableId(1)),
-                        partitions,
+                        updates.size(),
                         ActiveRepairService.UNREPAIRED_SSTABLE,
                         ActiveRepairService.NO_PENDING_REPAIR,
                         false,
-                        SerializationHeader.makeWithoutStats(TABLE),
+                        SerializationHeader.makeWithoutStats(table.get()),
                         List.of(),
                         null)) {
             for (PartitionUpdate update : updates)
@@ -211,6 +224,28 @@ class MigrateInTest {
         // The third batch of the first partition: a full disk may last.
         assertThatThrownBy(migration::takeStep).isSameAs(full);
         assertThat(attempts).hasSize(5).containsOnly(attempts.get(0));
+    }
+
+    /** Of two that are the same shard, a read and a merge have the sum. */
+    @Test
+    void countsThatWouldBeAddedUpStayWhereTheyAre() throws Exception {
+        TableMetadata counters = TestTables.table("CREATE TABLE t (p int PRIMARY KEY, n counter)");
+        TableMetadataRef table = TableMetadataRef.forOfflineTools(counters);
+        CounterContext.ContextState local = CounterContext.ContextState.allocate(0, 1, 0);
+        local.writeLocal(CounterId.fromInt(1), 5, 5);
+        Row.Builder row = BTreeRow.unsortedBuilder();
+        row.newRow(Clustering.EMPTY);
+        row.addCell(
+                BufferCell.live(counters.getColumn(ByteBufferUtil.bytes("n")), 1, local.context));
+        PartitionUpdate update =
+                PartitionUpdate.singleRowUpdate(
+                        counters,
+                        counters.partitioner.decorateKey(ByteBufferUtil.bytes(1)),
+                        row.build());
+        MigrateIn migration = migration(table, sstable(table, List.of(update)));
+        assertThat(migration.takeStep()).isEqualTo(Migration.LATER);
+        assertThat(attempts).isEmpty();
+        assertThat(migration.state()).contains("has counts from before Cassandra 2.1");
     }
 
     @Test

@@ -935,7 +935,7 @@ class MigrationIT {
                 MOVES,
                 () ->
                         content("SELECT state FROM petra.migrations")
-                                .contains("SSTables cannot be read: " + name));
+                                .contains("SSTables cannot be migrated: " + name));
         assertThat(rows("ks.corrupt WHERE p = 30")).hasSize(1);
         // It is mended.
         flipBytes(data, 0);
@@ -969,7 +969,7 @@ class MigrationIT {
                 MOVES,
                 () ->
                         content("SELECT state FROM petra.migrations")
-                                .contains("SSTables cannot be read"));
+                                .contains("SSTables cannot be migrated"));
         crashes.hold("enter", "#handleCorruptSSTable");
         try {
             crashes.awaitHeld();
