@@ -382,8 +382,9 @@ public final class Replay implements Callable<Integer> {
                 for (ScalarResult figure : StallProfiler.figures(probe, from, to, answered))
                     figures.add(run, figure.getLabel(), figure.getScoreUnit(), figure.getScore());
             if (pace.rate() > 0) figures.add(run, "rate", "ops/s", pace.rate());
-            latencies(run, "read", reads);
-            latencies(run, "write", writes);
+            double seconds = (to.millis() - from.millis()) / 1000.0;
+            latencies(run, "read", reads, seconds);
+            latencies(run, "write", writes, seconds);
             console.printf(
                     Locale.ROOT,
                     "%s: %,d requests, of which %,d to warm up, %,d failed%s%n",
@@ -402,9 +403,9 @@ public final class Replay implements Callable<Integer> {
         return new Pace(node.player, speed, speed > 0 ? MOST_IN_FLIGHT : IN_FLIGHT);
     }
 
-    private void latencies(Run run, String kind, Histogram histogram) {
+    private void latencies(Run run, String kind, Histogram histogram, double seconds) {
         if (histogram.getTotalCount() == 0) return;
-        for (double percentile : new double[] {50, 99, 99.9, 100})
+        for (double percentile : Tail.percentiles(seconds))
             figures.add(
                     run,
                     kind + " " + Figure.percentile(percentile),

@@ -85,7 +85,8 @@ final class Report {
                 "stall",
                 "time in which the JVM stopped all threads, of the wall time; what delays single"
                         + " requests, such as writes for which there is no room in memory, is in"
-                        + " their latency only");
+                        + " their latency only; in a closed loop compare the stall for a request:"
+                        + " an engine that serves fewer has less to stall for");
         meanings.put(
                 "allocation stalls",
                 "of ZGC: how long threads waited for memory, which is not in the stall");

@@ -125,6 +125,8 @@ public final class StallProfiler implements InternalProfiler {
         double wall = Math.max(1, to.millis() - from.millis());
         List<ScalarResult> figures = new ArrayList<>(more);
         figures.add(result("stall", 100 * LongStream.of(stalled).sum() / 1e6 / wall / count, "%"));
+        // A closed loop has no rate: whoever serves fewer requests also stalls less of the time.
+        figures.add(result("stall for a request", LongStream.of(stalled).sum() / 1e3 / done, "us"));
         figures.add(result("longest pause", longest / 1e6, "ms"));
         figures.add(
                 result(

@@ -56,6 +56,7 @@ class StallProfilerTest {
                 .containsEntry("allocation stalls, all threads", 20.0)
                 .containsEntry("longest allocation stall", 12.5)
                 .containsEntry("stall", 2.5)
+                .containsEntry("stall for a request", 5_000.0)
                 .containsEntry("stall of node 1", 5.0)
                 .containsEntry("stall of node 2", 0.0)
                 .containsEntry("cpu", 40.0)

@@ -138,7 +138,7 @@ final class ClusterCommand implements Runnable {
             throw new NodeException("there is no node " + number + " in " + nodes.place());
         if (number == 1)
             throw new NodeException("node 1 is the seed of the others and cannot leave");
-        nodetool(nodes, number, "decommission", "-f");
+        Decommission.run(nodes, number);
         nodes.stop(number);
         nodes.delete(number);
         say("node %d has left; its data is deleted", number);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/** Has a node leave its cluster. */
+final class Decommission {
+    private static final String MODE = "Mode: ";
+
+    private Decommission() {}
+
+    /**
+     * Has a node give its data to the others, and returns when it has left: also if an earlier
+     * command began that and was ended, of which {@code nodetool decommission} says nothing and
+     * reports success at once.
+     *
+     * @throws NodeException if it has not left
+     */
+    static void run(ClusterNodes nodes, int number) {
+        int exitCode = nodes.nodetoolInherited(number, "decommission", "-f");
+        if (exitCode != 0)
+            throw new NodeException(
+                    "nodetool decommission of node %d failed (exit code %d, log %s)"
+                            .formatted(number, exitCode, nodes.log(number)));
+        String mode = mode(nodes, number);
+        while (mode.equals("LEAVING")) {
+            LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
+            if (Thread.currentThread().isInterrupted())
+                throw new NodeException("node %d is still leaving".formatted(number));
+            mode = mode(nodes, number);
+        }
+        if (!mode.equals("DECOMMISSIONED"))
+            throw new NodeException(
+                    "node %d has not left, its mode is %s; nothing was deleted, see %s"
+                            .formatted(number, mode, nodes.log(number)));
+    }
+
+    private static String mode(ClusterNodes nodes, int number) {
+        NodeTool.Result netstats = nodes.nodetool(number, "netstats");
+        return netstats.output()
+                .lines()
+                .filter(line -> line.startsWith(MODE))
+                .map(line -> line.substring(MODE.length()).strip())
+                .findFirst()
+                .orElseThrow(
+                        () ->
+                                new NodeException(
+                                        "nodetool netstats of node %d failed: %s"
+                                                .formatted(number, netstats.output())));
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
+
+/** When a node has left. */
+class DecommissionTest {
+    /** A node with one mode after the other; the last stays. */
+    private static final class Leaving implements ClusterNodes {
+        private final Deque<String> modes;
+        private final int exitCode;
+
+        Leaving(int exitCode, String... modes) {
+            this.exitCode = exitCode;
+            this.modes = new ArrayDeque<>(List.of(modes));
+        }
+
+        @Override
+        public NodeTool.Result nodetool(int number, String... arguments) {
+            assertThat(arguments).containsExactly("netstats");
+            String mode = modes.size() > 1 ? modes.remove() : modes.element();
+            return new NodeTool.Result(0, mode + "\nNot sending any streams.\n");
+        }
+
+        @Override
+        public int nodetoolInherited(int number, String... arguments) {
+            assertThat(arguments).containsExactly("decommission", "-f");
+            return exitCode;
+        }
+
+        @Override
+        public String place() {
+            return "the test";
+        }
+
+        @Override
+        public List<Integer> present() {
+            return List.of(1, 2);
+        }
+
+        @Override
+        public boolean isRunning(int number) {
+            return true;
+        }
+
+        @Override
+        public String start(int number, @Nullable HeapSize heap) {
+            throw new AssertionError();
+        }
+
+        @Override
+        public void stop(int number) {
+            throw new AssertionError();
+        }
+
+        @Override
+        public void delete(int number) {
+            throw new AssertionError();
+        }
+
+        @Override
+        public void deleteRest() {
+            throw new AssertionError();
+        }
+
+        @Override
+        public String log(int number) {
+            return "its log";
+        }
+    }
+
+    /** An earlier command began it: nodetool returns at once, and its data was deleted. */
+    @Test
+    void aNodeThatIsStillLeavingIsWaitedFor() {
+        Leaving nodes = new Leaving(0, "Mode: LEAVING", "Mode: LEAVING", "Mode: DECOMMISSIONED");
+        Decommission.run(nodes, 2);
+        assertThat(nodes.modes).containsExactly("Mode: DECOMMISSIONED");
+    }
+
+    @Test
+    void aNodeThatStaysHasNotLeft() {
+        assertThatThrownBy(() -> Decommission.run(new Leaving(0, "Mode: DECOMMISSION_FAILED"), 2))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("its mode is DECOMMISSION_FAILED; nothing was deleted");
+        assertThatThrownBy(() -> Decommission.run(new Leaving(0, "refused"), 2))
+                .hasMessageContaining("refused");
+        assertThatThrownBy(() -> Decommission.run(new Leaving(2, "Mode: LEAVING"), 2))
+                .hasMessageContaining("exit code 2");
+    }
+}
