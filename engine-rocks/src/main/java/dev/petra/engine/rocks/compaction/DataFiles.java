@@ -367,10 +367,12 @@ public final class DataFiles {
         }
     }
 
-    /** Whether another compaction was writing where this one would. */
+    /** Whether another compaction was writing where this one would, or others were being ended. */
     private static boolean isBusy(RocksDBException e) {
         Status status = e.getStatus();
-        return status != null && status.getCode() == Status.Code.Aborted;
+        return status != null
+                && (status.getCode() == Status.Code.Aborted
+                        || status.getCode() == Status.Code.Incomplete);
     }
 
     private static long bytes(Database database, Collection<String> names) {

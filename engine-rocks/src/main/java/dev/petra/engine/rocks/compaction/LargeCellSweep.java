@@ -102,14 +102,12 @@ final class LargeCellSweep {
         long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
         long streams = store.abandonedStreams();
-        boolean arriving = store.isArriving();
-        long arrived = store.streamsBegun();
         long cells = 0;
-        long garbage;
+        Rows rows;
         try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false);
                 ReadOptions aside = Database.newReadOptions().setFillCache(false)) {
             Reconciler.allowUnpreparedValue(keysOnly);
-            Rows rows = new Rows(database, aside);
+            rows = new Rows(database, aside);
             try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
                 for (it.seekToFirst(); it.isValid(); it.next()) {
                     pace.step();
@@ -118,14 +116,15 @@ final class LargeCellSweep {
                 }
                 it.status();
             }
-            garbage = rows.end();
+            rows.remove();
         }
+        long garbage = rows.removed;
         // This came during the sweep, which has not looked at it.
         long written = Math.max(0, largeBytes(database) - bytes);
         pace.check();
         if (garbage > 0) dropGarbage(database);
-        // While a stream goes live nothing is removed, so how much is garbage is not known.
-        if (arriving || store.streamsBegun() != arrived) return;
+        // While a stream went live nothing was removed, so how much is garbage is not known.
+        if (rows.skipped) return;
         purgedBefore = purged;
         abandoned = streams;
         double part = (double) garbage / Math.max(1, cells);
@@ -198,6 +197,10 @@ final class LargeCellSweep {
         private final Map<LargeCell, byte[]> unreferred = new HashMap<>();
 
         private long removed;
+
+        /** Whether any stays because a stream went live. */
+        private boolean skipped;
+
         private boolean damageLogged;
 
         Rows(Database database, ReadOptions aside) {
@@ -224,12 +227,6 @@ final class LargeCellSweep {
             if (unreferred.size() == REMOVED_AT_ONCE) remove();
         }
 
-        /** Returns how many were removed. */
-        long end() throws RocksDBException {
-            remove();
-            return removed;
-        }
-
         private @Nullable Set<LargeCell> readable(byte[] row) throws RocksDBException {
             try {
                 return references(row);
@@ -253,7 +250,8 @@ final class LargeCellSweep {
                     e);
         }
 
-        private void remove() throws RocksDBException {
+        /** Removes those that were met since, unless the row refers to them by now. */
+        void remove() throws RocksDBException {
             if (first == null || unreferred.isEmpty()) return;
             byte[] row = first.row;
             // A write of the same cell is done before the look or after the removal; so is an
@@ -270,7 +268,10 @@ final class LargeCellSweep {
 
         private int removeUnreferred(byte[] row) throws RocksDBException {
             // The row may be in files of a stream that are not live yet.
-            if (store.isArriving()) return 0;
+            if (store.isArriving()) {
+                skipped = true;
+                return 0;
+            }
             Set<LargeCell> now = readable(row);
             if (now == null) return 0;
             int count = 0;

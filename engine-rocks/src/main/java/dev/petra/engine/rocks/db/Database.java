@@ -47,6 +47,9 @@ import org.slf4j.LoggerFactory;
 public final class Database implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Database.class);
 
+    /** How long those are waited for that were told to end, before they are told again. */
+    private static final long STOPPED_MILLIS = 50;
+
     private static final long LOG_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
     public static final long CLOSE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
 
@@ -62,8 +65,12 @@ public final class Database implements AutoCloseable {
     /** Those that may have iterators. No other lock is taken under theirs. */
     private final Set<Lease> leases = ConcurrentHashMap.newKeySet();
 
-    /** Those that were asked for and run now; guarded by itself. */
+    /** Those that were asked for, run now, and were not told to end; guarded by itself. */
     private final Set<CompactRangeOptions> compactions =
+            Collections.newSetFromMap(new IdentityHashMap<>());
+
+    /** The same, whether or not they were told to end; guarded by {@link #compactions}. */
+    private final Set<CompactRangeOptions> running =
             Collections.newSetFromMap(new IdentityHashMap<>());
 
     /**
@@ -288,6 +295,7 @@ public final class Database implements AutoCloseable {
                 whileOthersEnd();
                 if (closing) throw new CompactionStoppedException("compaction", name, true, null);
                 compactions.add(options);
+                running.add(options);
                 if (family.getID() == data.getID()) purges.put(options, false);
             }
             boolean stopped = false;
@@ -305,6 +313,7 @@ public final class Database implements AutoCloseable {
             } finally {
                 synchronized (compactions) {
                     compactions.remove(options);
+                    running.remove(options);
                 }
                 purgeEnded(options);
             }
@@ -325,9 +334,10 @@ public final class Database implements AutoCloseable {
     }
 
     /**
-     * Waits until the compactions that were told to end have ended. One that waits for a thread of
-     * RocksDB's pool, which other tables may keep for hours, does not look whether it should: it is
-     * taken out of the queue, with all others of this database, which begin anew.
+     * Waits until the compactions that were told to end, and are in RocksDB's hands, have ended:
+     * not one that still flushes. One that waits for a thread of RocksDB's pool, which other tables
+     * may keep for hours, does not look whether it should: it is taken out of the queue, with all
+     * others of this database, which begin anew.
      */
     private void endStopped() {
         synchronized (compactions) {
@@ -378,21 +388,26 @@ public final class Database implements AutoCloseable {
     /** Waits until all has ended that {@link #stopPurges} has met. */
     public void awaitStoppedPurges() {
         boolean interrupted = false;
-        boolean running;
-        synchronized (compactions) {
-            running = purges.containsValue(true);
-        }
-        if (running) endStopped();
-        synchronized (compactions) {
-            while (purges.containsValue(true)) {
+        while (isAnyStopped(Object.class)) {
+            // Again and again: one that is flushing, or between two levels, is not met by it.
+            if (isAnyStopped(CompactRangeOptions.class)) endStopped();
+            synchronized (compactions) {
                 try {
-                    compactions.wait();
+                    if (purges.containsValue(true)) compactions.wait(STOPPED_MILLIS);
                 } catch (InterruptedException e) {
                     interrupted = true;
                 }
             }
         }
         if (interrupted) Thread.currentThread().interrupt();
+    }
+
+    /** Whether a purge of that kind runs that was told to end. */
+    private boolean isAnyStopped(Class<?> kind) {
+        synchronized (compactions) {
+            return purges.entrySet().stream()
+                    .anyMatch(purge -> purge.getValue() && kind.isInstance(purge.getKey()));
+        }
     }
 
     /**
@@ -537,7 +552,7 @@ public final class Database implements AutoCloseable {
     /** Returns whether there were any. */
     private boolean tellCompactionsToStop() {
         synchronized (compactions) {
-            boolean any = !compactions.isEmpty();
+            boolean any = !running.isEmpty();
             stops++;
             for (CompactRangeOptions options : compactions) options.setCanceled(true);
             compactions.clear();
