@@ -535,21 +535,21 @@ class StartIT {
         try (TestNode node = start(stop);
                 CqlSession session = node.session()) {
             session.execute("ALTER TABLE ks.corrupt WITH memtable = 'rocks'");
-            awaitCannotBeRead(session);
+            awaitCannotBeMigrated(session);
         }
         try (TestNode node = start(stop);
                 CqlSession session = node.session()) {
-            awaitCannotBeRead(session);
+            awaitCannotBeMigrated(session);
             session.execute("DROP TABLE ks.corrupt");
         }
     }
 
-    private static void awaitCannotBeRead(CqlSession session) throws Exception {
+    private static void awaitCannotBeMigrated(CqlSession session) throws Exception {
         TestNode.await(
-                "that it cannot be read",
+                "that it cannot be migrated",
                 MOVES,
                 () ->
                         session.execute("SELECT state FROM petra.migrations").all().stream()
-                                .anyMatch(row -> row.getString(0).contains("cannot be read")));
+                                .anyMatch(row -> row.getString(0).contains("cannot be migrated")));
     }
 }
