@@ -124,9 +124,10 @@ public final class StallProfiler implements InternalProfiler {
         List<Long> waited = process.allocationStalls(from, to);
         double wall = Math.max(1, to.millis() - from.millis());
         List<ScalarResult> figures = new ArrayList<>(more);
-        figures.add(result("stall", 100 * LongStream.of(stalled).sum() / 1e6 / wall / count, "%"));
+        long all = LongStream.of(stalled).sum();
+        figures.add(result("stall", 100 * all / 1e6 / wall / count, "%"));
         // A closed loop has no rate: whoever serves fewer requests also stalls less of the time.
-        figures.add(result("stall for a request", LongStream.of(stalled).sum() / 1e3 / done, "us"));
+        figures.add(result("stall for a request", all / 1e3 / done, "us"));
         figures.add(result("longest pause", longest / 1e6, "ms"));
         figures.add(
                 result(

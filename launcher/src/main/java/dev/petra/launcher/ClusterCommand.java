@@ -221,7 +221,8 @@ final class ClusterCommand implements Runnable {
                 .count();
     }
 
-    private static void nodetool(ClusterNodes nodes, int number, String... arguments) {
+    /** Runs a command of nodetool that must succeed. */
+    static void nodetool(ClusterNodes nodes, int number, String... arguments) {
         int exitCode = nodes.nodetoolInherited(number, arguments);
         if (exitCode != 0)
             throw new NodeException(

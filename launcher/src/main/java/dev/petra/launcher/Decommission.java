@@ -18,11 +18,7 @@ final class Decommission {
      * @throws NodeException if it has not left
      */
     static void run(ClusterNodes nodes, int number) {
-        int exitCode = nodes.nodetoolInherited(number, "decommission", "-f");
-        if (exitCode != 0)
-            throw new NodeException(
-                    "nodetool decommission of node %d failed (exit code %d, log %s)"
-                            .formatted(number, exitCode, nodes.log(number)));
+        ClusterCommand.nodetool(nodes, number, "decommission", "-f");
         String mode = mode(nodes, number);
         while (mode.equals("LEAVING")) {
             LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));

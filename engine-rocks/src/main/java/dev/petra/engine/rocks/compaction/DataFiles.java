@@ -370,9 +370,8 @@ public final class DataFiles {
     /** Whether another compaction was writing where this one would, or others were being ended. */
     private static boolean isBusy(RocksDBException e) {
         Status status = e.getStatus();
-        return status != null
-                && (status.getCode() == Status.Code.Aborted
-                        || status.getCode() == Status.Code.Incomplete);
+        return RocksErrors.isIncomplete(e)
+                || (status != null && status.getCode() == Status.Code.Aborted);
     }
 
     private static long bytes(Database database, Collection<String> names) {

@@ -44,7 +44,7 @@ public final class RocksErrors {
     }
 
     /** Of a compaction: it was told to end before it was done. */
-    static boolean isIncomplete(RocksDBException e) {
+    public static boolean isIncomplete(RocksDBException e) {
         return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
     }
 
