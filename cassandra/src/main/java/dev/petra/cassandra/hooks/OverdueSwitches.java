@@ -61,8 +61,7 @@ final class OverdueSwitches {
         // Without a tracker it is being created.
         if (cfs.getTracker() == null || !cfs.isValid()) return false;
         boolean isOurs = PetraMemtableFactory.owns(cfs.metadata());
-        return cfs.getCurrentMemtable() instanceof EngineMemtable table
-                ? !isOurs && table.departure() == 0
-                : isOurs;
+        // Also if the switch failed after the way out had begun.
+        return cfs.getCurrentMemtable() instanceof EngineMemtable ? !isOurs : isOurs;
     }
 }

@@ -116,13 +116,7 @@ public final class TableHooks {
             if (table == null) return;
             String name = table.generation().stores().displayName();
             if (table.departure() != 0) throw isMigrating(name);
-            if (!PetraMemtableFactory.owns(cfs.metadata()))
-                throw new IllegalStateException(
-                        "TRUNCATE of "
-                                + name
-                                + " cannot be done now: the table is being altered out of its"
-                                + " storage engine, or that failed, and the log of the node says"
-                                + " why. Try again; if that does not help, ALTER the table back.");
+            checkNotLeaving(cfs, name);
             table.generation().stores().countTruncation();
             EngineMemtables.forgetAll(cfs, table.generation());
             // With auto_snapshot off Cassandra has already dropped it, before it came here.
@@ -130,6 +124,16 @@ public final class TableHooks {
             if (!table.isClean() || table.generation().hasStore()) dumped = cfs.dumpMemtable();
         }
         FBUtilities.waitOnFuture(dumped);
+    }
+
+    private static void checkNotLeaving(ColumnFamilyStore cfs, String name) {
+        if (PetraMemtableFactory.owns(cfs.metadata())) return;
+        throw new IllegalStateException(
+                "TRUNCATE of "
+                        + name
+                        + " cannot be done now: the table is being altered out of its storage"
+                        + " engine, or that failed, and the log of the node says why. Try again;"
+                        + " if that does not help, ALTER the table back.");
     }
 
     private static IllegalStateException isMigrating(String table) {
@@ -145,13 +149,18 @@ public final class TableHooks {
      * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
      *
      * @return what to give that method: how many there were before, or -1 outside of an engine
-     * @throws IllegalStateException while the table is being migrated: a crash between the end of
-     *     the SSTables and that of the store would leave one without the other
+     * @throws IllegalStateException while the table is being migrated, since a crash between the
+     *     end of the SSTables and that of the store would leave one without the other; or if its
+     *     way out of the engine did not begin
      */
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores != null && stores.migration().isUnderWay())
             throw isMigrating(stores.displayName());
+        // With auto_snapshot off Cassandra replaces the memtable before it comes to #truncate. It
+        // would be by one of its own, while rows stay in this one.
+        if (stores != null && EngineMemtables.current(cfs) != null)
+            checkNotLeaving(cfs, stores.displayName());
         Shadows.truncationBegins(cfs);
         return stores == null ? -1 : stores.truncations();
     }

@@ -261,7 +261,6 @@ public final class IndexSweeps {
 
         @Override
         public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
-            looked++;
             Row row;
             try {
                 row = row(key, clustering);
@@ -269,9 +268,13 @@ public final class IndexSweeps {
                 logDamage(e);
                 return true;
             }
-            boolean isConfirmed = row != null && IndexTerms.isOf(index, key, row, term);
-            if (!isConfirmed) removed++;
-            return isConfirmed;
+            return row != null && IndexTerms.isOf(index, key, row, term);
+        }
+
+        @Override
+        public void looked(boolean isRemoved) {
+            looked++;
+            if (isRemoved) removed++;
         }
 
         private void logDamage(CorruptStoreException e) {

@@ -6,11 +6,13 @@ import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.BackgroundTask;
 import dev.petra.engine.BackgroundTask.Kind;
+import dev.petra.engine.TableStore;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 import org.slf4j.Logger;
@@ -63,14 +65,13 @@ public final class CompactionActivity {
     public static void stop(String type) {
         if (COMPACTIONS.stream().noneMatch(compaction -> compaction.name().equals(type))) return;
         TableRegistry.forEach(
-                (table, stores) ->
-                        stores.current()
-                                .measure(
-                                        store -> {
-                                            store.stopCompactions();
-                                            return true;
-                                        },
-                                        false));
+                (table, stores) -> {
+                    try {
+                        stores.current().ifOpen(TableStore::stopCompactions);
+                    } catch (RuntimeException | FSError e) {
+                        logger.warn("Compactions of {} could not be stopped", table, e);
+                    }
+                });
         logger.info(
                 "Compactions and purges of tables in storage engines were stopped. Automatic"
                         + " compaction goes on; 'nodetool disableautocompaction' ends that.");

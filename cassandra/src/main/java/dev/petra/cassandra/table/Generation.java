@@ -8,6 +8,7 @@ import dev.petra.engine.TableStore;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
@@ -165,14 +166,14 @@ public final class Generation {
         }
     }
 
-    /** {@link TableGenerations#stopPurging}, which no error but the end of the store excuses. */
-    void stopPurging() {
+    /** Ends what a store does in the background; none is needed where it has ended itself. */
+    public void ifOpen(Consumer<TableStore> action) {
         TableStore present = store;
         if (present == null) return;
         try {
-            present.stopPurging();
+            action.accept(present);
         } catch (IllegalStateException e) {
-            logger.debug("{} was closed or dropped, and purges nothing", this, e);
+            logger.debug("{} was closed or dropped", this, e);
         }
     }
 

@@ -315,7 +315,7 @@ public final class TableGenerations {
      * outside of the store. May block: not under a lock of the table's.
      */
     public void stopPurging() {
-        current().stopPurging();
+        current().ifOpen(TableStore::stopPurging);
     }
 
     /** The streams out of the table's stores. */

@@ -11,9 +11,13 @@ public interface SweepCheck {
     /**
      * Whether the row has the term now, or may have it: for the store, by what {@link
      * dev.petra.engine.TableStore#read} gives, nothing purged. Writes of the partition may wait for
-     * it; must not write to the store, which may wait for the sweep.
+     * it; must not write to the store, which may wait for the sweep. May be asked more than once
+     * for an entry.
      */
     boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering);
+
+    /** Called once for each entry when it was looked at. */
+    default void looked(boolean isRemoved) {}
 
     /**
      * Whether a sweep that was ended early is to go on: the engine then need not look again at what

@@ -304,14 +304,16 @@ final class MemoryIndexes implements TermIndexes {
     private synchronized long removeUnconfirmed(UUID index, SweepCheck check) {
         NavigableSet<Entry> all = of(index);
         long before = all.size();
-        all.removeIf(
-                entry ->
-                        entry.clustering != null
-                                && !check.isConfirmed(
-                                        entry.term.duplicate(),
-                                        (DecoratedKey) entry.position,
-                                        entry.clustering));
+        all.removeIf(entry -> entry.clustering != null && isRemoved(entry, check));
         return before - all.size();
+    }
+
+    private static boolean isRemoved(Entry entry, SweepCheck check) {
+        boolean isRemoved =
+                !check.isConfirmed(
+                        entry.term.duplicate(), (DecoratedKey) entry.position, entry.clustering);
+        check.looked(isRemoved);
+        return isRemoved;
     }
 
     @Override

@@ -1430,6 +1430,35 @@ class MigrationIT {
         assertThat(files.resolve("rocksdb")).doesNotExist();
     }
 
+    /** Else its rows would have stayed in a memtable that nothing reads or deletes. */
+    @Test
+    void aTruncateIsRefusedBeforeItReplacesAnythingIfTheWayOutCouldNotBegin() throws Exception {
+        session.execute(
+                "CREATE KEYSPACE stuck WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 1} AND durable_writes = false");
+        session.execute(
+                "CREATE TABLE stuck.t (p int PRIMARY KEY, x text) WITH memtable = 'rocks' AND"
+                        + " allow_auto_snapshot = false");
+        for (int p = 0; p < 20; p++)
+            session.execute("INSERT INTO stuck.t (p, x) VALUES (?, 'x')", p);
+        beginNoMoreThanOnce();
+        try {
+            session.execute("ALTER TABLE stuck.t WITH memtable = 'default'");
+            node.awaitLog("Table stuck.t cannot be migrated out", MOVES);
+            assertThatThrownBy(() -> session.execute("TRUNCATE stuck.t"))
+                    .hasMessageContaining("Truncate failed");
+            assertThat(rows("stuck.t")).hasSize(20);
+        } finally {
+            crashes.release();
+        }
+        Path stores = TableFiles.of(node, "stuck", "t").stores();
+        TestNode.await("the table has left", MOVES, () -> !Files.exists(stores));
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(rows("stuck.t")).hasSize(20);
+        session.execute("TRUNCATE stuck.t");
+        assertThat(rows("stuck.t")).isEmpty();
+    }
+
     /** It cannot tell that it removed all rows, but it has, and none comes back. */
     @Test
     void whatATruncateRemovesWhileTheWayOutBeginsStaysRemoved() throws Exception {

@@ -257,12 +257,7 @@ final class LargeCellSweep {
             // A write of the same cell is done before the look or after the removal; so is an
             // ingest, which runs alone.
             Lock sweeping = store.largeCells().sweeping(first.partition);
-            sweeping.lock();
-            try {
-                store.room().write(() -> removed += removeUnreferred(row));
-            } finally {
-                sweeping.unlock();
-            }
+            store.room().write(sweeping, () -> removed += removeUnreferred(row));
             unreferred.clear();
         }
 

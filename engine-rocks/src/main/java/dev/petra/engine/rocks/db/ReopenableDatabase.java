@@ -439,30 +439,44 @@ public final class ReopenableDatabase {
         // A store that was dropped has no directory to look at.
         if (reason == null || closed) return;
         if (System.nanoTime() - healAt < 0 || !hasRoom()) throw refused(reason);
-        synchronized (this) {
-            if (full == null || closed) return;
-            // Somebody else has just tried.
-            if (System.nanoTime() - healAt < 0) throw refused(reason);
-            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-            // Closing waits for writers, and these for a sync that cannot be.
-            unsynced.abandon();
-            // Bounded: a reader, even this thread, may hold an iterator and want another.
-            if (!opened.database().closeIfIdle(healPatience)) {
-                // Others wait meanwhile: a long scan must not keep them from reading.
-                healAt =
-                        System.nanoTime()
-                                + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
-                healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
-                // One that waits for other tables' compactions may have hours to go.
-                opened.database().stopCompactions();
-                throw refused(reason);
-            }
-            healPatience = LEAST_PATIENCE_NANOS;
-            boolean damage = index.isDamaged();
-            openAnew();
-            if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
-            else logger.info("The disk of {} has room again; writes go on", name());
+        if (healNow(reason)) return;
+        // Behind the lock: one that waits for other tables' compactions may have hours to go, and a
+        // throttled one some seconds until it ends.
+        Database busy = opened.database();
+        if (busy.acquire())
+            use(
+                    busy,
+                    database -> {
+                        database.stopCompactions();
+                        return true;
+                    },
+                    this::failed);
+        throw refused(reason);
+    }
+
+    /** False if the database is read or compacted for longer than it was waited for. */
+    private synchronized boolean healNow(String reason) {
+        if (full == null || closed) return true;
+        // Somebody else has just tried.
+        if (System.nanoTime() - healAt < 0) throw refused(reason);
+        healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+        // Closing waits for writers, and these for a sync that cannot be.
+        unsynced.abandon();
+        // Bounded: a reader, even this thread, may hold an iterator and want another.
+        if (!opened.database().closeIfIdle(healPatience)) {
+            // Others wait meanwhile: a long scan must not keep them from reading.
+            healAt =
+                    System.nanoTime()
+                            + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
+            healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
+            return false;
         }
+        healPatience = LEAST_PATIENCE_NANOS;
+        boolean damage = index.isDamaged();
+        openAnew();
+        if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
+        else logger.info("The disk of {} has room again; writes go on", name());
+        return true;
     }
 
     /** Replay writes what is in the log once more, as a data file. */

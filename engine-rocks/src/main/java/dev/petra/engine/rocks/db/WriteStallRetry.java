@@ -5,6 +5,7 @@ import dev.petra.engine.WriteStallException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
 import org.jspecify.annotations.Nullable;
@@ -61,7 +62,46 @@ public final class WriteStallRetry {
         }
     }
 
-    /** The same, of one that is synced when it returns. */
+    /**
+     * The same, tried under a lock that others hold while they write. It neither queues for the
+     * lock nor keeps it while the store is stalled: whoever writes next would wait behind it.
+     *
+     * @throws WriteStallException if the lock was never free, or the store was stalled, until the
+     *     timeout; nothing was written
+     */
+    public void write(Lock lock, Attempt attempt) throws RocksDBException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+        long pause = SHORTEST_PAUSE_NANOS;
+        RocksDBException refused = null;
+        while (true) {
+            if (lock.tryLock()) {
+                try {
+                    refused = refusalAside(attempt);
+                } finally {
+                    lock.unlock();
+                }
+                if (refused == null) return;
+                pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS);
+            }
+            if (System.nanoTime() - end >= 0) throw stalled(refused);
+            if (Thread.currentThread().isInterrupted())
+                throw new UncheckedInterruptedException(new InterruptedException());
+            LockSupport.parkNanos(pause);
+        }
+    }
+
+    private @Nullable RocksDBException refusalAside(Attempt attempt) throws RocksDBException {
+        asideBegun.incrementAndGet();
+        int phase = writers.begin();
+        try {
+            return refusal(attempt);
+        } finally {
+            writers.end(phase);
+            asideEnded.incrementAndGet();
+        }
+    }
+
+    /** The same as the first, of a write that is synced when it returns. */
     void writeSynced(Attempt attempt) throws RocksDBException {
         int phase = writers.begin();
         try {

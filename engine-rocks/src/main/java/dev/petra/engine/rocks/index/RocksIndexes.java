@@ -303,7 +303,11 @@ public final class RocksIndexes implements TermIndexes {
             while (true) {
                 check.pause();
                 Page page = page(number, from);
-                for (Met entry : page.entries) if (isRemoved(entry, check)) removed++;
+                for (Met entry : page.entries) {
+                    boolean isRemoved = isRemoved(entry, check);
+                    check.looked(isRemoved);
+                    if (isRemoved) removed++;
+                }
                 if (page.isLast) {
                     interrupted.remove(number);
                     return removed;
@@ -336,30 +340,30 @@ public final class RocksIndexes implements TermIndexes {
      * that none adds the entry again between the check and the removal.
      */
     private boolean isRemoved(Met entry, SweepCheck check) {
+        // As most are, and then no writer waits.
+        if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
         Lock lock = store.indexing().partitions().sweeping(entry.key);
-        lock.lock();
-        try {
-            // A stream adds entries before the files with their rows go live.
-            if (store.isArriving())
-                throw new CancellationException(
-                        "Entries are not removed from the indexes of "
-                                + store.name()
-                                + " while a stream brings it rows");
-            if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
-            reopenable.heal();
-            reopenable.maintain(
-                    database ->
-                            store.room()
-                                    .write(
-                                            () ->
-                                                    database.db.delete(
-                                                            Objects.requireNonNull(
-                                                                    database.index()),
-                                                            database.writeOptions,
-                                                            entry.raw)));
-            return true;
-        } finally {
-            lock.unlock();
-        }
+        reopenable.heal();
+        return reopenable.write(
+                database -> {
+                    boolean[] isRemoved = new boolean[1];
+                    store.room()
+                            .write(lock, () -> isRemoved[0] = isRemovedNow(database, entry, check));
+                    return isRemoved[0];
+                });
+    }
+
+    private boolean isRemovedNow(Database database, Met entry, SweepCheck check)
+            throws RocksDBException {
+        // A stream adds entries before the files with their rows go live.
+        if (store.isArriving())
+            throw new CancellationException(
+                    "Entries are not removed from the indexes of "
+                            + store.name()
+                            + " while a stream brings it rows");
+        if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
+        database.db.delete(
+                Objects.requireNonNull(database.index()), database.writeOptions, entry.raw);
+        return true;
     }
 }

@@ -446,8 +446,12 @@ class IndexCrashTest {
 
         @Override
         public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
-            looked++;
             return true;
+        }
+
+        @Override
+        public void looked(boolean isRemoved) {
+            looked++;
         }
 
         @Override
