@@ -17,8 +17,9 @@ import org.slf4j.LoggerFactory;
 /**
  * The background work on stores. A tick tells each store the time once a second; one thread purges
  * the stores that are due, one after the other, and another removes range tombstones that others
- * supersede, since a purge may take hours; other threads merge the files of time windows; and one
- * keeps the write buffers from filling up. All are daemon threads.
+ * supersede, since a purge may take hours; other threads merge the files of time windows; one opens
+ * stores anew whose disk was full; and one keeps the write buffers from filling up. All are daemon
+ * threads.
  */
 final class Maintenance implements AutoCloseable {
     private static final Logger logger = LoggerFactory.getLogger(Maintenance.class);
@@ -34,6 +35,8 @@ final class Maintenance implements AutoCloseable {
     private final ScheduledExecutorService flusher =
             Executors.newSingleThreadScheduledExecutor(named("petra-flush"));
 
+    private final ExecutorService healer = Executors.newSingleThreadExecutor(named("petra-heal"));
+    private final Set<RocksStore> healsQueued = ConcurrentHashMap.newKeySet();
     private final Set<RocksStore> rangesQueued = ConcurrentHashMap.newKeySet();
     private final Set<RocksStore> windowsQueued = ConcurrentHashMap.newKeySet();
     private final ExecutorService windows;
@@ -100,6 +103,8 @@ final class Maintenance implements AutoCloseable {
                             purgesQueued,
                             "Purging",
                             store.maintenance()::purgeInBackground);
+                if (store.maintenance().isHealDue())
+                    queue(store, healer, healsQueued, "Opening anew", store.maintenance()::heal);
                 if (store.maintenance().isSupersededDue())
                     queue(
                             store,
@@ -148,6 +153,7 @@ final class Maintenance implements AutoCloseable {
         purger.shutdownNow();
         ranges.shutdownNow();
         windows.shutdownNow();
+        healer.shutdownNow();
     }
 
     /** Waits for the work under way. To be called after the stores were closed. */
@@ -159,7 +165,8 @@ final class Maintenance implements AutoCloseable {
                     || !flusher.awaitTermination(1, TimeUnit.MINUTES)
                     || !purger.awaitTermination(1, TimeUnit.MINUTES)
                     || !ranges.awaitTermination(1, TimeUnit.MINUTES)
-                    || !windows.awaitTermination(1, TimeUnit.MINUTES))
+                    || !windows.awaitTermination(1, TimeUnit.MINUTES)
+                    || !healer.awaitTermination(1, TimeUnit.MINUTES))
                 logger.error(
                         "Background work of the engine did not end within a minute; the engine is"
                                 + " closed all the same");

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks;
 
 import dev.petra.engine.PurgeProgress;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.compaction.DataFiles;
 import dev.petra.engine.rocks.compaction.Purge;
 import dev.petra.engine.rocks.compaction.SupersededRanges;
@@ -105,6 +106,20 @@ final class StoreMaintenance {
                             + " are in its log; it is flushed again after that period",
                     store.name(),
                     e);
+        }
+    }
+
+    /** Whether writes are refused, as after a full disk, and that may be over. */
+    boolean isHealDue() {
+        return reopenable.isHealDue();
+    }
+
+    /** Ends that if it can: a store that nobody writes to is flushed and copied as well. */
+    void heal() {
+        try {
+            reopenable.heal();
+        } catch (WriteStallException e) {
+            logger.debug("{} does not take writes yet", store.name(), e);
         }
     }
 

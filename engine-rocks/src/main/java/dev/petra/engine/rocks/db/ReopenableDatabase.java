@@ -479,6 +479,11 @@ public final class ReopenableDatabase {
         return true;
     }
 
+    /** Whether {@link #heal} is worth an attempt. */
+    public boolean isHealDue() {
+        return full != null && !closed && System.nanoTime() - healAt >= 0;
+    }
+
     /** Replay writes what is in the log once more, as a data file. */
     private boolean hasRoom() {
         try {

@@ -122,6 +122,30 @@ class FullDiskTest {
         }
     }
 
+    /** Until then it can be neither flushed nor copied into a snapshot. */
+    @Test
+    void aFullStoreThatNobodyWritesToHealsByItself() throws Exception {
+        Path ballast = disk.resolve("ballast");
+        Files.write(ballast, new byte[24 << 20]);
+        try (StorageEngine engine =
+                Tables.engine(
+                        Map.of(
+                                "memory", "32MiB",
+                                "write_buffer", "1MiB",
+                                "write_stall_timeout", "300ms"))) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            int acknowledged = 0;
+            while (reopenable.isWritable() && acknowledged < 10_000)
+                if (write(store, acknowledged) == null) acknowledged++;
+            assertThat(reopenable.isWritable()).isFalse();
+            Files.delete(ballast);
+            Tables.await("the healing", reopenable::isWritable);
+            store.flush();
+            for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
     /** There is room, but no file can be made: neither the next log nor a data file. */
     @Test
     void aLogThatCannotBeMadeFailsWritesLosesNothingAndHeals() throws Exception {
