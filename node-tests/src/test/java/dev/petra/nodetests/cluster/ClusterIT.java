@@ -39,6 +39,8 @@ class ClusterIT {
     /** Rows that {@link #changeSmall} leaves. */
     private static final int SMALL_LEFT = 40 * 3 - 10 * 3 - 10 * 2;
 
+    private static final int SMALL_NEW = 10;
+
     private static final String CONTENT = "SELECT p, c, v, s, m, writetime(v) FROM ks.t";
 
     private static final String STOCK = "SELECT p, v, writetime(v) FROM ks.stock";
@@ -269,6 +271,7 @@ class ClusterIT {
                 write(session, 0, ROWS);
                 createSmall(session, "ks.read", "BLOCKING");
                 createSmall(session, "ks.hinted", "NONE");
+                session.execute("CREATE INDEX hinted_v ON ks.hinted (v) USING 'sai'");
                 session.execute("CREATE TABLE ks.stock (p int PRIMARY KEY, v text)");
                 other.process().stop();
                 delete(session, 0, ROWS / 2);
@@ -318,6 +321,12 @@ class ClusterIT {
                 TimeUnit.SECONDS.sleep(1);
             }
             assertThat(alone(seed, "ks.hinted")).hasSize(SMALL_LEFT);
+            // By the index too, which hints change as writes do.
+            for (TestNode node : List.of(seed, other)) {
+                assertThat(alone(node, "ks.hinted WHERE v = 'new'")).hasSize(SMALL_NEW);
+                assertThat(alone(node, "ks.hinted WHERE v = 'old'"))
+                        .hasSize(SMALL_LEFT - SMALL_NEW);
+            }
             repairIncrementally(seed, other, otherHasTheEngine);
             if (otherHasTheEngine) repairAutomatically(seed, other);
         }
