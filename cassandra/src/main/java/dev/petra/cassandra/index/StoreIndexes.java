@@ -8,6 +8,7 @@ import dev.petra.cassandra.table.IndexSupport;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermFunction;
 import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.index.TermIndexes.State;
 import java.nio.charset.StandardCharsets;
@@ -25,6 +26,7 @@ import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.index.Index;
@@ -36,6 +38,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.schema.IndexMetadata;
+import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -122,11 +125,23 @@ public final class StoreIndexes {
         if (!store.hasIndexes()) return;
         store.indexes()
                 .deriveBy(
-                        (key, row) -> {
-                            List<TermEntry> entries = new ArrayList<>();
-                            derive(definedWithoutFormer(cfs, store), key, row, entries);
-                            if (!entries.isEmpty()) IndexSweeps.written(store, entries.size());
-                            return entries;
+                        new TermFunction() {
+                            @Override
+                            public List<TermEntry> entries(DecoratedKey key, Row row) {
+                                List<TermEntry> entries = new ArrayList<>();
+                                derive(definedWithoutFormer(cfs, store), key, row, entries);
+                                if (!entries.isEmpty()) IndexSweeps.written(store, entries.size());
+                                return entries;
+                            }
+
+                            @Override
+                            public ColumnFilter columns(TableMetadata table) {
+                                return RowTerms.columns(
+                                        table,
+                                        definedWithoutFormer(cfs, store).stream()
+                                                .map(IndexTerms::column)
+                                                .toList());
+                            }
                         });
     }
 

@@ -41,6 +41,7 @@ public final class Unfit {
         if (table.indexes.isEmpty()
                 && !cfs.viewManager.hasViews()
                 && !table.isView()
+                && !table.isCompactTable()
                 && !(table.params.cdc && DatabaseDescriptor.isCDCEnabled())) return null;
         boolean engineHasNone = !table.indexes.isEmpty() && !hasIndexes(cfs);
         if (engineHasNone || !IndexSupport.supportsAllOf(table))
@@ -63,6 +64,12 @@ public final class Unfit {
                     + MEND;
         if (table.isView())
             return "it is a materialized view in a storage engine, which is not supported. Drop it"
+                    + MEND;
+        if (table.isCompactTable())
+            return "it is in a storage engine and has COMPACT STORAGE, which is not supported."
+                    + " ALTER TABLE "
+                    + table
+                    + " DROP COMPACT STORAGE"
                     + MEND;
         if (!(table.params.cdc && DatabaseDescriptor.isCDCEnabled())) return null;
         return "it is in a storage engine and has cdc = true, but its writes skip the commit log,"

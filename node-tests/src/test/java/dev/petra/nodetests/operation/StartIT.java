@@ -249,7 +249,10 @@ class StartIT {
                 .contains("give the engine a configuration of another name");
     }
 
-    /** A table without an index is migrated; one with a SASI index fails until one of two mends. */
+    /**
+     * A table without an index is migrated; one with a SASI index fails until one of two mends, and
+     * one WITH COMPACT STORAGE until its memtable is Cassandra's again.
+     */
     @Test
     void anotherClassOfAConfigurationMigratesItsTables(@TempDir Path other) throws Exception {
         TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
@@ -266,6 +269,10 @@ class StartIT {
                     "CREATE CUSTOM INDEX by_v ON ks.i (v) USING"
                             + " 'org.apache.cassandra.index.sasi.SASIIndex'");
             session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'rocks'");
+            session.execute(
+                    "CREATE TABLE ks.c (p int PRIMARY KEY, v int) WITH COMPACT STORAGE AND memtable"
+                            + " = 'trie'");
+            session.execute("INSERT INTO ks.c (p, v) VALUES (1, 1)");
             assertThat(node.tryNodetool("flush", "ks").exitCode()).isZero();
             node.process().stop();
         }
@@ -274,6 +281,8 @@ class StartIT {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
             for (String statement :
                     List.of(
+                            "SELECT * FROM ks.c",
+                            "INSERT INTO ks.c (p, v) VALUES (2, 1)",
                             "SELECT * FROM ks.i",
                             byIndex,
                             "INSERT INTO ks.i (p, v) VALUES (2, 1)",
@@ -281,13 +290,14 @@ class StartIT {
                 assertThatThrownBy(() -> session.execute(statement)).as(statement).isNotNull();
             assertThat(node.process().log())
                     .contains("Table ks.i cannot be used, every read and write of it will fail")
-                    .contains("has the index 'by_v'");
+                    .contains("has the index 'by_v'")
+                    .contains("has COMPACT STORAGE, which is not supported");
             session.execute("INSERT INTO ks.u (p) VALUES (1)");
-            // The other's waits for as long as it has its index.
+            // The others wait for as long as they are unfit.
             TestNode.await(
                     "the migration of ks.t",
                     MOVES,
-                    () -> migrating(session).equals(List.of("i")) && hasNoSSTables(files));
+                    () -> migrating(session).equals(List.of("c", "i")) && hasNoSSTables(files));
             session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
             assertThat(files.generations()).containsExactly("1");
             node.process().kill();
@@ -300,6 +310,8 @@ class StartIT {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
             assertThat(files.stores()).doesNotExist();
             assertThat(session.execute(byIndex).all()).hasSize(1);
+            assertThat(session.execute("SELECT * FROM ks.c").all()).hasSize(1);
+            session.execute("DROP TABLE ks.c");
             assertThat(new TableFiles(other.resolve("data"), "ks", "i").stores()).doesNotExist();
             node.process().stop();
         }

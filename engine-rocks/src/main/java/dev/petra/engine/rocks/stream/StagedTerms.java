@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
-import dev.petra.engine.DroppedColumns;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermFunction;
@@ -23,7 +22,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import org.apache.cassandra.db.DecoratedKey;
-import org.apache.cassandra.db.filter.ColumnFilter;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
@@ -144,9 +142,7 @@ final class StagedTerms {
     }
 
     private void add(Database database, SstFileReaderIterator rows, TermFunction terms) {
-        // A row may live by a cell of a dropped column alone, which may be added again.
-        ReadContext context =
-                new ReadContext(store, ColumnFilter.all(DroppedColumns.addedAgain(store.table())));
+        ReadContext context = new ReadContext(store, terms.columns(store.table()));
         IndexCatalog indexes = store.catalog().indexes();
         List<TermEntry> entries = new ArrayList<>();
         @Nullable DecoratedKey partition = null;

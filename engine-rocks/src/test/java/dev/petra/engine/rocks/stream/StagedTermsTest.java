@@ -27,9 +27,16 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.RegularAndStaticColumns;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -86,6 +93,54 @@ class StagedTermsTest {
                     new TermEntry(ONE, term, row.clustering()),
                     new TermEntry(TWO, term, row.clustering()));
         };
+    }
+
+    /**
+     * Else all large cells of a row were on the heap at once, and all of a stream read once more.
+     */
+    @Test
+    void largeValuesThatNoIndexLooksAtAreNotRead() throws IOException {
+        TestTable blobs =
+                TestTable.of(
+                        "CREATE TABLE t (k text PRIMARY KEY, v text, b blob, m map<int, blob>)");
+        TableStore from = engine.openStore(blobs.spec(directory.resolve("blobs")));
+        byte[] large = new byte[100_000];
+        from.write(
+                blobs.update("k")
+                        .at(1)
+                        .row()
+                        .set("v", "v")
+                        .set("b", ByteBuffer.wrap(large))
+                        .put("m", 1, ByteBuffer.wrap(large))
+                        .end()
+                        .build());
+        to = engine.openStore(blobs.spec(directory.resolve("blobs-to")));
+        sent = SentStream.of(from);
+        List<Integer> sizes = new ArrayList<>();
+        TermFunction byText =
+                new TermFunction() {
+                    @Override
+                    public List<TermEntry> entries(DecoratedKey key, Row row) {
+                        for (Cell<?> cell : row.cells()) sizes.add(cell.valueSize());
+                        return List.of(
+                                new TermEntry(
+                                        ONE, ByteBuffer.wrap(new byte[] {1}), row.clustering()));
+                    }
+
+                    @Override
+                    public ColumnFilter columns(TableMetadata table) {
+                        return ColumnFilter.selection(
+                                table,
+                                RegularAndStaticColumns.of(
+                                        table.getColumn(ByteBufferUtil.bytes("v"))),
+                                true);
+                    }
+                };
+        try (StreamSink in = receive(byText, ONE)) {
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(sizes).containsExactlyInAnyOrder(0, 0, 1);
+        assertThat(entries(ONE)).isOne();
     }
 
     private int entries(UUID index) {
