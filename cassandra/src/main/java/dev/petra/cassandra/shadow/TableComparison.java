@@ -47,6 +47,12 @@ public final class TableComparison {
     /** After an attempt in which the partition was written, the next is so much smaller. */
     private static final int SHRINKS = 8;
 
+    /**
+     * Of one piece: one of a few rows is quiet sooner or later if it is written 1,000 times a
+     * second.
+     */
+    private static final int ATTEMPTS = 20;
+
     /** What it costs to look for a partition, for {@code compaction_throughput}. */
     private static final int PER_READ = 4 << 10;
 
@@ -72,6 +78,9 @@ public final class TableComparison {
         }
     }
 
+    /** What is behind a place of a partition, or all of it. */
+    private record Rest(DecoratedKey key, @Nullable ClusteringPrefix<?> after) {}
+
     /** It ends early. */
     private static final class Ended extends Exception {
         private static final long serialVersionUID = 1;
@@ -95,7 +104,7 @@ public final class TableComparison {
     private final LongAdder different = new LongAdder();
     private final Map<Reason, Long> notComparable = new EnumMap<>(Reason.class);
     private final List<String> notComparableKeys = new ArrayList<>();
-    private final List<DecoratedKey> again = new ArrayList<>();
+    private final List<Rest> again = new ArrayList<>();
     private long againBytes;
     private volatile String state = "waits for another comparison";
     private String phase = "compares";
@@ -222,9 +231,13 @@ public final class TableComparison {
             Thread.currentThread().interrupt();
             result = "interrupted";
         } catch (Comparison.SideFailure e) {
-            logger.error("The keys of {} or of its shadow cannot be read", shadow.name, e);
-            if (e.isShadow) copy.fault("it cannot be read: " + e.getMessage());
-            result = "ended: the keys cannot be read: " + e.getMessage();
+            // A store that was dropped cannot be read either.
+            String end = end();
+            if (end == null) {
+                logger.error("The keys of {} or of its shadow cannot be read", shadow.name, e);
+                if (e.isShadow) copy.fault("it cannot be read: " + e.getMessage());
+            }
+            result = end != null ? end : "ended: the keys cannot be read: " + e.getMessage();
         } catch (RuntimeException | Error e) {
             logger.error("The comparison of {} with its shadow failed", shadow.name, e);
             result = "failed: " + e;
@@ -250,7 +263,7 @@ public final class TableComparison {
         while (!walk.isOver()) {
             phase = "compares";
             awaitCaughtUp();
-            for (DecoratedKey key : walk.next()) compare(key, false);
+            for (DecoratedKey key : walk.next()) compare(key, null, false);
             Token done = walk.isOver() ? range.right : walk.token();
             if (all > 0) tokensDone = before + size(range.left, done) / all;
         }
@@ -263,12 +276,13 @@ public final class TableComparison {
 
     private void compareAgain() throws Ended, InterruptedException {
         phase = "compares once more what was being written";
-        for (DecoratedKey key : again) compare(key, true);
+        for (Rest rest : again) compare(rest.key(), rest.after(), true);
     }
 
-    /** Compares a partition piece by piece. */
-    private void compare(DecoratedKey key, boolean isLast) throws Ended, InterruptedException {
-        ClusteringPrefix<?> after = null;
+    /** Compares a partition, or what is behind a place of it, piece by piece. */
+    private void compare(DecoratedKey key, @Nullable ClusteringPrefix<?> begin, boolean isLast)
+            throws Ended, InterruptedException {
+        ClusteringPrefix<?> after = begin;
         long maxBytes = MAX_BYTES;
         int failed = 0;
         while (true) {
@@ -292,12 +306,13 @@ public final class TableComparison {
                 failed = 0;
                 maxBytes = Math.min(MAX_BYTES, 2 * maxBytes);
             } else if (copy.isCaughtUp()) {
-                if (++failed == Attempt.PAUSES_MILLIS.size()) {
+                if (++failed == ATTEMPTS) {
                     if (attempt.isUnreadable()) count(key, Reason.UNREADABLE);
-                    else if (isLast || !addAgain(key)) count(key, Reason.WRITTEN);
+                    else if (isLast || !addAgain(key, after)) count(key, Reason.WRITTEN);
                     return;
                 }
-                TimeUnit.MILLISECONDS.sleep(Attempt.PAUSES_MILLIS.get(failed));
+                List<Integer> pauses = Attempt.PAUSES_MILLIS;
+                TimeUnit.MILLISECONDS.sleep(pauses.get(failed % pauses.size()));
                 // The shorter it takes, the likelier it is that nothing is written meanwhile.
                 maxBytes = Math.max(MIN_BYTES, maxBytes / SHRINKS);
             }
@@ -333,10 +348,10 @@ public final class TableComparison {
                 || (place.size() == 0 && place.kind().comparedToClustering > 0);
     }
 
-    private boolean addAgain(DecoratedKey key) {
-        int bytes = key.getKey().remaining();
+    private boolean addAgain(DecoratedKey key, @Nullable ClusteringPrefix<?> after) {
+        int bytes = key.getKey().remaining() + (after == null ? 0 : after.dataSize());
         if (again.size() >= MAX_AGAIN || againBytes + bytes > MAX_AGAIN_BYTES) return false;
-        again.add(key);
+        again.add(new Rest(key, after));
         againBytes += bytes;
         return true;
     }
@@ -374,10 +389,16 @@ public final class TableComparison {
     }
 
     private void check() throws Ended {
-        if (Shadows.areStopped()) throw new Ended("ended: the node is being drained");
-        if (isStopped) throw new Ended("ended by nodetool stop");
+        String end = end();
+        if (end != null) throw new Ended(end);
+    }
+
+    /** Why it must end, or null. */
+    private @Nullable String end() {
+        if (Shadows.areStopped()) return "ended: the node is being drained";
+        if (isStopped) return "ended by nodetool stop";
         ShadowStore.End end = copy.end();
-        if (end != null) throw new Ended("ended: the shadow has dropped out: " + end.reason());
+        return end == null ? null : "ended: the shadow has dropped out: " + end.reason();
     }
 
     /** As {@code compaction_throughput} wants it. Nothing is open meanwhile. */
