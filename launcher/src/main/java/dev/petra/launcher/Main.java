@@ -27,6 +27,7 @@ import picocli.CommandLine.Spec;
             ClusterCommand.class,
             ContainerCommand.class,
             ShadowCommand.class,
+            CompareCommand.class,
             WeaveCommand.class,
             InstallCommand.class,
             UninstallCommand.class

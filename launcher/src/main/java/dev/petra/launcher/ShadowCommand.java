@@ -40,9 +40,13 @@ final class ShadowCommand implements Runnable {
             description = {
                 "Asks all nodes of a cluster how far their shadows are and whether reads had the"
                         + " same answers from them.",
-                "The exit code is 0 if each shadow has caught up and none had another answer."
+                "The exit code is 0 if each shadow has caught up, was compared, and had no other"
+                        + " answer; 3 if all that is missing is that something was compared."
             })
     static final class Report implements Callable<Integer> {
+        /** The exit code if nothing speaks against the shadows, and nothing for them. */
+        private static final int NOTHING_COMPARED = 3;
+
         private static final String SHADOWS = "SELECT * FROM petra.shadow";
         private static final String ADDRESS = "native_address";
         private static final String PORT = "native_port";
@@ -76,6 +80,11 @@ final class ShadowCommand implements Runnable {
             boolean isCaughtUp() {
                 return figures.getBoolean("caught_up");
             }
+
+            /** Whether it has caught up, and no comparison has told anything. */
+            boolean isUntested() {
+                return isCaughtUp() && count("equal") + count("different") == 0;
+            }
         }
 
         @Override
@@ -100,8 +109,15 @@ final class ShadowCommand implements Runnable {
             for (Map.Entry<String, List<Shadow>> table : tables.entrySet())
                 isWell &= write(out, table.getKey(), table.getValue(), nodes.size());
             for (String node : silent) out.println("Not asked: " + node);
+            boolean isTested =
+                    !tables.isEmpty()
+                            && tables.values().stream()
+                                    .flatMap(List::stream)
+                                    .noneMatch(Shadow::isUntested);
+            if (isWell && !isTested)
+                out.println("Nothing was compared, which says nothing: see 'petra compare'");
             RowWriter.flush(out);
-            return isWell ? 0 : Main.FAILED;
+            return !isWell ? Main.FAILED : isTested ? 0 : NOTHING_COMPARED;
         }
 
         private static boolean write(
@@ -125,15 +141,19 @@ final class ShadowCommand implements Runnable {
                     max(shadows, "table_read_micros_p99"),
                     max(shadows, "shadow_read_micros_p50"),
                     max(shadows, "shadow_read_micros_p99"));
-            for (Shadow shadow : shadows)
+            for (Shadow shadow : shadows) {
+                if (shadow.isUntested()) out.printf("  %s: nothing was compared%n", shadow.node());
                 if (!shadow.isCaughtUp() || shadow.count("different") > 0)
                     out.printf(
                             "  %s: %s, %,d different%n",
                             shadow.node(),
                             shadow.figures().getString("state"),
                             shadow.count("different"));
+            }
             if (different > 0)
-                out.println("  see petra.shadow_differences on each node that is named here");
+                out.println(
+                        "  see petra.shadow_differences, and the log, on each node that is named"
+                                + " here");
             return different == 0 && caughtUp == nodes;
         }
 
@@ -162,27 +182,9 @@ final class ShadowCommand implements Runnable {
         }
 
         private List<Row> rows(CqlClient client, String select) {
-            List<Row> rows = new ArrayList<>();
-            client.run(
-                    select,
-                    new RowWriter() {
-                        @Override
-                        public void begin(List<String> columns) {
-                            // They are known.
-                        }
-
-                        @Override
-                        public void page(List<Row> page) {
-                            rows.addAll(page);
-                        }
-
-                        @Override
-                        public void end() {
-                            // All are here.
-                        }
-                    },
-                    spec.commandLine().getErr());
-            return rows;
+            Rows rows = new Rows();
+            client.run(select, rows, spec.commandLine().getErr());
+            return rows.all;
         }
     }
 }

@@ -26,7 +26,17 @@ final class MainTest {
             Main.commandLine(new PrintWriter(out, true), new PrintWriter(err, true));
 
     @ParameterizedTest
-    @ValueSource(strings = {"run", "stop", "nodetool", "cql", "weave", "install", "uninstall"})
+    @ValueSource(
+            strings = {
+                "run",
+                "stop",
+                "nodetool",
+                "cql",
+                "compare",
+                "weave",
+                "install",
+                "uninstall"
+            })
     void everyCommandHelpsAndKnowsItsVersion(String command) {
         assertThat(petra.execute(command, "--help")).isZero();
         assertThat(petra.execute(command, "--version")).isZero();

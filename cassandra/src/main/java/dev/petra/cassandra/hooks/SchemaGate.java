@@ -172,7 +172,8 @@ final class SchemaGate {
                 shadow == null
                         ? "this node has none"
                         : shadow.statistics().different.sum() > 0
-                                ? "reads had another answer from it, see petra.shadow_differences"
+                                ? "it had another answer than the table, see"
+                                        + " petra.shadow_differences and the log"
                                 : shadow.isCaughtUp()
                                         ? null
                                         : "it does not have all of the table yet, see petra.shadow";

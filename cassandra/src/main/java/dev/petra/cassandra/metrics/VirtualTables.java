@@ -9,6 +9,8 @@ import dev.petra.cassandra.shadow.Differences;
 import dev.petra.cassandra.shadow.Shadow;
 import dev.petra.cassandra.shadow.ShadowStatistics;
 import dev.petra.cassandra.shadow.Shadows;
+import dev.petra.cassandra.shadow.TableComparison;
+import dev.petra.cassandra.shadow.TableComparisons;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
@@ -30,12 +32,16 @@ import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.marshal.LongType;
 import org.apache.cassandra.db.marshal.TimestampType;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.virtual.AbstractVirtualTable;
 import org.apache.cassandra.db.virtual.SimpleDataSet;
 import org.apache.cassandra.db.virtual.VirtualKeyspace;
 import org.apache.cassandra.db.virtual.VirtualKeyspaceRegistry;
 import org.apache.cassandra.db.virtual.VirtualTable;
 import org.apache.cassandra.dht.LocalPartitioner;
+import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadata;
 import org.slf4j.Logger;
@@ -49,6 +55,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class VirtualTables {
     public static final String KEYSPACE = "petra";
+
+    private static final String TOKEN_RANGE = "token_range";
 
     private static final Logger logger = LoggerFactory.getLogger(VirtualTables.class);
 
@@ -74,7 +82,8 @@ public final class VirtualTables {
                                 metrics(),
                                 migrations(),
                                 shadow(),
-                                shadowDifferences())));
+                                shadowDifferences(),
+                                comparisons())));
     }
 
     /** One whose partition key is one text, unless another partitioner is set. */
@@ -346,6 +355,80 @@ public final class VirtualTables {
                                     .column("only_in_shadow", each.shadow());
                     }
                 });
+    }
+
+    /** Its rows are the comparisons that were begun last; to insert one begins it. */
+    private static VirtualTable comparisons() {
+        return new Comparisons(
+                table("comparisons", "comparisons of whole tables with their shadows")
+                        .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
+                        .addClusteringColumn("table_name", UTF8Type.instance)
+                        .addRegularColumn(TOKEN_RANGE, UTF8Type.instance)
+                        .addRegularColumn("state", UTF8Type.instance)
+                        .addRegularColumn("complete", BooleanType.instance)
+                        .addRegularColumn("compared", LongType.instance)
+                        .addRegularColumn("equal", LongType.instance)
+                        .addRegularColumn("different", LongType.instance)
+                        .addRegularColumn("not_comparable", LongType.instance)
+                        .addRegularColumn("not_comparable_because", UTF8Type.instance)
+                        .addRegularColumn("tokens_done", DoubleType.instance)
+                        .addRegularColumn("started_at", TimestampType.instance)
+                        .addRegularColumn("ended_at", TimestampType.instance)
+                        .build());
+    }
+
+    private static final class Comparisons extends AbstractVirtualTable {
+        Comparisons(TableMetadata metadata) {
+            super(metadata);
+        }
+
+        @Override
+        @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
+        public DataSet data() {
+            SimpleDataSet result = new SimpleDataSet(metadata());
+            for (Shadow shadow : Shadows.all()) {
+                TableComparison each = shadow.comparison();
+                if (each == null) continue;
+                // First, so that the other columns are the last ones if it has ended.
+                long endedAt = each.endedAtMillis();
+                result.row(shadow.keyspace(), shadow.table())
+                        .column(TOKEN_RANGE, each.tokenRange())
+                        .column("state", each.state())
+                        .column("complete", each.isComplete())
+                        .column("compared", each.compared())
+                        .column("equal", each.equal())
+                        .column("different", each.different())
+                        .column("not_comparable", each.notComparable())
+                        .column("not_comparable_because", each.notComparableBecause())
+                        .column("tokens_done", each.tokensDone())
+                        .column("started_at", new Date(each.startedAtMillis()));
+                if (endedAt != 0) result.column("ended_at", new Date(endedAt));
+            }
+            return result;
+        }
+
+        @Override
+        public void apply(PartitionUpdate update) {
+            String keyspace = UTF8Type.instance.compose(update.partitionKey().getKey());
+            if (!update.deletionInfo().isLive()) throw noDeletion();
+            for (Row row : update) {
+                if (!row.deletion().isLive()) throw noDeletion();
+                String range = "";
+                for (Cell<?> cell : row.cells()) {
+                    if (!cell.column().name.toString().equals(TOKEN_RANGE) || cell.isTombstone())
+                        throw new InvalidRequestException(
+                                "A comparison is begun with a keyspace_name, a table_name and, if"
+                                        + " not all is to be compared, a token_range");
+                    range = UTF8Type.instance.compose(cell.buffer());
+                }
+                String table = UTF8Type.instance.compose(row.clustering().bufferAt(0));
+                TableComparisons.begin(keyspace, table, range);
+            }
+        }
+
+        private static InvalidRequestException noDeletion() {
+            return new InvalidRequestException("'nodetool stop UNKNOWN' ends a comparison");
+        }
     }
 
     private static void withStore(Generation generation, Consumer<TableStore> use) {

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.nodetool;
 
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.shadow.TableComparisons;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.BackgroundTask;
@@ -19,8 +20,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the engines do in the background, among Cassandra's compactions. It is not registered there:
- * whatever wants a table's SSTables for itself, such as TRUNCATE, would wait for it.
+ * What the engines do in the background, and comparisons of tables with their shadows, among
+ * Cassandra's compactions. It is not registered there: whatever wants a table's SSTables for
+ * itself, such as TRUNCATE, would wait for it.
  */
 public final class CompactionActivity {
     private static final Logger logger = LoggerFactory.getLogger(CompactionActivity.class);
@@ -41,6 +43,7 @@ public final class CompactionActivity {
                 (key, engine) -> {
                     for (BackgroundTask task : engine.backgroundTasks()) shown.add(row(task));
                 });
+        for (CompactionInfo each : TableComparisons.running()) shown.add(each.asMap());
     }
 
     private static Map<String, String> row(BackgroundTask task) {
@@ -57,12 +60,13 @@ public final class CompactionActivity {
     }
 
     /**
-     * Ends those compactions that somebody asked for. What an engine begins by itself goes on: it
-     * would only begin again.
+     * Ends those compactions and comparisons that somebody asked for. What an engine begins by
+     * itself goes on: it would only begin again.
      *
      * @param type of {@code nodetool stop}
      */
     public static void stop(String type) {
+        if (OperationType.UNKNOWN.name().equals(type)) TableComparisons.stop();
         if (COMPACTIONS.stream().noneMatch(compaction -> compaction.name().equals(type))) return;
         TableRegistry.forEach(
                 (table, stores) -> {

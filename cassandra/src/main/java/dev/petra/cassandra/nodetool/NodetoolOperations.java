@@ -4,6 +4,7 @@ package dev.petra.cassandra.nodetool;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.TokenRange;
 import dev.petra.engine.TableStore;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -60,18 +61,8 @@ public final class NodetoolOperations {
 
     /** {@code nodetool compact -st -et} in its JMX form, {@code left:right}. */
     public static void compact(EngineMemtable table, ColumnFamilyStore cfs, String... ranges) {
-        Token.TokenFactory tokens = cfs.getPartitioner().getTokenFactory();
         List<Range<Token>> parsed = new ArrayList<>();
-        for (String range : ranges) {
-            int colon = range.indexOf(':');
-            if (colon < 1 || colon == range.length() - 1)
-                throw new IllegalArgumentException(
-                        "'" + range + "' is not a token range: it must be <left>:<right>.");
-            parsed.add(
-                    new Range<>(
-                            tokens.fromString(range.substring(0, colon)),
-                            tokens.fromString(range.substring(colon + 1))));
-        }
+        for (String range : ranges) parsed.add(TokenRange.parse(cfs.getPartitioner(), range));
         if (parsed.isEmpty())
             throw new IllegalArgumentException("No token range was given, as <left>:<right>.");
         compact(table, parsed);

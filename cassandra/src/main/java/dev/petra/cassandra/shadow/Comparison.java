@@ -128,6 +128,7 @@ final class Comparison {
     private final long nowInSec;
     private final long gcBefore;
     private final boolean reversed;
+    private @Nullable ClusteringPrefix<?> reached;
 
     /**
      * @param columns that were asked for
@@ -186,9 +187,15 @@ final class Comparison {
                         right,
                         deletion("range", left.open()),
                         deletion("range", right.open()));
+            reached = at;
             if (ofLeft.isLive) live++;
         }
         return Outcome.EQUAL;
+    }
+
+    /** The last place up to which both are equal; null before the first. */
+    @Nullable ClusteringPrefix<?> reached() {
+        return reached;
     }
 
     /** One of the two answers, and what is deleted where it has been read up to. */

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import java.io.IOException;
+import java.math.BigInteger;
+import java.nio.file.FileStore;
+import java.nio.file.Files;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.config.DataStorageSpec;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.config.GuardrailsOptions;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.service.disk.usage.DiskUsageMonitor;
 import org.jspecify.annotations.Nullable;
 
@@ -19,17 +28,38 @@ final class DiskUsage {
     /** It adds up the sizes of all files. */
     private static final long VALID_NANOS = TimeUnit.SECONDS.toNanos(30);
 
-    private static double usage;
+    /**
+     * The disks as {@link DiskUsageMonitor} sees them.
+     *
+     * @param used by files, and by memtables when they will be flushed
+     * @param total that Cassandra may use: what its files take and what is free, or {@code
+     *     data_disk_usage_max_disk_size} if that is less
+     */
+    record Disks(BigInteger used, BigInteger total) {
+        static Disks of(
+                BigInteger files, BigInteger memtables, BigInteger free, @Nullable Long max) {
+            BigInteger total = files.add(free);
+            return new Disks(
+                    files.add(memtables), max == null ? total : total.min(BigInteger.valueOf(max)));
+        }
+
+        /** How much would be in use with so many bytes more. */
+        double percentWith(long bytes) {
+            return 100 * used.add(BigInteger.valueOf(bytes)).doubleValue() / total.doubleValue();
+        }
+    }
+
+    private static @Nullable Disks disks;
     private static long measuredAt;
-    private static boolean measured;
 
     private DiskUsage() {}
 
     /** Why so many bytes more are too much, or null. */
     static @Nullable String lackOfRoom(long bytes) {
-        int limit = limit(DatabaseDescriptor.getGuardrailsConfig());
+        GuardrailsOptions guardrails = DatabaseDescriptor.getGuardrailsConfig();
+        int limit = limit(guardrails);
         if (limit < 0) return null;
-        double percent = 100 * (usage() + (double) bytes / DiskUsageMonitor.totalDiskSpace());
+        double percent = disks(guardrails).percentWith(bytes);
         return percent < limit
                 ? null
                 : "with it %.0f %% of the disks would be in use, and the guardrail data_disk_usage_percentage lets shadows have them up to %d %%"
@@ -42,13 +72,35 @@ final class DiskUsage {
         return warn >= 0 ? warn : fail >= 0 ? Math.max(0, fail - BELOW_FAIL_THRESHOLD) : -1;
     }
 
-    private static synchronized double usage() {
+    private static synchronized Disks disks(GuardrailsOptions guardrails) {
         long now = System.nanoTime();
-        if (!measured || now - measuredAt > VALID_NANOS) {
-            usage = DiskUsageMonitor.instance.getDiskUsage();
-            measuredAt = now;
-            measured = true;
+        Disks known = disks;
+        if (known != null && now - measuredAt <= VALID_NANOS) return known;
+        Disks measured = measure(guardrails);
+        disks = measured;
+        measuredAt = now;
+        return measured;
+    }
+
+    private static Disks measure(GuardrailsOptions guardrails) {
+        BigInteger files = BigInteger.ZERO;
+        Set<FileStore> stores = new HashSet<>();
+        for (Directories.DataDirectory each : Directories.dataDirectories.getAllDirectories()) {
+            files = files.add(BigInteger.valueOf(each.getRawSize()));
+            try {
+                stores.add(Files.getFileStore(each.location.toPath()));
+            } catch (IOException e) {
+                throw new FSReadError(e, each.location);
+            }
         }
-        return usage;
+        BigInteger free = BigInteger.ZERO;
+        for (FileStore each : stores)
+            free = free.add(BigInteger.valueOf(DiskUsageMonitor.usableSpace(each)));
+        DataStorageSpec.LongBytesBound max = guardrails.getDataDiskUsageMaxDiskSize();
+        return Disks.of(
+                files,
+                BigInteger.valueOf(DiskUsageMonitor.instance.getAllMemtableSize()),
+                free,
+                max == null ? null : max.toBytes());
     }
 }

@@ -19,6 +19,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.utils.FBUtilities;
@@ -37,6 +38,8 @@ public final class Shadow {
     /** After the first fault; twice as long after the next. */
     private static final Duration FIRST_REST = Duration.ofSeconds(30);
 
+    private static final String DROPPED_OUT = "dropped out";
+
     private static final Duration LONGEST_REST = Duration.ofHours(1);
 
     private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -46,9 +49,11 @@ public final class Shadow {
 
     final ColumnFamilyStore cfs;
     final ShadowFactory factory;
-    private final String name;
+    final String name;
     private final ShadowStatistics statistics = new ShadowStatistics();
     private final Differences differences;
+    private final RememberedDifferences remembered;
+    private volatile @Nullable TableComparison comparison;
     private final AtomicInteger truncating = new AtomicInteger();
     private final CountDownLatch gone = new CountDownLatch(1);
 
@@ -85,6 +90,7 @@ public final class Shadow {
         this.factory = factory;
         this.name = cfs.metadata.toString();
         this.differences = new Differences(name, System::nanoTime);
+        this.remembered = new RememberedDifferences(name, System::nanoTime);
     }
 
     // What it is
@@ -116,6 +122,11 @@ public final class Shadow {
     public boolean isCaughtUp() {
         ShadowCopy now = copy;
         return now != null && now.isCaughtUp();
+    }
+
+    /** Whether it waits after a fault, to begin another copy. */
+    public boolean hasDroppedOut() {
+        return copy() == null && state.startsWith(DROPPED_OUT);
     }
 
     /** How many copies were begun since the node started. */
@@ -161,8 +172,55 @@ public final class Shadow {
         return differences.last();
     }
 
-    void add(Differences.Difference difference) {
-        var unused = differences.add(difference);
+    /**
+     * Counts a comparison, and keeps what differs.
+     *
+     * @param outcome null if there was no moment to compare at
+     */
+    void count(DecoratedKey key, Comparison.@Nullable Outcome outcome) {
+        Comparison.Result result = outcome == null ? null : outcome.result();
+        if (result == Comparison.Result.EQUAL) statistics.equal.increment();
+        else if (outcome == null || result != Comparison.Result.DIFFERENT)
+            statistics.notComparable.increment();
+        else {
+            statistics.different.increment();
+            var unused =
+                    differences.add(
+                            new Differences.Difference(
+                                    System.currentTimeMillis(),
+                                    shown(key),
+                                    outcome.where(),
+                                    outcome.table(),
+                                    outcome.shadow()));
+            remembered.remember(statistics.different.sum(), this::folders);
+        }
+        statistics.compared.increment();
+    }
+
+    /** A key as an operator reads it. */
+    String shown(DecoratedKey key) {
+        return Comparison.shortened(cfs.metadata().partitionKeyType.getString(key.getKey()));
+    }
+
+    /** Counts the differences that were found before the node was started. Throws nothing. */
+    void recall() {
+        long found = remembered.recall(this::folders);
+        statistics.different.add(found);
+        statistics.compared.add(found);
+    }
+
+    /** Forgets its differences, after {@link #end}: the table has no shadow. Throws nothing. */
+    void forget() {
+        remembered.forget(this::folders);
+    }
+
+    /** The comparison of the whole table that was begun last, or null. */
+    public @Nullable TableComparison comparison() {
+        return comparison;
+    }
+
+    void comparison(TableComparison begun) {
+        comparison = begun;
     }
 
     // The table's life
@@ -190,6 +248,7 @@ public final class Shadow {
     void end() {
         ended = true;
         dropOut("the table was dropped or altered");
+        remembered.end(this::folders);
     }
 
     /** Whether all of it is gone from disk, after {@link #end}. Waits as long. */
@@ -307,6 +366,7 @@ public final class Shadow {
      */
     @Nullable Duration step() {
         noteTime();
+        remembered.catchUp(this::folders);
         ShadowCopy now = copy;
         if (now != null && now.isOver()) {
             retire(now);
@@ -407,7 +467,7 @@ public final class Shadow {
     }
 
     private void rest(String reason) {
-        state = "dropped out, again in " + rest.toSeconds() + " s: " + reason;
+        state = DROPPED_OUT + ", again in " + rest.toSeconds() + " s: " + reason;
         restUntil = System.nanoTime() + rest.toNanos();
         rest = rest.multipliedBy(2);
         if (rest.compareTo(LONGEST_REST) > 0) rest = LONGEST_REST;
@@ -418,7 +478,7 @@ public final class Shadow {
         ShadowStore.End end = over.end();
         if (System.nanoTime() - beganAt > LASTED.toNanos()) rest = FIRST_REST;
         if (end != null && end.isFault()) rest(end.reason());
-        else state = "dropped out: " + (end == null ? "" : end.reason());
+        else state = DROPPED_OUT + ": " + (end == null ? "" : end.reason());
         cfs.getTracker().unsubscribe(over);
         over.release();
         former.add(over);
@@ -444,6 +504,10 @@ public final class Shadow {
     private boolean isDeleted() {
         // Its end has just begun.
         if (!former.isEmpty() || Shadows.of(cfs.metadata.id) == this) return false;
+        // Whoever waits for this one waits for that one too.
+        Shadow other = predecessor;
+        if (other != null && !other.isGone()) return false;
+        predecessor = null;
         try {
             // Else it is for the table's next shadow to delete.
             if (!Shadows.isKnown(cfs.metadata.id)) {
@@ -466,6 +530,7 @@ public final class Shadow {
      * @param deadline until when it waits for writes that are under way, as {@link System#nanoTime}
      */
     void close(long deadline) {
+        remembered.catchUp(this::folders);
         ShadowCopy now = copy;
         if (now == null || now.isOver()) return;
         noteTime();

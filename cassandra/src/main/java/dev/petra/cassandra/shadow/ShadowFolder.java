@@ -6,6 +6,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
+import java.nio.charset.MalformedInputException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileStore;
 import java.nio.file.Files;
@@ -31,6 +32,7 @@ import org.slf4j.LoggerFactory;
  * <pre>
  *   &lt;table directory&gt;/rocksdb_shadow/3/      a copy of the table: the engine's directory
  *   &lt;table directory&gt;/rocksdb_shadow/WHOLE   the copy is whole: {@link Whole}
+ *   &lt;table directory&gt;/rocksdb_shadow/DIFFERENT   how many differences were found
  * </pre>
  *
  * <p>Not thread-safe.
@@ -43,6 +45,9 @@ final class ShadowFolder {
 
     /** The file that a clean shutdown leaves. */
     static final String WHOLE = "WHOLE";
+
+    /** The file that is there if a difference was found. */
+    static final String DIFFERENT = "DIFFERENT";
 
     /** A disk that is larger than 20 times this has so much to spare. */
     private static final long KEPT_FREE = 10L << 30;
@@ -200,6 +205,49 @@ final class ShadowFolder {
                 Long.parseLong(lines.get(1).substring(GC_BEFORE.length())),
                 Long.parseLong(lines.get(2).substring(LATEST.length())),
                 new TreeSet<>(lines.subList(3, last)));
+    }
+
+    /** Notes how many differences were found, durably. */
+    void writeDifferent(long count) {
+        Path file = root.resolve(DIFFERENT);
+        try {
+            Disk.replace(disk, file, (count + "\n" + END + "\n").getBytes(UTF_8));
+        } catch (IOException e) {
+            throw new FSWriteError(e, file.toString());
+        }
+    }
+
+    /**
+     * How many differences were noted; 0 if none ever was, and 1 if that cannot be told.
+     *
+     * @throws FSReadError if it cannot be read
+     */
+    long different() {
+        Path file = root.resolve(DIFFERENT);
+        try {
+            List<String> lines = Files.readAllLines(file, UTF_8);
+            return lines.size() == 2
+                            && lines.get(0).matches("[1-9][0-9]{0,17}")
+                            && lines.get(1).equals(END)
+                    ? Long.parseLong(lines.get(0))
+                    : 1;
+        } catch (NoSuchFileException e) {
+            return 0;
+        } catch (MalformedInputException e) {
+            return 1;
+        } catch (IOException e) {
+            throw new FSReadError(e, file.toString());
+        }
+    }
+
+    /** Forgets the differences, durably. */
+    void deleteDifferent() {
+        Path file = root.resolve(DIFFERENT);
+        try {
+            if (Files.deleteIfExists(file)) disk.syncDirectory(root);
+        } catch (IOException e) {
+            throw new FSWriteError(e, file.toString());
+        }
     }
 
     /** Deletes the folder if there is no copy in it. */

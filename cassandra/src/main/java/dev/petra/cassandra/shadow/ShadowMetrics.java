@@ -23,6 +23,7 @@ final class ShadowMetrics {
     static void register() {
         gauge("Tables", shadow -> 1);
         gauge("CaughtUp", shadow -> shadow.isCaughtUp() ? 1 : 0);
+        gauge("DroppedOut", shadow -> shadow.hasDroppedOut() ? 1 : 0);
         gauge("QueuedWrites", Shadow::queuedWrites);
         count("Compared", statistics -> statistics.compared);
         count("Equal", statistics -> statistics.equal);

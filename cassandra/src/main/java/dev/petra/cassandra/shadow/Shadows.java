@@ -132,6 +132,7 @@ public final class Shadows {
         Shadow present = tables.get(table.id);
         if (present != null && (present.cfs != cfs || !present.factory.equals(wanted))) {
             present.end();
+            if (wanted == null) present.forget();
             forget(present);
             former.put(table.id, present);
             present = null;
@@ -143,6 +144,7 @@ public final class Shadows {
             return;
         }
         Shadow made = new Shadow(cfs, wanted, former.get(table.id));
+        made.recall();
         if (isOpening) made.resume();
         tables.put(table.id, made);
         any = true;

@@ -3,7 +3,9 @@ package dev.petra.cassandra.shadow;
 
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongConsumer;
 import java.util.function.Supplier;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
@@ -24,13 +26,19 @@ final class Timed implements WrappingUnfilteredRowIterator {
         }
     }
 
+    /** What a row counts for besides its data. */
+    private static final int PER_ROW = 64;
+
     private final UnfilteredRowIterator rows;
     private final BooleanSupplier mayGoOn;
+    private final LongConsumer read;
     private long nanos;
 
-    private Timed(UnfilteredRowIterator rows, BooleanSupplier mayGoOn, long nanos) {
+    private Timed(
+            UnfilteredRowIterator rows, BooleanSupplier mayGoOn, LongConsumer read, long nanos) {
         this.rows = rows;
         this.mayGoOn = mayGoOn;
+        this.read = read;
         this.nanos = nanos;
     }
 
@@ -38,13 +46,17 @@ final class Timed implements WrappingUnfilteredRowIterator {
      * Opens it.
      *
      * @param mayGoOn asked before each row
+     * @param read told of the bytes of each row
      * @throws Comparison.SideFailure if that fails
      */
     static Timed open(
-            Supplier<UnfilteredRowIterator> opening, boolean isShadow, BooleanSupplier mayGoOn) {
+            Supplier<UnfilteredRowIterator> opening,
+            boolean isShadow,
+            BooleanSupplier mayGoOn,
+            LongConsumer read) {
         long begin = System.nanoTime();
         try {
-            return new Timed(opening.get(), mayGoOn, System.nanoTime() - begin);
+            return new Timed(opening.get(), mayGoOn, read, System.nanoTime() - begin);
         } catch (RuntimeException | FSError | AssertionError e) {
             throw new Comparison.SideFailure(isShadow, e);
         }
@@ -70,7 +82,9 @@ final class Timed implements WrappingUnfilteredRowIterator {
     public Unfiltered next() {
         long begin = System.nanoTime();
         try {
-            return rows.next();
+            Unfiltered next = rows.next();
+            read.accept(PER_ROW + (next instanceof Row row ? row.dataSize() : 0));
+            return next;
         } finally {
             nanos += System.nanoTime() - begin;
         }

@@ -17,10 +17,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.Slice;
@@ -29,6 +32,8 @@ import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -213,15 +218,69 @@ class ComparisonFindsMutantsTest {
                     default -> TABLE.all();
                 };
         boolean reversed = random.nextBoolean();
-        List<UnfilteredRowIterator> parts = new ArrayList<>();
-        for (TableStore layer : layers) parts.add(rows(layer, key, slices, columns, reversed));
         // gc_grace_seconds of 0, of 2, or long enough.
         long gcBefore = NOW - List.of(0, 2, 1_000).get(random.nextInt(3));
-        try (UnfilteredRowIterator ofTable = UnfilteredRowIterators.merge(parts);
+        if (random.nextInt(3) == 0) return inPieces(random, layers, shadow, key, columns, gcBefore);
+        try (UnfilteredRowIterator ofTable = merged(layers, key, slices, columns, reversed);
                 UnfilteredRowIterator ofShadow = rows(shadow, key, slices, columns, reversed)) {
             return new Comparison(TABLE.metadata(), columns, NOW, gcBefore, reversed)
                     .compare(ofTable, ofShadow, 1_000);
         }
+    }
+
+    private static UnfilteredRowIterator merged(
+            List<TableStore> layers,
+            DecoratedKey key,
+            Slices slices,
+            ColumnFilter columns,
+            boolean reversed) {
+        List<UnfilteredRowIterator> parts = new ArrayList<>();
+        for (TableStore layer : layers) parts.add(rows(layer, key, slices, columns, reversed));
+        return UnfilteredRowIterators.merge(parts);
+    }
+
+    /** As a whole table is compared: each piece is read anew, behind the one before. */
+    private static Comparison.Outcome inPieces(
+            Random random,
+            List<TableStore> layers,
+            TableStore shadow,
+            DecoratedKey key,
+            ColumnFilter columns,
+            long gcBefore) {
+        TableMetadata table = TABLE.metadata();
+        ClusteringPrefix<?> after = null;
+        while (true) {
+            Slices slices = TableComparison.slicesBehind(table, after);
+            ClusteringPrefix<?> from = after;
+            Comparison piece = new Comparison(table, columns, NOW, gcBefore, false);
+            AtomicInteger left = new AtomicInteger(1 + random.nextInt(4));
+            BooleanSupplier mayGoOn =
+                    () -> left.getAndDecrement() > 0 || !isBehind(piece.reached(), from);
+            try (Timed ofTable =
+                            Timed.open(
+                                    () -> merged(layers, key, slices, columns, false),
+                                    false,
+                                    mayGoOn,
+                                    bytes -> {});
+                    Timed ofShadow =
+                            Timed.open(
+                                    () -> rows(shadow, key, slices, columns, false),
+                                    true,
+                                    mayGoOn,
+                                    bytes -> {})) {
+                return piece.compare(ofTable, ofShadow, Integer.MAX_VALUE);
+            } catch (Timed.TooLong e) {
+                after = piece.reached();
+                if (after != null && TableComparison.isEnd(table, after))
+                    return Comparison.Outcome.EQUAL;
+            }
+        }
+    }
+
+    private static boolean isBehind(
+            @Nullable ClusteringPrefix<?> place, @Nullable ClusteringPrefix<?> from) {
+        return place != null
+                && (from == null || TABLE.metadata().comparator.compare(place, from) > 0);
     }
 
     private static UnfilteredRowIterator rows(

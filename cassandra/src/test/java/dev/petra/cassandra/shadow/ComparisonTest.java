@@ -101,7 +101,8 @@ class ComparisonTest {
                         Timed.open(
                                 () -> rows.unfilteredIterator(TABLE.all(), Slices.ALL, false),
                                 isShadow,
-                                () -> asked.incrementAndGet() < 2);
+                                () -> asked.incrementAndGet() < 2,
+                                bytes -> {});
                 UnfilteredRowIterator free =
                         rows.unfilteredIterator(TABLE.all(), Slices.ALL, false)) {
             Comparison comparison =

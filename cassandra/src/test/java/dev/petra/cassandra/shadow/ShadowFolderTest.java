@@ -66,6 +66,26 @@ class ShadowFolderTest {
     }
 
     @Test
+    void differencesAreNotedUntilTheyAreForgotten() {
+        assertThat(folder.different()).isZero();
+        folder.writeDifferent(3);
+        folder.writeDifferent(12);
+        assertThat(new ShadowFolder(table, Disk.REAL).different()).isEqualTo(12);
+        folder.deleteDifferent();
+        folder.deleteDifferent();
+        assertThat(folder.different()).isZero();
+    }
+
+    /** To refuse the engine wrongly is better than to allow it. */
+    @ParameterizedTest
+    @ValueSource(strings = {"", "3\n", "0\nend\n", "x\nend\n", "3\nend\n3\n"})
+    void anIllFormedNoteCountsAsADifference(String text) throws IOException {
+        folder.create();
+        Files.writeString(root.resolve(ShadowFolder.DIFFERENT), text);
+        assertThat(folder.different()).isEqualTo(1);
+    }
+
+    @Test
     void numbersAreNotGivenTwice() throws IOException {
         assertThat(folder.next()).isEqualTo(1);
         Files.createDirectories(folder.copy(1));

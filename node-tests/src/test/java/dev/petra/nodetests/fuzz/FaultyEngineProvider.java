@@ -9,7 +9,10 @@ import dev.petra.engine.mutants.ForwardingEngine;
 import dev.petra.engine.mutants.NamedMutations;
 import java.util.Map;
 
-/** The engine {@code rocks} with a fault, named by {@code -Dfuzz.fault}, in each of its stores. */
+/**
+ * The engine {@code rocks} with a fault in each of its stores, named by its setting {@code fault}
+ * or by {@code -Dfuzz.fault}.
+ */
 public final class FaultyEngineProvider implements StorageEngineProvider {
     @Override
     public String name() {
@@ -24,7 +27,8 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
                         "direct_reads", settings.text("direct_reads", "auto"),
                         "write_stall_timeout", settings.text("write_stall_timeout", "2s"));
         StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(passedOn));
-        return new ForwardingEngine(rocks, NamedMutations.of(System.getProperty("fuzz.fault"))) {
+        String fault = settings.text("fault", System.getProperty("fuzz.fault"));
+        return new ForwardingEngine(rocks, NamedMutations.of(fault)) {
             @Override
             public String name() {
                 return "faulty";

@@ -34,6 +34,21 @@ class ExporterIT {
     private static final Pattern SERIES = Pattern.compile("([a-zA-Z_]\\w*)\\{([^}]*)}");
     private static final Pattern EXACTLY = Pattern.compile("(\\w+)=\"([^\"]*)\"");
 
+    private static final Map<String, Object> SHADOW =
+            Map.of(
+                    "memtable",
+                    Map.of(
+                            "configurations",
+                            Map.of(
+                                    "shadow",
+                                    Map.of(
+                                            "class_name",
+                                            "dev.petra.cassandra.PetraMemtable",
+                                            "parameters",
+                                            Map.of(
+                                                    "engine", "rocks", "mode", "shadow", "memory",
+                                                    "128MiB")))));
+
     @TempDir Path directory;
 
     @Test
@@ -54,11 +69,15 @@ class ExporterIT {
                         + ":"
                         + DASHBOARD.resolve("jmx-exporter.yaml");
         List<String> shown;
-        try (TestNode node = TestNode.start(directory, config -> config.jvmOptions(option));
+        try (TestNode node =
+                        TestNode.start(
+                                directory, config -> config.jvmOptions(option).yaml(SHADOW));
                 CqlSession session = node.session()) {
             TestNode.createKeyspace(session, "ks", 1);
             session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'rocks'");
             session.execute("INSERT INTO ks.t (p) VALUES (1)");
+            // Their metrics are there once there was one.
+            session.execute("CREATE TABLE ks.s (p int PRIMARY KEY) WITH memtable = 'shadow'");
             node.nodetool("flush", "ks", "t");
             assertThat(session.execute("SELECT * FROM ks.t WHERE p = 1").all()).hasSize(1);
             shown =
@@ -89,7 +108,7 @@ class ExporterIT {
             }
         }
         assertThat(missing).isEmpty();
-        assertThat(asked).isGreaterThan(26);
+        assertThat(asked).isGreaterThan(36);
         // The engine's own among Cassandra's names, with values.
         assertThat(value(shown, Map.of("keyspace", "ks", "scope", "t", "name", "LiveSSTableCount")))
                 .isEqualTo(1);

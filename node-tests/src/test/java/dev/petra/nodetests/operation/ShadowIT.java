@@ -75,7 +75,9 @@ class ShadowIT {
                                                                         "rocks_shadow",
                                                                         shadow("rocks"),
                                                                         "faulty_shadow",
-                                                                        shadow("faulty")))))
+                                                                        shadow("faulty"),
+                                                                        "static_shadow",
+                                                                        shadowWithoutStatics()))))
                                         .jvmOptions(
                                                 "-javaagent:" + jar,
                                                 "-Dfuzz.go=" + directory.resolve("never"),
@@ -85,16 +87,27 @@ class ShadowIT {
     }
 
     private static Map<String, Object> shadow(String engine) {
-        return Map.of(
-                "class_name",
-                "dev.petra.cassandra.PetraMemtable",
-                "parameters",
+        return shadow(
                 Map.of(
                         "engine", engine,
                         "mode", "shadow",
                         "compared_share", "1",
                         "memory", "128MiB",
                         "direct_reads", "true"));
+    }
+
+    private static Map<String, Object> shadowWithoutStatics() {
+        return shadow(
+                Map.of(
+                        "engine", "faulty",
+                        "mode", "shadow",
+                        "compared_share", "0",
+                        "memory", "64MiB",
+                        "fault", "loses-static-rows"));
+    }
+
+    private static Map<String, Object> shadow(Map<String, String> parameters) {
+        return Map.of("class_name", "dev.petra.cassandra.PetraMemtable", "parameters", parameters);
     }
 
     @AfterAll
@@ -211,16 +224,22 @@ class ShadowIT {
                 .containsPattern("table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]");
     }
 
-    /** As an operator runs it. */
     private static NodeTool.Result report() throws IOException, InterruptedException {
-        return Commands.run(
-                Commands.PETRA.toString(),
-                "shadow",
-                "report",
-                "--address",
-                node.process().address(),
-                "--port",
-                Integer.toString(node.process().nativePort()));
+        return petra("shadow", "report");
+    }
+
+    /** As an operator runs it. */
+    private static NodeTool.Result petra(String... arguments)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(arguments));
+        command.add(0, Commands.PETRA.toString());
+        command.addAll(
+                List.of(
+                        "--address",
+                        node.process().address(),
+                        "--port",
+                        Integer.toString(node.process().nativePort())));
+        return Commands.run(command.toArray(String[]::new));
     }
 
     private static void write(Random random, AtomicBoolean over) {
@@ -290,7 +309,7 @@ class ShadowIT {
                 .contains("see petra.shadow_differences");
         assertThatThrownBy(() -> session.execute("ALTER TABLE ks.wrong WITH memtable = 'rocks'"))
                 .isInstanceOf(InvalidQueryException.class)
-                .hasMessageContaining("reads had another answer from it");
+                .hasMessageContaining("it had another answer than the table");
         session.execute("DROP TABLE ks.wrong");
     }
 
@@ -407,5 +426,292 @@ class ShadowIT {
         assertThat(files.generations()).containsExactly("1");
         TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder("p")));
         assertThat(shadow("ks", "p")).isNull();
+    }
+
+    // Whole tables
+
+    private static final int PARTITIONS = 10_000;
+    private static final int ROWS = 20_000;
+
+    /** So many partitions of one row, and one of many rows. */
+    private static void fill(String table) throws Exception {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, c, v) VALUES (?, ?, ?)");
+        String value = "v".repeat(100);
+        List<CompletableFuture<?>> begun = new ArrayList<>();
+        for (int i = 0; i < PARTITIONS + ROWS; i++) {
+            boolean isLarge = i >= PARTITIONS;
+            begun.add(
+                    session.executeAsync(
+                                    insert.bind(
+                                            isLarge ? -1 : i, isLarge ? i - PARTITIONS : 1, value))
+                            .toCompletableFuture());
+            if (begun.size() < 500) continue;
+            for (CompletableFuture<?> each : begun) each.get(60, TimeUnit.SECONDS);
+            begun.clear();
+        }
+        for (CompletableFuture<?> each : begun) each.get(60, TimeUnit.SECONDS);
+    }
+
+    private static void writeAll(String table, Random random, AtomicBoolean over) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, c, s, v) VALUES (?, ?, ?, ?)");
+        PreparedStatement range =
+                session.prepare("DELETE FROM ks." + table + " WHERE k = ? AND c > ? AND c < ?");
+        PreparedStatement all = session.prepare("DELETE FROM ks." + table + " WHERE k = ?");
+        while (!over.get()) {
+            int k = random.nextInt(20) == 0 ? -1 : random.nextInt(PARTITIONS);
+            int c = random.nextInt(k == -1 ? ROWS : 3);
+            switch (random.nextInt(6)) {
+                case 0 -> session.execute(range.bind(k, c, c + random.nextInt(100)));
+                case 1 -> {
+                    if (k != -1) session.execute(all.bind(k));
+                }
+                default -> session.execute(insert.bind(k, c, "s", "v" + random.nextInt(100)));
+            }
+        }
+    }
+
+    private static Row comparison(String table) {
+        return session.execute(
+                        "SELECT * FROM petra.comparisons WHERE keyspace_name = 'ks' AND table_name"
+                                + " = '"
+                                + table
+                                + "'")
+                .one();
+    }
+
+    private static Row awaitComparison(String table) throws Exception {
+        TestNode.await("its end", PATIENCE, () -> !comparison(table).isNull("ended_at"));
+        return comparison(table);
+    }
+
+    private static void begin(String table) {
+        session.execute(
+                "INSERT INTO petra.comparisons (keyspace_name, table_name) VALUES ('ks', '"
+                        + table
+                        + "')");
+    }
+
+    private static void refuses(String table, String reason) {
+        assertThatThrownBy(() -> begin(table))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining(reason);
+    }
+
+    @Test
+    @Order(10)
+    void allOfATableIsComparedWhileItIsWritten() throws Exception {
+        NodeTool.Result none = report();
+        assertThat(none.output()).contains("No table has a shadow.");
+        assertThat(none.exitCode()).isEqualTo(3);
+        create("big");
+        fill("big");
+        node.nodetool("flush", "ks", "big");
+        session.execute("ALTER TABLE ks.big WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("big");
+        NodeTool.Result untested = report();
+        assertThat(untested.output()).contains("nothing was compared");
+        assertThat(untested.exitCode()).isEqualTo(3);
+
+        long seed = System.nanoTime();
+        AtomicBoolean over = new AtomicBoolean();
+        List<CompletableFuture<Void>> writers = new ArrayList<>();
+        for (int i = 0; i < 2; i++) {
+            Random random = new Random(seed + i);
+            writers.add(CompletableFuture.runAsync(() -> writeAll("big", random, over)));
+        }
+        NodeTool.Result result;
+        try {
+            result = petra("compare", "ks.big");
+        } finally {
+            over.set(true);
+        }
+        for (CompletableFuture<Void> writer : writers) writer.get(60, TimeUnit.SECONDS);
+        assertThat(result.output()).contains("ks.big: complete", "different: 0");
+        Row row = comparison("big");
+        assertThat(row.getLong("compared")).isGreaterThan(PARTITIONS);
+        assertThat(row.getLong("different")).as("seed %s", seed).isZero();
+        // On a slow machine the large one may be written in each attempt.
+        if (row.getLong("not_comparable") > 0)
+            assertThat(row.getString("not_comparable_because"))
+                    .isEqualTo("1 written in each attempt; partition keys: -1");
+        assertThat(row.getLong("equal") + row.getLong("not_comparable"))
+                .isEqualTo(row.getLong("compared"));
+        assertThat(result.exitCode()).isEqualTo(row.getLong("not_comparable") > 0 ? 1 : 0);
+        assertThat(row.getDouble("tokens_done")).isEqualTo(1);
+        assertThat(differences()).isEmpty();
+        assertThat(report().exitCode()).isZero();
+        assertThat(shadow("ks", "big").getLong("copies")).isEqualTo(1);
+
+        // When nobody writes any more.
+        result = petra("compare", "ks.big");
+        assertThat(result.exitCode()).as("seed %s: %s", seed, result.output()).isZero();
+        assertThat(comparison("big").getLong("equal")).isEqualTo(PARTITIONS + 1);
+
+        // All but one token, in two ranges that wrap around the ring.
+        NodeTool.Result half = petra("compare", "ks.big", "--token-range", "0:-1");
+        assertThat(half.exitCode()).as(half.output()).isZero();
+        assertThat(comparison("big").getString("token_range")).isEqualTo("0:-1");
+        assertThat(comparison("big").getLong("compared")).isEqualTo(PARTITIONS + 1);
+        half = petra("compare", "ks.big", "--token-range", "-9223372036854775808:0");
+        assertThat(half.exitCode()).as(half.output()).isZero();
+        assertThat(comparison("big").getLong("compared"))
+                .isBetween(PARTITIONS / 3L, 2L * PARTITIONS / 3);
+    }
+
+    @Test
+    @Order(11)
+    void whatIsNotComparedIsRefused() {
+        create("plain");
+        refuses("plain", "table ks.plain has no shadow");
+        refuses("absent", "there is no table ks.absent");
+        assertThatThrownBy(
+                        () ->
+                                session.execute(
+                                        "INSERT INTO petra.comparisons (keyspace_name, table_name,"
+                                                + " token_range) VALUES ('ks', 'big', '17')"))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("'17' is not a token range");
+        assertThatThrownBy(
+                        () ->
+                                session.execute(
+                                        "DELETE FROM petra.comparisons WHERE keyspace_name ="
+                                                + " 'ks'"))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("nodetool stop UNKNOWN");
+    }
+
+    /** By a limit of the throughput that leaves time to look. */
+    @Test
+    @Order(12)
+    void aComparisonIsStopped() throws Exception {
+        node.nodetool("setcompactionthroughput", "1");
+        try {
+            begin("big");
+            refuses("big", "is being compared already");
+            TestNode.await(
+                    "it among the compactions",
+                    PATIENCE,
+                    () -> {
+                        String shown = node.tryNodetool("compactionstats").output();
+                        return shown.contains("Unknown compaction type") && shown.contains("big");
+                    });
+            node.nodetool("compact", "ks", "big");
+            assertThat(comparison("big").isNull("ended_at")).isTrue();
+            node.nodetool("stop", "UNKNOWN");
+            Row row = awaitComparison("big");
+            assertThat(row.getString("state")).isEqualTo("ended by nodetool stop");
+            assertThat(row.getBoolean("complete")).isFalse();
+            assertThat(row.getLong("compared")).isLessThan(PARTITIONS);
+
+            session.execute("CREATE TABLE ks.slow (k int, c int, v text, PRIMARY KEY (k, c))");
+            session.execute("ALTER TABLE ks.slow WITH memtable = 'rocks_shadow'");
+            awaitCaughtUp("slow");
+            for (int k = 0; k < 5_000; k++)
+                session.execute("INSERT INTO ks.slow (k, c, v) VALUES (" + k + ", 1, 'v')");
+            CompletableFuture<NodeTool.Result> result =
+                    CompletableFuture.supplyAsync(
+                            () -> {
+                                try {
+                                    return petra("compare", "ks.slow");
+                                } catch (IOException | InterruptedException e) {
+                                    throw new IllegalStateException(e);
+                                }
+                            });
+            TestNode.await("its beginning", PATIENCE, () -> comparison("slow") != null);
+            session.execute("TRUNCATE ks.slow");
+            assertThat(result.get(60, TimeUnit.SECONDS).exitCode()).isEqualTo(1);
+            assertThat(result.get().output())
+                    .contains("the shadow has dropped out: the table is being truncated");
+            awaitCaughtUp("slow");
+            session.execute("DROP TABLE ks.slow");
+        } finally {
+            node.nodetool("setcompactionthroughput", "64");
+        }
+    }
+
+    @Test
+    @Order(13)
+    void aPartitionThatOnlyOneSideHasIsFound() throws Exception {
+        create("lost");
+        session.execute("ALTER TABLE ks.lost WITH memtable = 'static_shadow'");
+        awaitCaughtUp("lost");
+        for (int k = 0; k < 1_000; k++)
+            session.execute("INSERT INTO ks.lost (k, c, v) VALUES (" + k + ", 1, 'v')");
+        NodeTool.Result result = petra("compare", "ks.lost");
+        assertThat(result.exitCode()).as(result.output()).isZero();
+        // The mutant has nothing of it.
+        session.execute("INSERT INTO ks.lost (k, s) VALUES (7777, 's')");
+        result = petra("compare", "ks.lost");
+        assertThat(result.exitCode()).as(result.output()).isEqualTo(1);
+        assertThat(result.output()).contains("compared: 1,001, equal: 1,000, different: 1");
+        session.execute("DROP TABLE ks.lost");
+
+        create("back");
+        session.execute(
+                "ALTER TABLE ks.back WITH memtable = 'faulty_shadow' AND gc_grace_seconds = 0");
+        awaitCaughtUp("back");
+        for (int k = 0; k < 1_000; k++)
+            session.execute("INSERT INTO ks.back (k, c, v) VALUES (" + k + ", 1, 'v')");
+        session.execute("DELETE FROM ks.back WHERE k = 5 AND c = 1");
+        TimeUnit.SECONDS.sleep(2);
+        node.nodetool("flush", "ks", "back");
+        // Of the table nothing is left: only the mutant has the key.
+        node.nodetool("compact", "ks", "back");
+        result = petra("compare", "ks.back");
+        assertThat(result.exitCode()).as(result.output()).isEqualTo(1);
+        assertThat(result.output()).contains("compared: 1,000, equal: 999, different: 1");
+        Row difference =
+                session.execute(
+                                "SELECT * FROM petra.shadow_differences WHERE keyspace_name = 'ks'"
+                                        + " AND table_name = 'back' AND number = 1")
+                        .one();
+        assertThat(difference.getString("partition_key")).isEqualTo("5");
+        assertThat(difference.getString("only_in_table")).isEmpty();
+        assertThat(difference.getString("only_in_shadow")).contains("v = 0x76");
+    }
+
+    /** The table must not get into the engine past a difference, whatever became of the node. */
+    @Test
+    @Order(14)
+    void aDifferenceIsRememberedUntilTheTableHasNoShadow() throws Exception {
+        node.nodetool("setcompactionthroughput", "1");
+        begin("big");
+        session.close();
+        node.process().stop();
+        node.restart();
+        node.awaitLog("ended: the node is being drained", PATIENCE);
+        session = node.session();
+        refusesTheEngine("back");
+        assertThat(shadow("ks", "back").getBoolean("caught_up")).isTrue();
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+        awaitCaughtUp("back");
+        refusesTheEngine("back");
+        assertThat(report().exitCode()).isEqualTo(1);
+        // To another shadow, too.
+        session.execute("ALTER TABLE ks.back WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("back");
+        refusesTheEngine("back");
+
+        session.execute("ALTER TABLE ks.back WITH memtable = 'default'");
+        session.execute("ALTER TABLE ks.back WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("back");
+        assertThat(shadow("ks", "back").getLong("different")).isZero();
+        session.execute("ALTER TABLE ks.back WITH memtable = 'rocks'");
+        TestNode.awaitMigrations(session, PATIENCE);
+    }
+
+    private static void refusesTheEngine(String table) {
+        assertThat(shadow("ks", table).getLong("different")).isEqualTo(1);
+        assertThatThrownBy(
+                        () ->
+                                session.execute(
+                                        "ALTER TABLE ks." + table + " WITH memtable = 'rocks'"))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("it had another answer than the table");
     }
 }

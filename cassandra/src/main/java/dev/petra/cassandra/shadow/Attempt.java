@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.EmptyIterators;
+import org.apache.cassandra.db.ReadExecutionController;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ClusteringIndexFilter;
+import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.NoSpamLogger;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One attempt to read a partition, or a part of it, from a table and from its shadow, and to
+ * compare the two answers as of one moment: {@code docs/shadow-design.md} says why they are. Nobody
+ * waits for it. For one thread; to be run once.
+ */
+final class Attempt {
+    private static final Logger logger = LoggerFactory.getLogger(Attempt.class);
+
+    /** Before each attempt, where the partition was written during the one before. */
+    static final List<Integer> PAUSES_MILLIS = List.of(0, 1, 10, 50, 200);
+
+    /**
+     * How far ahead of the clock answers are compared, in seconds: neither side has compacted by a
+     * clock that is further, so that a cell that expires is a tombstone to both.
+     */
+    private static final int AHEAD_SECONDS = 5;
+
+    /**
+     * How much an attempt compares.
+     *
+     * @param after the place behind which it begins, or null: at the partition's beginning
+     * @param maxRows that are live in the table
+     * @param maxBytes of both sides; it ends after that, but not before one place was compared
+     */
+    record Extent(@Nullable ClusteringPrefix<?> after, int maxRows, long maxBytes) {
+        static Extent rows(int maxRows) {
+            return new Extent(null, maxRows, Long.MAX_VALUE);
+        }
+    }
+
+    private final Shadow shadow;
+    private final ShadowCopy copy;
+    private final SinglePartitionReadCommand command;
+    private final Extent extent;
+    private final TableMetadata table;
+    private @Nullable ClusteringPrefix<?> reached;
+    private boolean isOfOneMoment;
+    private boolean isUnreadable;
+    private long bytes;
+    private long tableMicros;
+    private long shadowMicros;
+
+    /**
+     * @param command what is read; its limit counts for nothing
+     */
+    Attempt(Shadow shadow, ShadowCopy copy, SinglePartitionReadCommand command, Extent extent) {
+        this.shadow = shadow;
+        this.copy = copy;
+        this.command = command;
+        this.extent = extent;
+        this.table = shadow.cfs.metadata();
+    }
+
+    /**
+     * Runs it.
+     *
+     * @return null if there is no moment of which the two answers are, or there is no answer.
+     *     {@link Comparison.Outcome#TOO_LONG} may be of more than one moment
+     */
+    Comparison.@Nullable Outcome run() {
+        int stripe = WriteClock.stripe(command.partitionKey());
+        long arrivals = copy.arrivals();
+        long moment = copy.clock.quietSince(stripe);
+        if (moment == WriteClock.WRITING || !command.metadata().equals(table)) return null;
+        // A clock that has gone back may have been ahead of itself when something was compacted.
+        long now = Math.max(FBUtilities.nowInSeconds(), shadow.latest()) + AHEAD_SECONDS;
+        Comparison.Outcome outcome;
+        try {
+            outcome = compare(now);
+        } catch (Comparison.SideFailure e) {
+            isUnreadable = true;
+            failed(e);
+            return null;
+        }
+        // The clock first, by which all that was read comes before.
+        isOfOneMoment =
+                copy.clock.isQuietSince(stripe, moment)
+                        && copy.hasAllSSTables()
+                        && copy.arrivals() == arrivals
+                        && shadow.copy() == copy
+                        && shadow.cfs.metadata().equals(table)
+                        && FBUtilities.nowInSeconds() <= now;
+        return isOfOneMoment || outcome.result() == Comparison.Result.TOO_LONG ? outcome : null;
+    }
+
+    private void failed(Comparison.SideFailure failure) {
+        if (!failure.isShadow) {
+            NoSpamLogger.log(
+                    logger,
+                    NoSpamLogger.Level.WARN,
+                    1,
+                    TimeUnit.MINUTES,
+                    "A partition of {} cannot be compared, because the table cannot be read: {}",
+                    shadow.name,
+                    failure.toString());
+            return;
+        }
+        if (copy.isOver()) return;
+        logger.error("{} cannot be read", shadow, failure);
+        copy.fault("it cannot be read: " + failure.getMessage());
+    }
+
+    private Comparison.Outcome compare(long now) {
+        DecoratedKey key = command.partitionKey();
+        ClusteringIndexFilter filter = command.clusteringIndexFilter();
+        Slices slices = filter.getSlices(table);
+        boolean reversed = filter.isReversed();
+        // As slices: by names, Cassandra passes over older deletions where newer cells are enough.
+        SinglePartitionReadCommand whole =
+                SinglePartitionReadCommand.create(
+                        table,
+                        now,
+                        key,
+                        command.columnFilter(),
+                        new ClusteringIndexSliceFilter(slices, reversed));
+        Comparison comparison =
+                new Comparison(
+                        table,
+                        command.columnFilter(),
+                        now,
+                        Math.max(shadow.gcBefore(), now - table.params.gcGraceSeconds),
+                        reversed);
+        long deadline =
+                System.nanoTime() + DatabaseDescriptor.getReadRpcTimeout(TimeUnit.NANOSECONDS);
+        BooleanSupplier mayGoOn =
+                () ->
+                        System.nanoTime() - deadline < 0
+                                && !copy.isOver()
+                                && !Shadows.areStopped()
+                                && (bytes < extent.maxBytes() || !isProgress(comparison.reached()));
+        try (ReadExecutionController reading = whole.executionController();
+                Timed ofTable =
+                        Timed.open(
+                                () -> whole.queryMemtableAndDisk(shadow.cfs, reading),
+                                false,
+                                mayGoOn,
+                                this::add);
+                Timed ofShadow =
+                        Timed.open(
+                                () -> {
+                                    UnfilteredRowIterator rows =
+                                            copy.store.read(
+                                                    key, slices, command.columnFilter(), reversed);
+                                    return rows == null
+                                            ? EmptyIterators.unfilteredRow(table, key, reversed)
+                                            : rows;
+                                },
+                                true,
+                                mayGoOn,
+                                this::add)) {
+            Comparison.Outcome outcome;
+            try {
+                outcome = comparison.compare(ofTable, ofShadow, extent.maxRows());
+            } catch (Timed.TooLong e) {
+                outcome = Comparison.Outcome.TOO_LONG;
+            }
+            tableMicros = ofTable.micros();
+            shadowMicros = ofShadow.micros();
+            ClusteringPrefix<?> last = comparison.reached();
+            // What is in a memtable is freed when this has been closed.
+            reached = last != null && isProgress(last) ? last.retainable() : null;
+            return outcome;
+        } catch (Timed.TooLong e) {
+            return Comparison.Outcome.TOO_LONG;
+        }
+    }
+
+    private void add(long read) {
+        bytes += read;
+    }
+
+    private boolean isProgress(@Nullable ClusteringPrefix<?> position) {
+        ClusteringPrefix<?> after = extent.after();
+        return position != null && (after == null || table.comparator.compare(position, after) > 0);
+    }
+
+    // What came of it
+
+    /** Whether all that was compared is of one moment, also if there was no time for the rest. */
+    boolean isOfOneMoment() {
+        return isOfOneMoment;
+    }
+
+    /** The last place that was compared, if that is behind where it began. */
+    @Nullable ClusteringPrefix<?> reached() {
+        return reached;
+    }
+
+    /** Whether one of the sides could not be read. */
+    boolean isUnreadable() {
+        return isUnreadable;
+    }
+
+    /** About how much was read of both sides. */
+    long bytes() {
+        return bytes;
+    }
+
+    /** How long the table took. */
+    long tableMicros() {
+        return tableMicros;
+    }
+
+    /** How long the shadow took. */
+    long shadowMicros() {
+        return shadowMicros;
+    }
+}

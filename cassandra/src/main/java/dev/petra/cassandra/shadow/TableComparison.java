@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import com.google.common.util.concurrent.RateLimiter;
+import dev.petra.cassandra.table.CompactionInfos;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.stream.Collectors;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.FBUtilities;
+import org.apache.cassandra.utils.TimeUUID;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Compares all partitions of a table, or of a range of its tokens, with its shadow: one after the
+ * other, in pieces of bounded size, each piece as of one moment. A partition that is written
+ * whenever it is looked at is looked at once more at the end. Run once, by {@link
+ * TableComparisons}; all else is thread-safe.
+ */
+public final class TableComparison {
+    private static final Logger logger = LoggerFactory.getLogger(TableComparison.class);
+
+    /** Of both sides, in one piece. */
+    private static final long MAX_BYTES = 1L << 20;
+
+    private static final long MIN_BYTES = 256;
+
+    /** After an attempt in which the partition was written, the next is so much smaller. */
+    private static final int SHRINKS = 8;
+
+    /**
+     * Of one piece: one of a few rows is quiet sooner or later if it is written 1,000 times a
+     * second.
+     */
+    private static final int ATTEMPTS = 20;
+
+    /** What it costs to look for a partition, for {@code compaction_throughput}. */
+    private static final int PER_READ = 4 << 10;
+
+    /** Partitions that are looked at once more. */
+    static final int MAX_AGAIN = 10_000;
+
+    private static final long MAX_AGAIN_BYTES = 4L << 20;
+
+    private static final int SHOWN_KEYS = 10;
+    private static final int WAIT_MILLIS = 100;
+
+    /** Why a partition could not be compared. */
+    private enum Reason {
+        WRITTEN("written in each attempt"),
+        TOO_LONG("could not be read within read_request_timeout"),
+        TOO_LATE("differ by what is not newer than a deletion past gc_grace_seconds"),
+        UNREADABLE("could not be read, see the log");
+
+        final String text;
+
+        Reason(String text) {
+            this.text = text;
+        }
+    }
+
+    /** What is behind a place of a partition, or all of it. */
+    private record Rest(DecoratedKey key, @Nullable ClusteringPrefix<?> after) {}
+
+    /** It ends early. */
+    private static final class Ended extends Exception {
+        private static final long serialVersionUID = 1;
+
+        final String reason;
+
+        Ended(String reason) {
+            super(reason, null, false, false);
+            this.reason = reason;
+        }
+    }
+
+    private final Shadow shadow;
+    private final ShadowCopy copy;
+    private final String rangeText;
+    private final List<Range<Token>> ranges;
+    private final long startedAt = System.currentTimeMillis();
+    private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
+    private final LongAdder compared = new LongAdder();
+    private final LongAdder equal = new LongAdder();
+    private final LongAdder different = new LongAdder();
+    private final Map<Reason, Long> notComparable = new EnumMap<>(Reason.class);
+    private final List<String> notComparableKeys = new ArrayList<>();
+    private final List<Rest> again = new ArrayList<>();
+    private long againBytes;
+    private volatile String state = "waits for another comparison";
+    private String phase = "compares";
+    private volatile double tokensDone;
+    private volatile long endedAt;
+    private volatile boolean isComplete;
+    private volatile boolean isStopped;
+
+    /**
+     * @param rangeText as the operator has given it
+     * @param ranges that do not wrap
+     */
+    TableComparison(Shadow shadow, ShadowCopy copy, String rangeText, List<Range<Token>> ranges) {
+        this.shadow = shadow;
+        this.copy = copy;
+        this.rangeText = rangeText;
+        this.ranges = List.copyOf(ranges);
+    }
+
+    // What it is
+
+    /** The range of tokens; empty for all. */
+    public String tokenRange() {
+        return rangeText;
+    }
+
+    /** What it does, or why it has ended. */
+    public String state() {
+        return state;
+    }
+
+    /** Whether all partitions were looked at. */
+    public boolean isComplete() {
+        return isComplete;
+    }
+
+    /** Partitions that were compared, or were not comparable. */
+    public long compared() {
+        return compared.sum();
+    }
+
+    /** Partitions that are equal. */
+    public long equal() {
+        return equal.sum();
+    }
+
+    /** Partitions that differ. */
+    public long different() {
+        return different.sum();
+    }
+
+    /** Partitions that could not be compared. */
+    public long notComparable() {
+        synchronized (notComparable) {
+            return notComparable.values().stream().mapToLong(each -> each).sum();
+        }
+    }
+
+    /** How many partitions could not be compared for which reason, and some keys; or empty. */
+    public String notComparableBecause() {
+        synchronized (notComparable) {
+            if (notComparable.isEmpty()) return "";
+            return notComparable.entrySet().stream()
+                            .map(each -> each.getValue() + " " + each.getKey().text)
+                            .collect(Collectors.joining("; "))
+                    + "; partition keys: "
+                    + String.join(", ", notComparableKeys);
+        }
+    }
+
+    /** The part of the tokens that is done, from 0 to 1; 0 where a partitioner cannot tell. */
+    public double tokensDone() {
+        return tokensDone;
+    }
+
+    /** When it was started, in milliseconds since 1970. */
+    public long startedAtMillis() {
+        return startedAt;
+    }
+
+    /** When it has ended, in milliseconds since 1970; 0 while it has not. */
+    public long endedAtMillis() {
+        return endedAt;
+    }
+
+    /** Whether it has ended. */
+    boolean isOver() {
+        return endedAt != 0;
+    }
+
+    /** For {@code nodetool compactionstats}. */
+    CompactionInfo info() {
+        long done = compared();
+        double part = tokensDone;
+        return CompactionInfos.withoutSSTables(
+                shadow.cfs.metadata(),
+                OperationType.UNKNOWN,
+                done,
+                // It is not known how many there are.
+                part > 0 ? Math.max(done, Math.round(done / part)) : done,
+                CompactionInfo.Unit.KEYS,
+                id);
+    }
+
+    /** {@code nodetool stop}. */
+    void stop() {
+        isStopped = true;
+    }
+
+    // The work
+
+    /** Compares all of it. Throws nothing. */
+    void run() {
+        String result;
+        try {
+            logger.info("Comparing {} with its shadow", shadow.name);
+            for (Range<Token> range : ranges) compare(range);
+            compareAgain();
+            isComplete = true;
+            result = "complete";
+        } catch (Ended e) {
+            result = e.reason;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            result = "interrupted";
+        } catch (Comparison.SideFailure e) {
+            // A store that was dropped cannot be read either.
+            String end = end();
+            if (end == null) {
+                logger.error("The keys of {} or of its shadow cannot be read", shadow.name, e);
+                if (e.isShadow) copy.fault("it cannot be read: " + e.getMessage());
+            }
+            result = end != null ? end : "ended: the keys cannot be read: " + e.getMessage();
+        } catch (RuntimeException | Error e) {
+            logger.error("The comparison of {} with its shadow failed", shadow.name, e);
+            result = "failed: " + e;
+        }
+        state = result;
+        endedAt = System.currentTimeMillis();
+        logger.info(
+                "The comparison of {} with its shadow is over: {}. Partitions compared: {}, equal:"
+                        + " {}, different: {}, not comparable: {}{}",
+                shadow.name,
+                result,
+                compared(),
+                equal(),
+                different(),
+                notComparable(),
+                notComparable() == 0 ? "" : " (" + notComparableBecause() + ")");
+    }
+
+    private void compare(Range<Token> range) throws Ended, InterruptedException {
+        double before = tokensDone;
+        double all = ranges.stream().mapToDouble(each -> size(each.left, each.right)).sum();
+        KeyWalk walk = new KeyWalk(shadow.cfs, copy.store, range);
+        while (!walk.isOver()) {
+            phase = "compares";
+            awaitCaughtUp();
+            for (DecoratedKey key : walk.next()) compare(key, null, false);
+            Token done = walk.isOver() ? range.right : walk.token();
+            if (all > 0) tokensDone = before + size(range.left, done) / all;
+        }
+    }
+
+    private static double size(Token left, Token right) {
+        // Others do not say how far two tokens are apart.
+        return left.getPartitioner().splitter().isPresent() ? left.size(right) : 0;
+    }
+
+    private void compareAgain() throws Ended, InterruptedException {
+        phase = "compares once more what was being written";
+        for (Rest rest : again) compare(rest.key(), rest.after(), true);
+    }
+
+    /** Compares a partition, or what is behind a place of it, piece by piece. */
+    private void compare(DecoratedKey key, @Nullable ClusteringPrefix<?> begin, boolean isLast)
+            throws Ended, InterruptedException {
+        ClusteringPrefix<?> after = begin;
+        long maxBytes = MAX_BYTES;
+        int failed = 0;
+        while (true) {
+            awaitCaughtUp();
+            Attempt attempt = attempt(key, after, maxBytes);
+            Comparison.Outcome outcome = attempt.run();
+            throttle(PER_READ + attempt.bytes());
+            check();
+            ClusteringPrefix<?> reached = attempt.reached();
+            if (outcome != null
+                    && (outcome.result() != Comparison.Result.TOO_LONG || reached == null)) {
+                count(key, outcome);
+                return;
+            }
+            if (outcome != null && reached != null && attempt.isOfOneMoment()) {
+                if (isEnd(shadow.cfs.metadata(), reached)) {
+                    count(key, Comparison.Outcome.EQUAL);
+                    return;
+                }
+                after = reached;
+                failed = 0;
+                maxBytes = Math.min(MAX_BYTES, 2 * maxBytes);
+            } else if (copy.isCaughtUp()) {
+                if (++failed == ATTEMPTS) {
+                    if (attempt.isUnreadable()) count(key, Reason.UNREADABLE);
+                    else if (isLast || !addAgain(key, after)) count(key, Reason.WRITTEN);
+                    return;
+                }
+                List<Integer> pauses = Attempt.PAUSES_MILLIS;
+                TimeUnit.MILLISECONDS.sleep(pauses.get(failed % pauses.size()));
+                // The shorter it takes, the likelier it is that nothing is written meanwhile.
+                maxBytes = Math.max(MIN_BYTES, maxBytes / SHRINKS);
+            }
+        }
+    }
+
+    private Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
+        TableMetadata table = shadow.cfs.metadata();
+        SinglePartitionReadCommand command =
+                SinglePartitionReadCommand.create(
+                        table,
+                        FBUtilities.nowInSeconds(),
+                        key,
+                        ColumnFilter.all(table),
+                        new ClusteringIndexSliceFilter(slicesBehind(table, after), false));
+        return new Attempt(
+                shadow, copy, command, new Attempt.Extent(after, Integer.MAX_VALUE, maxBytes));
+    }
+
+    /** All that is behind a place, and a range's bound that is at it. */
+    static Slices slicesBehind(TableMetadata table, @Nullable ClusteringPrefix<?> place) {
+        if (place == null) return Slices.ALL;
+        ClusteringBound<?> start =
+                place.kind().comparedToClustering < 0
+                        ? ClusteringBound.inclusiveStartOf(place)
+                        : ClusteringBound.exclusiveStartOf(place);
+        return Slices.with(table.comparator, Slice.make(start, ClusteringBound.TOP));
+    }
+
+    /** Whether nothing can be behind it. */
+    static boolean isEnd(TableMetadata table, ClusteringPrefix<?> place) {
+        return table.comparator.size() == 0
+                || (place.size() == 0 && place.kind().comparedToClustering > 0);
+    }
+
+    private boolean addAgain(DecoratedKey key, @Nullable ClusteringPrefix<?> after) {
+        int bytes = key.getKey().remaining() + (after == null ? 0 : after.dataSize());
+        if (again.size() >= MAX_AGAIN || againBytes + bytes > MAX_AGAIN_BYTES) return false;
+        again.add(new Rest(key, after));
+        againBytes += bytes;
+        return true;
+    }
+
+    private void count(DecoratedKey key, Comparison.Outcome outcome) {
+        switch (outcome.result()) {
+            case TOO_LATE -> count(key, Reason.TOO_LATE);
+            case TOO_LONG -> count(key, Reason.TOO_LONG);
+            case EQUAL, DIFFERENT -> {
+                shadow.count(key, outcome);
+                (outcome.result() == Comparison.Result.EQUAL ? equal : different).increment();
+                compared.increment();
+            }
+        }
+    }
+
+    private void count(DecoratedKey key, Reason reason) {
+        shadow.count(key, null);
+        synchronized (notComparable) {
+            notComparable.merge(reason, 1L, Long::sum);
+            if (notComparableKeys.size() < SHOWN_KEYS) notComparableKeys.add(shadow.shown(key));
+            else if (notComparableKeys.size() == SHOWN_KEYS) notComparableKeys.add("…");
+        }
+        compared.increment();
+    }
+
+    private void awaitCaughtUp() throws Ended, InterruptedException {
+        check();
+        while (!copy.isCaughtUp()) {
+            state = "waits until the shadow has copied what a stream or an import has brought";
+            TimeUnit.MILLISECONDS.sleep(WAIT_MILLIS);
+            check();
+        }
+        state = phase;
+    }
+
+    private void check() throws Ended {
+        String end = end();
+        if (end != null) throw new Ended(end);
+    }
+
+    /** Why it must end, or null. */
+    private @Nullable String end() {
+        if (Shadows.areStopped()) return "ended: the node is being drained";
+        if (isStopped) return "ended by nodetool stop";
+        ShadowStore.End end = copy.end();
+        return end == null ? null : "ended: the shadow has dropped out: " + end.reason();
+    }
+
+    /** As {@code compaction_throughput} wants it. Nothing is open meanwhile. */
+    private void throttle(long bytes) throws Ended {
+        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
+        for (long left = bytes; left > 0; left -= MAX_BYTES) {
+            limiter.acquire((int) Math.min(left, MAX_BYTES));
+            check();
+        }
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.TestTables;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.junit.jupiter.api.Test;
+
+class ShadowTest {
+    private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+    private final ShadowFactory factory =
+            ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")));
+
+    ShadowTest() {
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", TestTables.reference());
+    }
+
+    /** ALTER to a shadow, back, to a shadow, back, and to a shadow before the first is deleted. */
+    @Test
+    void aThirdShadowWaitsForTheFirst() {
+        Shadow first = new Shadow(cfs, factory, null);
+        Shadow second = new Shadow(cfs, factory, first);
+        Shadow third = new Shadow(cfs, factory, second);
+        first.end();
+        second.end();
+
+        assertThat(second.step()).isNotNull();
+        assertThat(second.isGone()).isFalse();
+        assertThat(third.step()).isNotNull();
+        assertThat(third.state()).contains("waits until the former shadow is deleted");
+
+        assertThat(first.step()).isNull();
+        assertThat(second.step()).isNull();
+        assertThat(second.isGone()).isTrue();
+    }
+}

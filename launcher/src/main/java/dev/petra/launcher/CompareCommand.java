@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher;
+
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.cql.CqlClient;
+import dev.petra.launcher.cql.CqlException;
+import dev.petra.launcher.cql.RowWriter;
+import java.io.PrintWriter;
+import java.time.Instant;
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** {@code petra compare}: compares all of a table with its shadow, on one node. */
+@Command(
+        name = "compare",
+        description = {
+            "Compares all partitions of a table with its shadow, on the node at an address, and"
+                + " waits for the result. The node goes on if this command is ended; 'nodetool stop"
+                + " UNKNOWN' ends it.",
+            "The exit code is 0 if all partitions were compared and are equal."
+        })
+final class CompareCommand implements Callable<Integer> {
+    private static final Pattern TABLE = Pattern.compile("(\\w+)\\.(\\w+)");
+    private static final long POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+    private static final long SHOWN_NANOS = TimeUnit.SECONDS.toNanos(30);
+
+    @Parameters(paramLabel = "KEYSPACE.TABLE", description = "The table.")
+    private String table = "";
+
+    @Option(
+            names = "--token-range",
+            paramLabel = "START:END",
+            description = "Compares only tokens behind START, up to END; default: all.")
+    private String tokenRange = "";
+
+    @Mixin private CqlOptions node = new CqlOptions();
+
+    @Spec
+    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+    private CommandSpec spec;
+
+    @Override
+    public Integer call() {
+        Matcher name = TABLE.matcher(table);
+        if (!name.matches())
+            throw new ParameterException(
+                    spec.commandLine(), "'" + table + "' is not a table: <keyspace>.<table>");
+        String keys = "keyspace_name = '%s' AND table_name = '%s'";
+        String select =
+                "SELECT * FROM petra.comparisons WHERE "
+                        + keys.formatted(name.group(1), name.group(2));
+        PrintWriter out = spec.commandLine().getOut();
+        try (CqlClient client = node.connect()) {
+            client.run(
+                    "INSERT INTO petra.comparisons (keyspace_name, table_name, token_range) VALUES"
+                            + " ('%s', '%s', '%s')"
+                                    .formatted(
+                                            name.group(1),
+                                            name.group(2),
+                                            tokenRange.replace("'", "''")),
+                    new Rows(),
+                    spec.commandLine().getErr());
+            Row first = row(client, select, null);
+            Row last = first;
+            long shown = System.nanoTime();
+            while (last.isNull("ended_at")) {
+                LockSupport.parkNanos(POLL_NANOS);
+                last = row(client, select, first.getInstant("started_at"));
+                if (System.nanoTime() - shown < SHOWN_NANOS) continue;
+                shown = System.nanoTime();
+                out.printf(
+                        "%s: %.1f %% of the tokens, %s%n",
+                        last.getString("state"), 100 * last.getDouble("tokens_done"), counts(last));
+                RowWriter.flush(out);
+            }
+            return write(out, last) ? 0 : Main.FAILED;
+        }
+    }
+
+    private boolean write(PrintWriter out, Row result) {
+        out.printf("%s: %s%n", table, result.getString("state"));
+        out.printf("  %s%n", counts(result));
+        if (result.getLong("not_comparable") > 0)
+            out.println("  not comparable: " + result.getString("not_comparable_because"));
+        if (result.getLong("different") > 0)
+            out.println("  see petra.shadow_differences and the node's log");
+        RowWriter.flush(out);
+        return result.getBoolean("complete")
+                && result.getLong("equal") == result.getLong("compared");
+    }
+
+    private static String counts(Row row) {
+        return "partitions compared: %,d, equal: %,d, different: %,d, not comparable: %,d"
+                .formatted(
+                        row.getLong("compared"),
+                        row.getLong("equal"),
+                        row.getLong("different"),
+                        row.getLong("not_comparable"));
+    }
+
+    private Row row(CqlClient client, String select, @Nullable Instant startedAt) {
+        Rows rows = new Rows();
+        client.run(select, rows, spec.commandLine().getErr());
+        if (rows.all.size() != 1)
+            throw new CqlException(
+                    "the comparison of "
+                            + table
+                            + " is gone: the table has no shadow any more, or"
+                            + " the node was restarted");
+        Row row = rows.all.get(0);
+        if (startedAt != null && !Objects.equals(row.getInstant("started_at"), startedAt))
+            throw new CqlException(
+                    "another comparison of "
+                            + table
+                            + " has begun; the result of this one is in"
+                            + " the node's log");
+        return row;
+    }
+}
