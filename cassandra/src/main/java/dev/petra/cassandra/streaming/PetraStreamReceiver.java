@@ -5,8 +5,10 @@ import dev.petra.cassandra.index.ReceivedSSTables;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.GenerationSink;
+import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -121,9 +123,28 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         synchronized (this) {
             received = List.copyOf(sstables);
         }
+        if (received.isEmpty()) {
+            finished(received);
+            return;
+        }
+        EngineMemtable table = EngineMemtables.any(cfs);
+        // A migration that finds no SSTables ends, and to build their indexes takes minutes: until
+        // they are live, or have failed, no deletion is purged that may hide what they have.
+        StreamGuards.Guard guard =
+                table == null
+                        ? null
+                        : table.generation().stores().streams().begin(List.of(), () -> false);
         try {
-            // Before anything goes live: from here on no deletion is purged that may hide rows in
-            // the SSTables. Again later, because a migration that finds no SSTables ends.
+            finished(received);
+        } finally {
+            if (guard != null) guard.close();
+        }
+    }
+
+    private void finished(List<SSTableReader> received) {
+        try {
+            // Before anything goes live: what is being purged ends. Again later, because a
+            // migration that finds no SSTables ends.
             if (!received.isEmpty()) TableLifecycle.migrateIn(cfs);
             ingest();
             if (!received.isEmpty()) {
