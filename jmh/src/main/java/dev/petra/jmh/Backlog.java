@@ -3,6 +3,7 @@ package dev.petra.jmh;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import org.HdrHistogram.Histogram;
 
@@ -25,6 +26,8 @@ final class Backlog {
     private final Probe probe;
     private final int seconds;
     private final int clients;
+    private final SplittableRandom seeds;
+    private final int warmups;
 
     /** All, since compaction was let begin. */
     private long reads;
@@ -39,13 +42,17 @@ final class Backlog {
     /**
      * @param seconds how long what does not end by itself is measured
      * @param clients as many ask at once
+     * @param seed of the keys
+     * @param warmups how many times the seconds it is warmed up at most
      */
-    Backlog(Access access, Workload workload, int seconds, int clients) {
+    Backlog(Access access, Workload workload, int seconds, int clients, long seed, int warmups) {
         this.access = access;
         this.workload = workload;
         this.probe = access.probe();
         this.seconds = seconds;
         this.clients = clients;
+        this.seeds = new SplittableRandom(seed);
+        this.warmups = warmups;
     }
 
     /** Measures, of a table that is empty and gets its rows here. */
@@ -54,9 +61,9 @@ final class Backlog {
         Access.load(access, workload, 16);
         // All of it is in files, of every engine.
         access.flush();
+        Quiet.await(probe, seconds);
         Quiet.sync();
-        // Compiles the reads, too.
-        slices(seconds);
+        WarmUp.run(() -> rate(slices(seconds)), warmups).report();
         report("before", slices(seconds));
         reads = 0;
         StallProfiler.restart();
@@ -105,7 +112,7 @@ final class Backlog {
     private Slice slice() {
         long written = probe.now().all().dirtiedBytes();
         long began = System.nanoTime();
-        OpenLoop loop = new OpenLoop(access, workload, 1, clients);
+        OpenLoop loop = new OpenLoop(access, workload, 1, seeds.nextLong(), clients);
         loop.run(Double.POSITIVE_INFINITY, 1);
         reads += loop.reads.getTotalCount();
         return new Slice(

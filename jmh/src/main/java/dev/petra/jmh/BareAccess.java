@@ -117,6 +117,7 @@ final class BareAccess implements Access {
                         return thread;
                     });
     private final ScheduledFuture<?> syncing;
+    private final Statistics statistics = own(new Statistics(EnumSet.allOf(HistogramType.class)));
     private final RocksDB db;
 
     private final ThreadLocal<ByteBuffer> keys =
@@ -203,8 +204,7 @@ final class BareAccess implements Access {
         table.setFilterPolicy(filter(model));
         family.setTableFormatConfig(table);
         family.setMemtablePrefixBloomSizeRatio(BUSY_FILTER_RATIO);
-        Statistics statistics = own(new Statistics(EnumSet.allOf(HistogramType.class)));
-        RateLimiter limiter = own(throttled(statistics));
+        RateLimiter limiter = own(throttled());
         database.setCreateIfMissing(true)
                 .setErrorIfExists(false)
                 .setWriteBufferManager(
@@ -235,7 +235,7 @@ final class BareAccess implements Access {
     }
 
     /** Compaction as the node's, and beside it twice what is written, for the flushes. */
-    private RateLimiter throttled(Statistics statistics) {
+    private RateLimiter throttled() {
         long limit = (long) DatabaseDescriptor.getCompactionThroughputBytesPerSec();
         RateLimiter limiter =
                 new RateLimiter(limit, 10_000, 10, RateLimiterMode.WRITES_ONLY, false);
@@ -422,6 +422,7 @@ final class BareAccess implements Access {
 
     @Override
     public long scan() {
+        long there = workload.written().there();
         long count = 0;
         ByteBuffer value = values.get();
         try (RocksIterator it = db.newIterator(scanOptions)) {
@@ -432,8 +433,7 @@ final class BareAccess implements Access {
         } catch (RocksDBException e) {
             throw failed(e);
         }
-        if (count < workload.rows())
-            throw new IllegalStateException(count + " rows of " + workload.rows());
+        workload.checkScan(there, count);
         return count;
     }
 
@@ -470,7 +470,7 @@ final class BareAccess implements Access {
 
     @Override
     public Probe probe() {
-        return EmbeddedNode.probe();
+        return EmbeddedNode.probe(() -> statistics.getTickerCount(TickerType.STALL_MICROS) * 1000);
     }
 
     @Override

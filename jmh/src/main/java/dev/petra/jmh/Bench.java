@@ -42,6 +42,11 @@ public final class Bench implements Callable<Integer> {
 
     @Mixin private final BenchOptions options = new BenchOptions();
     private final Figures figures = new Figures();
+    private final String started = Instant.now().toString();
+    private Map<String, String> machine = Map.of();
+
+    /** What is being measured; empty when all was. */
+    private String incomplete = "";
 
     private Bench() {}
 
@@ -79,16 +84,37 @@ public final class Bench implements Callable<Integer> {
             return 0;
         }
         List<Run> plan = new BenchPlan(options).runs();
+        incomplete = plan.get(0).name() + ", round 1";
         int turns = options.turns();
         if (Files.exists(options.out.resolve("results.json")))
             throw options.wrong(
                     options.out + " has results already: name another directory with --out");
+        Leftovers.remove(Owner::isDead, options.docker)
+                .forEach(what -> console.println("left by a run that was killed, ended: " + what));
+        console.println("seed: " + options.seed());
+        console.flush();
+        Thread hook = new Thread(this::end, "end-bench");
+        Runtime.getRuntime().addShutdownHook(hook);
         try (MemoryLimit limited = memoryLimit()) {
             compare(plan, turns, limited, console);
         }
+        Runtime.getRuntime().removeShutdownHook(hook);
         console.println(options.out.resolve("report.html").toAbsolutePath());
         console.flush();
         return 0;
+    }
+
+    /**
+     * Nothing of this run outlives it, if it is ended (Ctrl-C, SIGTERM) or fails. What a SIGKILL
+     * leaves, the next run ends.
+     */
+    private void end() {
+        Owner mine = Owner.mine();
+        try {
+            List<String> unused = Leftovers.remove(mine::equals, options.docker);
+        } catch (IOException | RuntimeException e) {
+            spec.commandLine().getErr().println("petra bench: not all was ended: " + e);
+        }
     }
 
     private @Nullable MemoryLimit memoryLimit() throws IOException {
@@ -107,36 +133,45 @@ public final class Bench implements Callable<Integer> {
         Path work = options.out.resolve("work");
         Measurement measurement = new Measurement(options, work, limited);
         // Of a run that failed: other rows, perhaps.
-        if (Files.exists(work)) {
-            measurement.deleteContainers(plan);
-            FileTree.delete(work);
-        }
+        if (Files.exists(work)) FileTree.delete(work);
         // Rounds of that run would be taken for some of this.
-        Path histograms = options.out.resolve("histograms");
+        Path histograms = options.histograms();
         if (Files.exists(histograms)) FileTree.delete(histograms);
         Files.createDirectories(work);
         Files.createDirectories(histograms);
         Files.createDirectories(options.out.resolve("logs"));
-        String started = Instant.now().toString();
+        machine = Machine.describe(options.out);
+        boolean complete = false;
         try {
             if (options.live) runLive(plan, turns, work, console);
             else run(plan, turns, measurement, console);
+            addTails(plan);
+            incomplete = "";
+            report();
+            complete = true;
+        } catch (IOException | RunnerException | RuntimeException e) {
+            incomplete += " failed: " + e.getMessage();
+            throw e;
         } finally {
             // Hours may have gone into it before something failed.
-            if (!figures.isEmpty()) {
-                addTails(plan);
-                report(started, turns);
-            }
+            if (!complete && !figures.isEmpty()) report();
             measurement.deleteContainers(plan);
         }
         FileTree.delete(work);
     }
 
+    /** What is not measured yet: if this process is killed, the files say so. */
+    private void next(String what) throws IOException {
+        incomplete = what;
+        if (!figures.isEmpty()) report();
+    }
+
     private void run(List<Run> plan, int turns, Measurement measurement, PrintWriter console)
-            throws RunnerException {
+            throws IOException, RunnerException {
         Progress progress = new Progress(console, plan.size() * turns);
         for (int round = 0; round < turns; round++)
-            for (Run run : BenchPlan.turned(plan, round)) {
+            for (Run run : BenchPlan.shuffled(plan, options.seed(), round)) {
+                next(run.name() + ", round " + (round + 1));
                 measurement.measure(run, round + 1, figures);
                 progress.done(run.name() + (turns > 1 ? ", round " + (round + 1) : ""));
             }
@@ -144,13 +179,13 @@ public final class Bench implements Callable<Integer> {
 
     private void runLive(List<Run> plan, int turns, Path work, PrintWriter console)
             throws IOException {
-        int all = plan.stream().mapToInt(run -> turns + LiveNodes.warmups(options, run)).sum();
+        int all = plan.size() * turns;
         Progress progress = new Progress(console, all);
         for (List<Run> setting : grouped(plan, Run::setting))
             try (LiveNodes nodes =
                     new LiveNodes(options, setting, work.resolve(setting.get(0).setting()))) {
                 for (List<Run> operation : grouped(setting, Run::operation))
-                    nodes.measure(operation, figures, progress::done);
+                    nodes.measure(operation, figures, this::next, progress::done);
             } catch (MemoryLimit.NoLimitException e) {
                 throw options.wrong(String.valueOf(e.getMessage()));
             }
@@ -193,25 +228,28 @@ public final class Bench implements Callable<Integer> {
         if (options.live) return;
         for (Run run : plan)
             for (String kind : List.of("read", "write"))
-                Tail.merged(options.out.resolve("histograms"), run.name(), kind + ".hlog")
-                        .ifPresent(all -> figures.addTail(run, kind + " ", "", all));
+                Tail.merged(options.histograms(), run.name(), kind + ".hlog")
+                        .ifPresent(all -> figures.addTail(run, run.beginning(kind), "", all));
     }
 
-    private void report(String started, int turns) throws IOException {
-        Results results = new Results(started, Machine.describe(), settings(turns), figures.all());
+    private void report() throws IOException {
+        Results results = new Results(started, incomplete, machine, settings(), figures.all());
         results.write(options.out.resolve("results.json"));
-        Report report = new Report(results, options.out.resolve("histograms"));
+        Report report = new Report(results, options.histograms());
         Files.writeString(options.out.resolve("report.md"), report.markdown());
         Files.writeString(options.out.resolve("report.html"), report.html());
     }
 
-    private Map<String, String> settings(int turns) {
+    private Map<String, String> settings() {
         Map<String, String> settings = new LinkedHashMap<>();
-        settings.put("rounds", Integer.toString(turns));
+        settings.put("rounds", Integer.toString(options.turns()));
         settings.put("seconds", Integer.toString(options.seconds()));
-        if (!options.live) settings.put("seed", Long.toString(options.seed()));
+        settings.put("seed", Long.toString(options.seed()));
         settings.put("scale", Double.toString(options.scale));
-        if (options.live) settings.put("rounds to warm up", Integer.toString(options.warmups));
+        settings.put("warm-up at most", options.warmups + " times the seconds");
+        settings.put(
+                "Petra's jar and agent",
+                options.agentEverywhere ? "in the nodes of all engines" : "in nodes of rocks only");
         settings.put("heap", options.heap + " MiB");
         settings.put("memory beside the heap", options.memory + " MiB");
         if (options.totalMemory > 0)

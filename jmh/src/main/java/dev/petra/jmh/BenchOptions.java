@@ -12,9 +12,6 @@ import picocli.CommandLine.Spec;
 
 /** The options of the command line: what is compared, and how. */
 final class BenchOptions {
-    /** JVMs need about five rounds until their figures are steady. */
-    static final int WARMUPS = 4;
-
     @Spec(Spec.Target.MIXEE)
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
     private CommandSpec spec;
@@ -44,7 +41,9 @@ final class BenchOptions {
     @Option(
             names = "--engine",
             split = ",",
-            description = "rocks, legacy, legacy-latest; at the level spi also bare (RocksDB).")
+            description =
+                    "rocks, legacy, legacy-latest, legacy-latest-cache (the same with a chunk cache"
+                            + " as large as --memory); at the level spi also bare (RocksDB).")
     List<String> engines = List.of();
 
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")
@@ -98,9 +97,17 @@ final class BenchOptions {
     @Option(
             names = "--warmups",
             description =
-                    "With --live, rounds of each closed loop that are not counted (default:"
-                            + " ${DEFAULT-VALUE}).")
-    int warmups = WARMUPS;
+                    "How often the time of --seconds is spent at most to warm up, until twice in"
+                        + " succession as much is done, within 10 %% (default: ${DEFAULT-VALUE})."
+                        + " With --live these are rounds of all nodes.")
+    int warmups = 8;
+
+    @Option(
+            names = "--agent-everywhere",
+            description =
+                    "The nodes of all engines have Petra's jar and agent. By default those of"
+                            + " Cassandra's own storage do not.")
+    boolean agentEverywhere;
 
     @Option(
             names = "--node-memory",
@@ -134,8 +141,9 @@ final class BenchOptions {
     @Option(
             names = "--seed",
             description =
-                    "Of the keys that closed loops ask for: the same for all engines, others in"
-                            + " each round (default: another each time; it is in the results).")
+                    "Of the keys that are asked for, the same for all engines and others in each"
+                            + " round, and of the order of engines (default: another each time; it"
+                            + " is in the results).")
     long seed;
 
     private final long someSeed = System.nanoTime();
@@ -179,16 +187,17 @@ final class BenchOptions {
         return rounds > 0 ? rounds : size.full || live ? 5 : 1;
     }
 
-    boolean isSeedGiven() {
-        return seed != 0;
-    }
-
     long seed() {
         return seed == 0 ? someSeed : seed;
     }
 
     int nodeMemory() {
         return nodeMemory > 0 ? nodeMemory : heap * 3 / 2 + memory + 384;
+    }
+
+    /** Where histograms and time lines go, of each round. */
+    Path histograms() {
+        return out.resolve("histograms");
     }
 
     /** What is wrong with the command line. */

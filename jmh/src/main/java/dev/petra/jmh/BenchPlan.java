@@ -9,11 +9,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Random;
+import java.util.SplittableRandom;
 import picocli.CommandLine.ParameterException;
 
 /** What is measured, by the command line, or else by how much is asked for. */
 record BenchPlan(BenchOptions options) {
-    private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob");
+    private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob10");
     private static final List<String> LEVELS = List.of("spi", "local", "client", "cluster");
     private static final List<String> CLUSTER = List.of("cluster");
     private static final List<String> NODE_ENGINES = List.of("rocks", "legacy", "legacy-latest");
@@ -54,11 +56,10 @@ record BenchPlan(BenchOptions options) {
             throw options.wrong(
                     "--total-memory is of one node: containers have --node-memory, 'stream' has"
                             + " two, and 'tables' starts it anew");
-        if (options.live && options.isSeedGiven())
-            throw options.wrong("--seed is not of --live, whose engines are asked for other keys");
         if (options.live) checkLive(chosen, asked);
-        else if (options.unequalMemory || options.warmups != BenchOptions.WARMUPS)
-            throw options.wrong("--unequal-memory and --warmups belong to --live");
+        else if (options.unequalMemory) throw options.wrong("--unequal-memory belongs to --live");
+        if (options.warmups < 0)
+            throw options.wrong("--warmups must be 0 at least, not " + options.warmups);
         if (options.nodes < 1)
             throw options.wrong("--nodes must be 1 at least, not " + options.nodes);
         List<String> gcs = chosen(options.collectors, COLLECTORS, List.of("G1"));
@@ -88,8 +89,6 @@ record BenchPlan(BenchOptions options) {
             if (!Workload.of(workload, options.scale).isPreloaded() || workload.equals("stream"))
                 throw options.wrong(
                         "--live has no workload '" + workload + "', which changes what is there");
-        if (options.warmups < 0)
-            throw options.wrong("--warmups must be 0 at least, not " + options.warmups);
         if (options.totalMemory > 0 && options.unequalMemory)
             throw options.wrong("--total-memory is the same for all: leave --unequal-memory out");
         if (options.totalMemory == 0 && !options.unequalMemory)
@@ -149,13 +148,17 @@ record BenchPlan(BenchOptions options) {
         return Engine.of(checked(name, Arrays.stream(Engine.values()).map(Engine::label).toList()));
     }
 
-    /** With another engine first in each round. */
-    static List<Run> turned(List<Run> plan, int round) {
+    /**
+     * With the engines in another order in each round: by chance, so that none comes behind a
+     * certain other more often.
+     */
+    static List<Run> shuffled(List<Run> plan, long seed, int round) {
+        Random random = new Random(new SplittableRandom(seed + round).nextLong());
         Map<String, List<Run>> groups = new LinkedHashMap<>();
         for (Run run : plan)
             groups.computeIfAbsent(run.setting() + run.operation(), key -> new ArrayList<>())
                     .add(run);
-        groups.values().forEach(group -> Collections.rotate(group, -round));
+        groups.values().forEach(group -> Collections.shuffle(group, random));
         return groups.values().stream().flatMap(List::stream).toList();
     }
 }

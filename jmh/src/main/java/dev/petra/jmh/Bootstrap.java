@@ -5,6 +5,7 @@ import dev.petra.launcher.NodeProcess;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
@@ -31,11 +32,13 @@ final class Bootstrap {
     private final Access access;
     private final Workload workload;
     private final ProcessTarget seed;
+    private final SplittableRandom seeds;
 
-    Bootstrap(Access access, Workload workload, ProcessTarget seed) {
+    Bootstrap(Access access, Workload workload, ProcessTarget seed, long keys) {
         this.access = access;
         this.workload = workload;
         this.seed = seed;
+        this.seeds = new SplittableRandom(keys);
     }
 
     /**
@@ -46,8 +49,8 @@ final class Bootstrap {
         Path directory = seed.directory().resolve("newcomer");
         NodeProcess newcomer =
                 Nodes.joining(seed.node(), directory, engine, gc, heapMiB, nativeMiB);
-        new OpenLoop(access, workload, 1).run(RATE, QUIET_SECONDS);
-        OpenLoop quiet = new OpenLoop(access, workload, 1);
+        loop().run(RATE, QUIET_SECONDS);
+        OpenLoop quiet = loop();
         quiet.run(RATE, QUIET_SECONDS);
         StallProfiler.latencies("read before", quiet.reads, QUIET_SECONDS);
         newcomer.start();
@@ -91,9 +94,13 @@ final class Bootstrap {
         }
     }
 
+    private OpenLoop loop() {
+        return new OpenLoop(access, workload, 1, seeds.nextLong());
+    }
+
     /** Reads until told to end. */
     private final class Live extends Thread {
-        final OpenLoop loop = new OpenLoop(access, workload, 1);
+        final OpenLoop loop = loop();
         private final AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
 
         @Override

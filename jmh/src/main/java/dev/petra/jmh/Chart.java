@@ -30,6 +30,8 @@ final class Chart {
                     "#999999",
                     "legacy-latest",
                     "#e69f00",
+                    "legacy-latest-cache",
+                    "#cc79a7",
                     "bare",
                     "#009e73");
 

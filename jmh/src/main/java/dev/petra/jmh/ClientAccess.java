@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
@@ -10,9 +11,11 @@ import com.datastax.oss.driver.api.core.cql.BoundStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import com.datastax.oss.driver.api.core.metadata.Node;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletionStage;
@@ -21,6 +24,7 @@ import java.util.concurrent.CompletionStage;
 final class ClientAccess implements Access {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
 
+    private final Engine engine;
     private final Workload workload;
     private final Target target;
     private final CqlSession session;
@@ -43,6 +47,7 @@ final class ClientAccess implements Access {
 
     /** Of nodes that run; they are closed with it. */
     ClientAccess(Engine engine, Workload workload, Target target) {
+        this.engine = engine;
         this.workload = workload;
         this.target = target;
         this.session =
@@ -104,10 +109,10 @@ final class ClientAccess implements Access {
      * @return when it is answered
      */
     CompletionStage<Long> readLater(long number) {
+        ReadCheck check = new ReadCheck(workload, number);
         return session.executeAsync(select.bind(workload.key(number)))
                 .thenApply(
                         rows -> {
-                            ReadCheck check = new ReadCheck(workload, number);
                             for (Row row : rows.currentPage()) check(row, check);
                             if (rows.hasMorePages())
                                 throw new IllegalStateException(
@@ -146,13 +151,13 @@ final class ClientAccess implements Access {
 
     @Override
     public long scan() {
+        long there = workload.written().there();
         long count = 0;
         for (Row row :
                 session.execute(
                         SimpleStatement.newInstance("SELECT * FROM " + Workload.KEYSPACE + ".t")
                                 .setTimeout(PATIENCE))) if (row.size() > 0) count++;
-        if (count < workload.rows())
-            throw new IllegalStateException(count + " rows of " + workload.rows());
+        workload.checkScan(there, count);
         return count;
     }
 
@@ -177,7 +182,31 @@ final class ClientAccess implements Access {
 
     @Override
     public Probe probe() {
-        return target.probe();
+        Probe probe = target.probe();
+        if (!engine.isPetra()) return probe;
+        List<Probe.Watched> watched = new ArrayList<>();
+        for (int i = 0; i < probe.processes().size(); i++) {
+            InetSocketAddress node = target.nodes().get(i);
+            watched.add(probe.processes().get(i).with(() -> stalledNanos(node)));
+        }
+        return new Probe(watched);
+    }
+
+    /** Of one node, which alone knows it. */
+    private long stalledNanos(InetSocketAddress address) {
+        Node node =
+                session.getMetadata().getNodes().values().stream()
+                        .filter(known -> known.getEndPoint().resolve().equals(address))
+                        .findFirst()
+                        .orElseThrow(() -> new IllegalStateException("the driver lost " + address));
+        long micros = 0;
+        for (Row row :
+                session.execute(
+                        SimpleStatement.newInstance("SELECT * FROM petra.engine_metrics")
+                                .setConsistencyLevel(ConsistencyLevel.ONE)
+                                .setNode(node)))
+            if (Probe.STALL_METRIC.equals(row.getString("metric"))) micros += row.getLong("value");
+        return micros * 1000;
     }
 
     /** No more requests; the nodes go on. */

@@ -19,7 +19,7 @@ final class ClosedLoop {
     private final ClientAccess access;
     private final Workload workload;
     private final double readShare;
-    private final int version;
+    private final long seed;
     private final AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
 
     /** Times of reads, in nanoseconds. */
@@ -30,20 +30,20 @@ final class ClosedLoop {
 
     /**
      * @param readShare 0 to 1
-     * @param version of what is written
+     * @param seed of the keys
      */
-    ClosedLoop(ClientAccess access, Workload workload, double readShare, int version) {
+    ClosedLoop(ClientAccess access, Workload workload, double readShare, long seed) {
         this.access = access;
         this.workload = workload;
         this.readShare = readShare;
-        this.version = version;
+        this.seed = seed;
     }
 
     /** Runs for a time, and returns when the last request is answered. */
     void run(int inFlight, long seconds) {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         CountDownLatch ended = new CountDownLatch(inFlight);
-        SplittableRandom seeds = new SplittableRandom(end);
+        SplittableRandom seeds = new SplittableRandom(seed);
         for (int i = 0; i < inFlight; i++) next(seeds.split(), end, ended);
         try {
             ended.await();
@@ -65,10 +65,7 @@ final class ClosedLoop {
         boolean reads = random.nextDouble() < readShare;
         CompletionStage<?> answer;
         try {
-            answer =
-                    reads
-                            ? access.readLater(workload.any(random))
-                            : access.writeLater(workload.written(random), version);
+            answer = reads ? access.readLater(workload.any(random)) : write(random);
         } catch (RuntimeException | Error e) {
             failure.compareAndSet(null, e);
             ended.countDown();
@@ -87,5 +84,12 @@ final class ClosedLoop {
                                     if (failed != null) failure.compareAndSet(null, failed);
                                     next(random, end, ended);
                                 });
+    }
+
+    private CompletionStage<?> write(SplittableRandom random) {
+        Written written = workload.written();
+        long number = written.begin(random);
+        return access.writeLater(number, written.version(number))
+                .thenRun(() -> written.end(number));
     }
 }

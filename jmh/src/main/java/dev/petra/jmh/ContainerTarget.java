@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.IntStream;
 
 /**
@@ -47,12 +48,10 @@ final class ContainerTarget implements ClientAccess.Target {
     /** The containers of a directory, which there may be or not. */
     static ContainerNodes containers(
             Path directory, Shape shape, Engine engine, String gc, int nativeMiB) {
-        // A name of Docker's, and one for each directory.
+        // One for each engine and setting.
         String name =
-                "petra-bench-"
-                        + Integer.toHexString(directory.toAbsolutePath().hashCode())
-                        + "-"
-                        + engine.label();
+                Owner.mine().prefix()
+                        + Integer.toUnsignedString(directory.toAbsolutePath().hashCode(), 36);
         return new ContainerNodes(
                 name,
                 shape.image(),
@@ -74,7 +73,11 @@ final class ContainerTarget implements ClientAccess.Target {
                                             "JVM_OPTS="
                                                     + String.join(" ", Nodes.collector(gc))
                                                     + " "
-                                                    + Probe.option(Path.of(SHARED))));
+                                                    + Probe.option(Path.of(SHARED))
+                                                    + " "
+                                                    + Owner.mine().option()));
+                    if (!Nodes.hasPlugin(engine))
+                        options.addAll(List.of("--env", "PETRA_PLUGIN=false"));
                     if (engine == Engine.ROCKS)
                         options.addAll(List.of("--env", "PETRA_MEMORY=" + nativeMiB + "MiB"));
                     return options;
@@ -91,16 +94,16 @@ final class ContainerTarget implements ClientAccess.Target {
         ContainerNodes nodes = containers(directory, shape, engine, gc, nativeMiB);
         List<Integer> present = nodes.present();
         for (int number = 1; number <= shape.nodes(); number++) {
-            if (!present.contains(number)) share(shared(directory, number), engine);
+            if (!present.contains(number)) share(shared(directory, number), engine.yaml(nativeMiB));
             String unused = nodes.start(number, new HeapSize(heapMiB));
         }
         return new ContainerTarget(nodes, shape.nodes(), directory);
     }
 
-    private static void share(Path directory, Engine engine) {
+    private static void share(Path directory, Map<String, Object> yaml) {
         try {
             Files.createDirectories(directory);
-            new ObjectMapper().writeValue(directory.resolve(SETTINGS).toFile(), engine.yaml());
+            new ObjectMapper().writeValue(directory.resolve(SETTINGS).toFile(), yaml);
             // The node's user is another.
             Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxrwxrwx"));
         } catch (IOException e) {

@@ -2,6 +2,9 @@
 package dev.petra.jmh;
 
 import java.nio.file.Path;
+import java.util.List;
+import java.util.function.LongSupplier;
+import org.apache.cassandra.cache.ChunkCache;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ConsistencyLevel;
@@ -27,8 +30,28 @@ final class EmbeddedNode {
         QueryProcessor.process(cql, ConsistencyLevel.ONE);
     }
 
-    static Probe probe() {
+    /**
+     * Fails if the node has another chunk cache than it is to have.
+     *
+     * @param mebibytes how large it is to be
+     */
+    static void requireChunkCache(int mebibytes) {
+        ChunkCache cache = ChunkCache.instance;
+        if (cache == null || cache.capacity() != (long) mebibytes << 20)
+            throw new IllegalStateException(
+                    "the chunk cache has %s bytes, not %d MiB"
+                            .formatted(cache == null ? "no" : cache.capacity(), mebibytes));
+    }
+
+    /**
+     * @param stalledNanos for how long the engine took no writes, since it began
+     */
+    static Probe probe(LongSupplier stalledNanos) {
         return new Probe(
-                ProcessHandle.current().pid(), Path.of(System.getProperty("cassandra.storagedir")));
+                List.of(
+                        new Probe.Watched(
+                                ProcessHandle.current().pid(),
+                                Path.of(System.getProperty("cassandra.storagedir")),
+                                stalledNanos)));
     }
 }

@@ -15,6 +15,9 @@ enum Engine {
     /** Cassandra as {@code cassandra_latest.yaml} ships it: the one to beat. */
     LEGACY_LATEST("legacy-latest", "default"),
 
+    /** The same with as much memory for its chunk cache as the engine has. */
+    LEGACY_LATEST_CACHE("legacy-latest-cache", "default"),
+
     /** RocksDB with this engine's options, and without an engine. At the level spi only. */
     BARE("bare", "default");
 
@@ -29,7 +32,9 @@ enum Engine {
     static Engine of(String label) {
         for (Engine engine : values()) if (engine.label.equals(label)) return engine;
         throw new IllegalArgumentException(
-                "no engine '" + label + "': rocks, legacy, legacy-latest or bare");
+                "no engine '"
+                        + label
+                        + "': rocks, legacy, legacy-latest, legacy-latest-cache or bare");
     }
 
     /** As reports and options have it. */
@@ -42,15 +47,22 @@ enum Engine {
         return memtable;
     }
 
+    /** Whether its node needs the plugin, and its tables are in the plugin's engine. */
+    boolean isPetra() {
+        return this == ROCKS;
+    }
+
     /**
      * The node's settings: for {@code legacy-latest} those in which {@code cassandra_latest.yaml}
      * differs from the defaults.
+     *
+     * @param nativeMiB memory beside the heap
      */
-    Map<String, Object> yaml() {
+    Map<String, Object> yaml(int nativeMiB) {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
             case ROCKS, LEGACY, BARE -> {}
-            case LEGACY_LATEST -> {
+            case LEGACY_LATEST, LEGACY_LATEST_CACHE -> {
                 yaml.put(
                         "memtable",
                         Map.of("configurations", Map.of("default", Map.of("inherits", "trie"))));
@@ -81,6 +93,10 @@ enum Engine {
                                         "min_sstable_size",
                                         "100MiB")));
             }
+        }
+        if (this == LEGACY_LATEST_CACHE) {
+            yaml.put("file_cache_enabled", true);
+            yaml.put("file_cache_size", nativeMiB + "MiB");
         }
         return yaml;
     }

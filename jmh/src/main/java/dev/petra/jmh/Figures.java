@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -10,7 +13,6 @@ import org.openjdk.jmh.results.BenchmarkResult;
 import org.openjdk.jmh.results.IterationResult;
 import org.openjdk.jmh.results.Result;
 import org.openjdk.jmh.results.RunResult;
-import org.openjdk.jmh.util.Statistics;
 
 /** What came of the measurements, and the rates that follow from it. */
 final class Figures {
@@ -55,16 +57,13 @@ final class Figures {
 
     /**
      * Takes over what JMH says of a measurement: one value of each metric, since the iterations
-     * have a JVM in common and do not stand for measurements of their own. Latencies are of all
-     * requests of all iterations; else it is the maximum of maxima, and the mean, so that work in
-     * bursts counts.
-     *
-     * @param seconds that all iterations took together
+     * have a JVM in common and do not stand for measurements of their own. It is the maximum of
+     * maxima, and else the mean, so that work in bursts counts.
      */
-    void take(Run run, RunResult result, double seconds) {
+    void take(Run run, RunResult result) {
         Figures iterations = new Figures();
         for (BenchmarkResult fork : result.getBenchmarkResults()) {
-            if (run.isTimedByJmh()) takePrimary(run, fork.getPrimaryResult(), seconds);
+            if (run.operation().equals("scan")) takeScans(run, fork.getPrimaryResult());
             for (IterationResult iteration : fork.getIterationResults()) {
                 iteration
                         .getSecondaryResults()
@@ -81,14 +80,32 @@ final class Figures {
         return iterations.values().stream().mapToDouble(value -> value).average().orElseThrow();
     }
 
-    private void takePrimary(Run run, Result<?> primary, double seconds) {
-        Statistics statistics = primary.getStatistics();
-        String unit = primary.getScoreUnit().startsWith("ms") ? "ms" : "us";
-        add(run, "mean", unit, primary.getScore());
-        // Of a scan there are five.
-        if (!run.operation().equals("scan"))
-            for (double percentile : Tail.percentiles(seconds))
-                add(run, Figure.percentile(percentile), unit, statistics.getPercentile(percentile));
+    private void takeScans(Run run, Result<?> primary) {
+        add(run, "mean", "ms", primary.getScore());
+    }
+
+    /**
+     * Takes over the times of a closed loop, each of a request.
+     *
+     * @param histograms where the round's are
+     */
+    void takeTimes(Run run, Path histograms, int round) throws IOException {
+        double nanos = 0;
+        long count = 0;
+        for (String kind : List.of("read", "write")) {
+            Path file = Tail.file(histograms, run.name(), round, Tail.kind(kind, ""));
+            if (!Files.exists(file)) continue;
+            Histogram times = Tail.read(file);
+            nanos += times.getMean() * times.getTotalCount();
+            count += times.getTotalCount();
+            for (double percentile : Tail.percentiles(Tail.seconds(times)))
+                add(
+                        run,
+                        run.beginning(kind) + Figure.percentile(percentile),
+                        "us",
+                        times.getValueAtPercentile(percentile) / 1000.0);
+        }
+        if (count > 0) add(run, "mean", "us", nanos / count / 1000);
     }
 
     private void takeSecondary(Run run, String name, Result<?> result) {

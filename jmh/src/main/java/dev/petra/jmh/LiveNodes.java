@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -28,13 +27,10 @@ final class LiveNodes implements AutoCloseable {
     static final List<Integer> RATES = List.of(30, 60, 80);
 
     private final BenchOptions options;
-    private final Workload workload;
     private final List<Node> nodes = new ArrayList<>();
 
     /** What is to be closed, the last first. */
     private final Deque<Closeable> open = new ArrayDeque<>();
-
-    private int writes = 1;
 
     /** Of all rounds, by run, kind and rate. */
     private final Map<Tails, Histogram> tails = new LinkedHashMap<>();
@@ -43,14 +39,16 @@ final class LiveNodes implements AutoCloseable {
 
     private static final class Node {
         final Engine engine;
+        final Workload workload;
         final ClientAccess access;
         final @Nullable MemoryLimit limit;
 
         /** Whether it has rows that are not merged with those before. */
         boolean changed = true;
 
-        Node(Engine engine, ClientAccess access, @Nullable MemoryLimit limit) {
+        Node(Engine engine, Workload workload, ClientAccess access, @Nullable MemoryLimit limit) {
             this.engine = engine;
+            this.workload = workload;
             this.access = access;
             this.limit = limit;
         }
@@ -68,10 +66,9 @@ final class LiveNodes implements AutoCloseable {
      */
     LiveNodes(BenchOptions options, List<Run> runs, Path work) throws IOException {
         this.options = options;
-        this.workload = Workload.of(runs.get(0).workload(), options.scale);
         try {
             for (Engine engine : runs.stream().map(Run::engine).distinct().toList())
-                start(engine, runs.get(0).gc(), work.resolve(engine.label()));
+                start(engine, runs.get(0), work.resolve(engine.label()));
         } catch (IOException | RuntimeException e) {
             try {
                 close();
@@ -82,7 +79,7 @@ final class LiveNodes implements AutoCloseable {
         }
     }
 
-    private void start(Engine engine, String gc, Path directory) throws IOException {
+    private void start(Engine engine, Run run, Path directory) throws IOException {
         MemoryLimit limit = null;
         if (options.totalMemory > 0) {
             limit = MemoryLimit.create(engine.label(), (long) options.totalMemory << 20);
@@ -90,51 +87,76 @@ final class LiveNodes implements AutoCloseable {
         }
         ProcessTarget process =
                 ProcessTarget.start(
-                        Nodes.limited(directory, engine, gc, options.heap, options.memory, limit),
+                        Nodes.limited(
+                                directory, engine, run.gc(), options.heap, options.memory, limit),
                         directory);
         open.push(process::close);
+        // Of this node alone: what was written is known of each.
+        Workload workload = Workload.of(run.workload(), options.scale);
         ClientAccess access = new ClientAccess(engine, workload, process);
         open.push(access::disconnect);
-        nodes.add(new Node(engine, access, limit));
+        nodes.add(new Node(engine, workload, access, limit));
         Access.load(access, workload, IN_FLIGHT);
     }
 
-    /** How many rounds of a run only warm up: at fixed rates none, which follow closed loops. */
-    static int warmups(BenchOptions options, Run run) {
-        return run.operation().equals("openLoop") ? 0 : options.warmups;
+    /** Is told what comes next. */
+    interface Next {
+        void accept(String what) throws IOException;
     }
 
     /**
-     * Measures one operation on all nodes, as often as is asked for.
+     * Measures one operation on all nodes, as often as is asked for; first, and not counted, until
+     * all of them do in a round as much as in the one before. At fixed rates, which follow closed
+     * loops, nothing is left to warm up.
      *
      * @param runs of this operation, one for each engine
      */
-    void measure(List<Run> runs, Figures figures, Consumer<String> progress) throws IOException {
-        int warmups = warmups(options, runs.get(0));
+    void measure(List<Run> runs, Figures figures, Next next, Consumer<String> progress)
+            throws IOException {
         Probe all =
                 new Probe(
                         nodes.stream()
                                 .flatMap(node -> node.access.probe().processes().stream())
                                 .toList());
-        for (int round = 0; round < warmups + options.turns(); round++) {
-            List<Run> turn = new ArrayList<>(runs);
-            // Each comes first, and behind each other, as often.
-            Collections.rotate(turn, -round);
-            for (Run run : turn) {
+        if (!runs.get(0).operation().equals("openLoop")) warmUp(runs, figures, all);
+        for (int round = 1; round <= options.turns(); round++)
+            for (Run run : BenchPlan.shuffled(runs, options.seed(), round)) {
+                String what = run.name() + ", round " + round;
+                next.accept(what);
                 settle(all);
-                boolean counts = round >= warmups;
-                measure(node(run.engine()), run, counts ? figures : new Figures(), figures, all);
-                // What warms up is in no histogram of all rounds.
-                if (!counts) tails.clear();
-                progress.accept(
-                        run.name()
-                                + (round < warmups
-                                        ? ", to warm up"
-                                        : ", round " + (round - warmups + 1)));
+                measure(node(run.engine()), run, round, figures, figures, all);
+                progress.accept(what);
             }
-        }
         tails.forEach((of, histogram) -> figures.addTail(of.run, of.kind, of.at, histogram));
         tails.clear();
+    }
+
+    private void warmUp(List<Run> runs, Figures figures, Probe all) throws IOException {
+        Map<Run, Double> before = Map.of();
+        boolean steady = false;
+        int rounds = 0;
+        for (; rounds < options.warmups && !steady; rounds++) {
+            Map<Run, Double> rates = new LinkedHashMap<>();
+            steady = rounds > 0;
+            for (Run run : BenchPlan.shuffled(runs, ~options.seed(), rounds)) {
+                settle(all);
+                Figures own = new Figures();
+                measure(node(run.engine()), run, 0, own, figures, all);
+                double rate =
+                        own.all().stream()
+                                .filter(figure -> figure.metric().equals("throughput"))
+                                .mapToDouble(Figure::median)
+                                .findFirst()
+                                .orElseThrow();
+                rates.put(run, rate);
+                steady &= WarmUp.agree(before.getOrDefault(run, 0.0), rate);
+            }
+            before = rates;
+        }
+        for (Run run : runs) {
+            figures.add(run, WarmUp.WINDOWS, "windows", rounds);
+            figures.add(run, WarmUp.UNSTEADY, "rounds", steady ? 0 : 1);
+        }
     }
 
     /**
@@ -152,16 +174,17 @@ final class LiveNodes implements AutoCloseable {
     }
 
     /**
+     * @param round from 1; 0 to warm up
      * @param into where the results go
      * @param known what was measured before, for the rate of an open loop
      * @param all the processes of all nodes
      */
-    private void measure(Node node, Run run, Figures into, Figures known, Probe all)
+    private void measure(Node node, Run run, int round, Figures into, Figures known, Probe all)
             throws IOException {
         switch (run.operation()) {
-            case "read" -> closedLoop(node, run, 1, into);
-            case "write" -> closedLoop(node, run, 0, into);
-            case "mixed" -> closedLoop(node, run, 0.5, into);
+            case "read" -> closedLoop(node, run, round, 1, into);
+            case "write" -> closedLoop(node, run, round, 0, into);
+            case "mixed" -> closedLoop(node, run, round, 0.5, into);
             case "scan" -> {
                 Taken taken = new Taken(node, run, "", into);
                 long began = System.nanoTime();
@@ -172,51 +195,75 @@ final class LiveNodes implements AutoCloseable {
             case "openLoop" -> {
                 for (int percent : RATES) {
                     settle(all);
-                    openLoop(node, run, percent, into, known);
+                    openLoop(node, run, round, percent, into, known);
                 }
             }
             default -> throw new IllegalArgumentException(run.operation());
         }
     }
 
-    private void closedLoop(Node node, Run run, double readShare, Figures into) throws IOException {
+    private void closedLoop(Node node, Run run, int round, double readShare, Figures into)
+            throws IOException {
         Taken taken = new Taken(node, run, "", into);
-        ClosedLoop loop = new ClosedLoop(node.access, workload, readShare, ++writes);
+        ClosedLoop loop =
+                new ClosedLoop(
+                        node.access, node.workload, readShare, run.seed(options.seed(), round));
         node.changed |= readShare < 1;
         loop.run(IN_FLIGHT, options.seconds());
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
-        boolean both = readShare > 0 && readShare < 1;
-        latencies(run, both ? "read " : "", "", loop.reads, options.seconds(), into);
-        latencies(run, both ? "write " : "", "", loop.writes, options.seconds(), into);
+        Times times = new Times(run, round, "", options.seconds());
+        times.take("read", loop.reads, into);
+        times.take("write", loop.writes, into);
     }
 
-    private void openLoop(Node node, Run run, int percent, Figures into, Figures known)
+    private void openLoop(Node node, Run run, int round, int percent, Figures into, Figures known)
             throws IOException {
         String at = StoreBenchmark.at(percent);
         double rate = known.rate(run) / StoreBenchmark.OF_CLOSED_LOOP * percent / 100;
         into.add(run, "rate" + at, "ops/s", rate);
         Taken taken = new Taken(node, run, at, into);
-        OpenLoop loop = new OpenLoop(node.access, workload, 0.5, IN_FLIGHT);
+        long seed = run.seed(options.seed(), round) + percent;
+        OpenLoop loop = new OpenLoop(node.access, node.workload, 0.5, seed, IN_FLIGHT);
         node.changed = true;
         int seconds = options.seconds() * 2;
         loop.run(rate, seconds);
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
-        latencies(run, "read ", at, loop.reads, seconds, into);
-        latencies(run, "write ", at, loop.writes, seconds, into);
+        Times times = new Times(run, round, at, seconds);
+        times.take("read", loop.reads, into);
+        times.take("write", loop.writes, into);
     }
 
-    private void latencies(
-            Run run, String kind, String at, Histogram histogram, int seconds, Figures into) {
-        if (histogram.getTotalCount() == 0) return;
-        histogram.setStartTimeStamp(0);
-        histogram.setEndTimeStamp(seconds * 1000L);
-        tails.compute(new Tails(run, kind, at), (key, all) -> Tail.plus(all, histogram));
-        for (double percentile : Tail.percentiles(seconds))
-            into.add(
-                    run,
-                    kind + Figure.percentile(percentile) + at,
-                    "us",
-                    histogram.getValueAtPercentile(percentile) / 1000.0);
+    /** What becomes of the times of requests of one round. */
+    private final class Times {
+        private final Run run;
+        private final int round;
+        private final String at;
+        private final int seconds;
+
+        Times(Run run, int round, String at, int seconds) {
+            this.run = run;
+            this.round = round;
+            this.at = at;
+            this.seconds = seconds;
+        }
+
+        void take(String kind, Histogram histogram, Figures into) throws IOException {
+            if (histogram.getTotalCount() == 0) return;
+            // What warms up is kept nowhere.
+            if (round == 0) return;
+            Tail.write(
+                    Tail.file(options.histograms(), run.name(), round, Tail.kind(kind, at)),
+                    histogram,
+                    seconds);
+            String begins = run.beginning(kind);
+            tails.compute(new Tails(run, begins, at), (key, all) -> Tail.plus(all, histogram));
+            for (double percentile : Tail.percentiles(seconds))
+                into.add(
+                        run,
+                        begins + Figure.percentile(percentile) + at,
+                        "us",
+                        histogram.getValueAtPercentile(percentile) / 1000.0);
+        }
     }
 
     /** What a node took from one moment to another. */

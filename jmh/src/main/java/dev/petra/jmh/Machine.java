@@ -2,11 +2,15 @@
 package dev.petra.jmh;
 
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -14,8 +18,12 @@ import java.util.regex.Pattern;
 final class Machine {
     private Machine() {}
 
-    /** As far as the system tells. */
-    static Map<String, String> describe() {
+    /**
+     * As far as the system tells.
+     *
+     * @param data a directory of the disk that the data is on
+     */
+    static Map<String, String> describe(Path data) {
         Map<String, String> machine = new LinkedHashMap<>();
         machine.put("processor", first("/proc/cpuinfo", "model name\\s*:\\s*(.*)"));
         machine.put("cores", Integer.toString(Runtime.getRuntime().availableProcessors()));
@@ -30,8 +38,43 @@ final class Machine {
                 Objects.requireNonNullElse(System.getenv("LD_PRELOAD"), "").contains("jemalloc")
                         ? "jemalloc"
                         : "of the C library");
+        machine.put("read-ahead of the disk", readAhead(data));
+        machine.put("revision of Petra", revision());
         machine.put("load when it began", first("/proc/loadavg", "(\\S+ \\S+ \\S+)"));
         return machine;
+    }
+
+    /** The git revision that this was built of. */
+    private static String revision() {
+        Properties git = new Properties();
+        try (InputStream in = Machine.class.getResourceAsStream("git.properties")) {
+            if (in != null) git.load(in);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        // Of sources without a repository the build knows none.
+        String revision = git.getProperty("git.commit.id.full", "unknown");
+        return Boolean.parseBoolean(git.getProperty("git.dirty"))
+                ? revision + ", changed"
+                : revision;
+    }
+
+    /** Of the device, or of the disk that it is a part of. */
+    private static String readAhead(Path data) {
+        try {
+            long device = (long) Files.getAttribute(data, "unix:dev");
+            long major = ((device >> 8) & 0xFFF) | ((device >> 32) & ~0xFFFL);
+            long minor = (device & 0xFF) | ((device >> 12) & ~0xFFL);
+            Path block = Path.of("/sys/dev/block", major + ":" + minor).toRealPath();
+            for (Path disk : List.of(block, block.resolve(".."))) {
+                Path setting = disk.resolve("queue/read_ahead_kb");
+                if (Files.exists(setting)) return Files.readString(setting).strip() + " KiB";
+            }
+            return "unknown";
+        } catch (IOException | UnsupportedOperationException e) {
+            // No block device of its own, as of an overlay.
+            return "unknown";
+        }
     }
 
     private static String first(String file, String pattern) {

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import dev.petra.launcher.ContainerNodes;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.NodeProcess;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collection;
@@ -27,24 +28,19 @@ import org.openjdk.jmh.runner.options.VerboseMode;
  * @param limited which bounds the memory of nodes; null where nothing does
  */
 record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limited) {
-    /** Of a closed loop. */
-    private static final int ITERATIONS = 3;
-
     /**
      * Measures once.
      *
      * @param round from 1
      * @param figures for what comes of it
      */
-    void measure(Run run, int round, Figures figures) throws RunnerException {
+    void measure(Run run, int round, Figures figures) throws IOException, RunnerException {
         Path directory = run.directory(work);
         // What an earlier round loaded.
         if (run.isOnce()) {
             deleteContainers(List.of(run));
             if (Files.exists(directory)) FileTree.delete(directory);
         }
-        NodeProcess node =
-                Nodes.node(directory, run.engine(), run.gc(), options.heap, options.memory);
         ChainedOptionsBuilder jmh =
                 new OptionsBuilder()
                         .include(StoreBenchmark.class.getName() + "." + run.operation() + "$")
@@ -59,19 +55,19 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                         .param("nodeMemory", Integer.toString(options.nodeMemory()))
                         .param("heap", Integer.toString(options.heap))
                         .param("memory", Integer.toString(options.memory))
-                        .param("seconds", Integer.toString(seconds(run)))
+                        .param("seconds", Integer.toString(options.seconds()))
+                        .param("warmups", Integer.toString(options.warmups))
                         .param("name", run.name())
                         .param("round", Integer.toString(round))
                         .param("seed", Long.toString(run.seed(options.seed(), round)))
                         .param("memoryLimit", limited == null ? "" : limited.group().toString())
-                        .param(
-                                "histograms",
-                                options.out.resolve("histograms").toAbsolutePath().toString())
+                        .param("histograms", options.histograms().toAbsolutePath().toString())
                         .forks(1)
                         // A node in the JVM leaves threads behind; one in a process is stopped.
                         .jvmArgsAppend(
                                 "-Djmh.shutdownTimeout=" + (run.level().isRemote() ? 150 : 1),
-                                "-Djmh.shutdownTimeout.step=1")
+                                "-Djmh.shutdownTimeout.step=1",
+                                Owner.mine().option())
                         .addProfiler(StallProfiler.class)
                         .addProfiler(GCProfiler.class)
                         .shouldFailOnError(true)
@@ -84,38 +80,40 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                                         .resolve(run.name() + "-" + round + ".log")
                                         .toString());
         if (!run.isTimedByJmh()) jmh.warmupIterations(0).measurementIterations(1);
-        // A scan is over before it is compiled.
-        else if (run.operation().equals("scan")) jmh.warmupIterations(10).measurementIterations(5);
         else
-            jmh.warmupIterations(2)
-                    .warmupTime(TimeValue.seconds(options.seconds()))
-                    .measurementIterations(ITERATIONS)
+            // It warms up when it opens the node, which is in JMH's first iteration.
+            jmh.warmupIterations(1).warmupTime(TimeValue.milliseconds(1));
+        if (run.operation().equals("scan")) jmh.measurementIterations(5);
+        if (run.isClosedLoop())
+            jmh.measurementIterations(StoreBenchmark.ITERATIONS)
                     .measurementTime(TimeValue.seconds(options.seconds()))
                     .threads(run.level().clients());
         if (run.operation().equals("openLoop"))
             jmh.param("rate", Double.toString(figures.rate(run)));
         if (run.level().isRemote()) {
             System.setProperty("java.class.path", libraries("bench", "client"));
-            jmh.jvmArgs("-Xmx512m", "-Dpetra.home=" + System.getProperty("petra.home"));
+            jmh.jvmArgs(
+                    "-Xmx512m",
+                    "-Dpetra.home=" + System.getProperty("petra.home"),
+                    "-D" + Nodes.EVERYWHERE + "=" + options.agentEverywhere);
         } else {
+            NodeProcess node = Nodes.embedded(directory, run, options.heap, options.memory);
             System.setProperty(
                     "java.class.path",
                     node.classPath() + System.getProperty("path.separator") + libraries("bench"));
             jmh.jvmArgs(node.prepareForAnotherJvm().toArray(String[]::new));
+            // From its beginning: what a JVM has already is not counted when it enters.
+            if (limited != null) jmh.jvm(limited.java(work).toString());
         }
         Collection<RunResult> results = new Runner(jmh.build()).run();
         if (results.size() != 1)
             throw new IllegalStateException(
                     run.name() + " gave no result; see " + options.out + "/logs");
-        figures.take(run, results.iterator().next(), ITERATIONS * options.seconds());
+        figures.take(run, results.iterator().next());
+        if (run.isClosedLoop()) figures.takeTimes(run, options.histograms(), round);
     }
 
-    /** How long the open loop runs: as long as a closed loop. */
-    private int seconds(Run run) {
-        return options.seconds() * (run.operation().equals("openLoop") ? ITERATIONS : 2);
-    }
-
-    /** Of this comparison, or of one like it in the same directory that failed. */
+    /** Of this comparison. */
     void deleteContainers(List<Run> plan) {
         if (!options.docker) return;
         ContainerTarget.Shape shape =

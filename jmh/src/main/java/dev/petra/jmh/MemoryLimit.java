@@ -5,7 +5,9 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,7 +43,7 @@ record MemoryLimit(Path group) implements Closeable {
 
     /** The same, one of several of this process. */
     static MemoryLimit create(String of, long bytes) throws IOException {
-        return create(MOUNTED, "petra-bench-" + of + "-" + ProcessHandle.current().pid(), bytes);
+        return create(MOUNTED, Owner.mine().prefix() + of, bytes);
     }
 
     /** The same, with control groups mounted elsewhere. */
@@ -86,9 +88,20 @@ record MemoryLimit(Path group) implements Closeable {
         Files.writeString(file, value);
     }
 
-    /** Takes a process in, for what it uses from now on. */
-    void add(long pid) throws IOException {
-        Files.writeString(group.resolve(PROCESSES), Long.toString(pid));
+    /**
+     * A program that does what {@code java} does, in the group from its beginning.
+     *
+     * @param directory where it goes
+     */
+    Path java(Path directory) throws IOException {
+        Path program = directory.resolve("java-in-group").toAbsolutePath();
+        Path java = Path.of(System.getProperty("java.home"), "bin", "java");
+        Files.writeString(
+                program,
+                "#!/bin/sh\necho $$ > '%s' || exit 1\nexec '%s' \"$@\"\n"
+                        .formatted(group.resolve(PROCESSES), java));
+        Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwxr-xr-x"));
+        return program;
     }
 
     /**
@@ -101,11 +114,40 @@ record MemoryLimit(Path group) implements Closeable {
 
     /** The bytes of files that the group has in memory. */
     long pageCache() throws IOException {
+        return statistic("cache ", "file ");
+    }
+
+    /** The bytes that the group has in memory besides: heap, and what is allocated beside it. */
+    long anonymous() throws IOException {
+        return statistic("rss ", "anon ");
+    }
+
+    private long statistic(String first, String second) throws IOException {
         for (String line : Files.readAllLines(group.resolve("memory.stat")))
             // Its name in the first version, and in the second.
-            if (line.startsWith("cache ") || line.startsWith("file "))
+            if (line.startsWith(first) || line.startsWith(second))
                 return Long.parseLong(line.substring(line.indexOf(' ') + 1).strip());
-        throw new IOException(group.resolve("memory.stat") + " does not tell the page cache");
+        throw new IOException(group.resolve("memory.stat") + " has no '" + first.strip() + "'");
+    }
+
+    /** The groups that there are of benchmarks. */
+    static List<MemoryLimit> all() throws IOException {
+        return all(MOUNTED);
+    }
+
+    /** The same, with control groups mounted elsewhere. */
+    static List<MemoryLimit> all(Path mounted) throws IOException {
+        Path first = mounted.resolve("memory");
+        try (Stream<Path> groups = Files.list(Files.isDirectory(first) ? first : mounted)) {
+            return groups.filter(group -> Owner.of(group.getFileName().toString()).isPresent())
+                    .map(MemoryLimit::new)
+                    .toList();
+        }
+    }
+
+    /** The processes in it. */
+    List<Long> processes() throws IOException {
+        return Files.readAllLines(group.resolve(PROCESSES)).stream().map(Long::valueOf).toList();
     }
 
     /** Removes the group, which has no processes any more. */

@@ -37,19 +37,25 @@ final class Nodes {
 
     private Nodes() {}
 
+    /** Whether the nodes of all engines have the plugin and its agent, as with {@code rocks}. */
+    static final String EVERYWHERE = "petra.bench.agent.everywhere";
+
     /**
-     * A node that does not run yet.
+     * The options and files of a node in the JVM of a benchmark.
      *
-     * @param gc G1 or ZGC
      * @param nativeMiB memory beside the heap
      */
-    static NodeProcess node(Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
-        return new NodeProcess(config(directory, engine, gc, heapMiB, nativeMiB).build());
+    static NodeProcess embedded(Path directory, Run run, int heapMiB, int nativeMiB) {
+        NodeConfig.Builder config = config(directory, run.engine(), run.gc(), heapMiB, nativeMiB);
+        // It has the SPI, by which Cassandra's own storage is measured there too.
+        if (run.level() == Access.Level.SPI) config.plugin(true);
+        return new NodeProcess(config.build());
     }
 
     /**
-     * The same in a control group.
+     * A node that does not run yet, in a control group.
      *
+     * @param gc G1 or ZGC
      * @param limit of its whole memory; null for none
      */
     static NodeProcess limited(
@@ -102,6 +108,7 @@ final class Nodes {
 
     private static NodeConfig.Builder config(
             Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+        boolean plugin = hasPlugin(engine);
         NodeConfig.Builder config =
                 NodeConfig.builder(directory)
                         .nativePort(FreePorts.next())
@@ -110,14 +117,24 @@ final class Nodes {
                         .overwriteConf(true)
                         .heap(heapMiB + "MiB")
                         .fastRing()
-                        .agent(engine == Engine.ROCKS)
-                        .yaml(engine.yaml())
+                        .agent(plugin)
+                        .plugin(plugin)
+                        .yaml(engine.yaml(nativeMiB))
                         .yaml(UNTHROTTLED)
                         .jvmOptions(collector(gc).toArray(String[]::new))
                         .jvmOptions(Probe.option(directory));
+        config.jvmOptions(Owner.mine().option());
+        // Cassandra's caches are direct memory, which by default is as large as the heap at most.
+        if (engine == Engine.LEGACY_LATEST_CACHE)
+            config.jvmOptions("-XX:MaxDirectMemorySize=" + (heapMiB + nativeMiB) + "m");
         if (engine == Engine.ROCKS)
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
         return config;
+    }
+
+    /** As a user of Cassandra's own storage has it: only where tables are in the engine. */
+    static boolean hasPlugin(Engine engine) {
+        return engine.isPetra() || Boolean.getBoolean(EVERYWHERE);
     }
 
     /** The JVM options of a collector. */

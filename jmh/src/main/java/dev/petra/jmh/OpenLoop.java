@@ -21,7 +21,8 @@ final class OpenLoop {
     /** How exactly it holds times: decimal digits. */
     static final int DIGITS = 3;
 
-    private static final int CLIENTS = 16;
+    /** As many may be waiting at once. */
+    static final int CLIENTS = 16;
 
     /** Into how many pieces the time of a run is cut. */
     static final int SLOTS = 200;
@@ -30,6 +31,7 @@ final class OpenLoop {
     private final Workload workload;
     private final double readShare;
     private final int clients;
+    private final long seed;
 
     /** Times of reads, in nanoseconds. */
     final Histogram reads = new Histogram(HIGHEST_NANOS, DIGITS);
@@ -45,28 +47,33 @@ final class OpenLoop {
 
     /**
      * @param readShare 0 to 1
+     * @param seed of the keys
      */
-    OpenLoop(Access access, Workload workload, double readShare) {
-        this(access, workload, readShare, CLIENTS);
+    OpenLoop(Access access, Workload workload, double readShare, long seed) {
+        this(access, workload, readShare, seed, CLIENTS);
     }
 
     /**
      * @param clients as many as may be waiting at once; each request of one waits for its
      *     predecessor
      */
-    OpenLoop(Access access, Workload workload, double readShare, int clients) {
+    OpenLoop(Access access, Workload workload, double readShare, long seed, int clients) {
         this.access = access;
         this.workload = workload;
         this.readShare = readShare;
+        this.seed = seed;
         this.clients = clients;
     }
 
     /**
-     * As many requests as are answered, for a time: what is compiled, cached and compacted by then
-     * is not measured. At a rate alone the compiler would not be done before the measuring begins.
+     * As many requests as are answered, for a time.
+     *
+     * @return how many of them in a second
      */
-    void warmUp(long seconds) {
+    double runClosed(long seconds) {
+        long began = System.nanoTime();
         run(Double.POSITIVE_INFINITY, seconds);
+        return (reads.getTotalCount() + writes.getTotalCount()) * 1e9 / (System.nanoTime() - began);
     }
 
     /**
@@ -81,8 +88,9 @@ final class OpenLoop {
         long start = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(20);
         long end = start + TimeUnit.SECONDS.toNanos(seconds);
         Thread[] threads = new Thread[clients];
+        SplittableRandom seeds = new SplittableRandom(seed);
         for (int i = 0; i < clients; i++) {
-            SplittableRandom random = new SplittableRandom(start + i);
+            SplittableRandom random = seeds.split();
             threads[i] =
                     new Thread(
                             () -> {
@@ -130,7 +138,7 @@ final class OpenLoop {
                 access.read(workload.any(random));
                 ownReads.recordValue(took(due, start, end));
             } else {
-                access.write(workload.written(random), 1);
+                workload.written().write(access, random);
                 ownWrites.recordValue(took(due, start, end));
             }
         }

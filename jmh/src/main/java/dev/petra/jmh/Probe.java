@@ -7,8 +7,11 @@ import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -19,8 +22,14 @@ import java.util.regex.Pattern;
  * @param processes one, or the nodes of a cluster
  */
 record Probe(List<Watched> processes) {
+    /** Of the engines: the microseconds for which RocksDB took no writes. */
+    static final String STALL_METRIC = "stall_microseconds";
+
     private static final Pattern PAUSE =
             Pattern.compile("^\\[(\\d+)ms].*Safepoint \"([^\"]+)\".*Total: +(\\d+) ns");
+
+    /** How long it took until all threads stood still, which is in the total. */
+    private static final Pattern REACHING = Pattern.compile("Reaching safepoint: +(\\d+) ns");
 
     /** Of ZGC: one thread waits for memory, while the others go on. */
     private static final Pattern ALLOCATION_STALL =
@@ -37,8 +46,18 @@ record Probe(List<Watched> processes) {
      * A process.
      *
      * @param directory where its log is, written by {@link #option}
+     * @param stalledNanos for how long its engine took no writes, since it began
      */
-    record Watched(long pid, Path directory) {}
+    record Watched(long pid, Path directory, LongSupplier stalledNanos) {
+        /** Of an engine that does not say how long it took no writes. */
+        Watched(long pid, Path directory) {
+            this(pid, directory, () -> 0);
+        }
+
+        Watched with(LongSupplier stalledNanos) {
+            return new Watched(pid, directory, stalledNanos);
+        }
+    }
 
     Probe {
         processes = List.copyOf(processes);
@@ -85,14 +104,16 @@ record Probe(List<Watched> processes) {
      * @param dirtiedBytes written to files, some of which may be deleted before they are on disk
      * @param writtenBytes the same without those: to disk, once the page cache is written
      * @param residentBytes now
+     * @param stalledNanos for how long its engine took no writes
      */
     record Counters(
             long cpuNanos,
             long readBytes,
             long dirtiedBytes,
             long writtenBytes,
-            long residentBytes) {
-        static final Counters NONE = new Counters(0, 0, 0, 0, 0);
+            long residentBytes,
+            long stalledNanos) {
+        static final Counters NONE = new Counters(0, 0, 0, 0, 0, 0);
 
         Counters plus(Counters other) {
             return new Counters(
@@ -100,7 +121,8 @@ record Probe(List<Watched> processes) {
                     readBytes + other.readBytes,
                     dirtiedBytes + other.dirtiedBytes,
                     writtenBytes + other.writtenBytes,
-                    residentBytes + other.residentBytes);
+                    residentBytes + other.residentBytes,
+                    stalledNanos + other.stalledNanos);
         }
     }
 
@@ -110,8 +132,18 @@ record Probe(List<Watched> processes) {
      * @param process which of the processes
      * @param millis when it ended, since the epoch
      * @param reason the JVM's name for it
+     * @param nanos from when it was asked for
+     * @param reachingNanos until all threads stood still, of these
      */
-    record Pause(int process, long millis, String reason, long nanos) {}
+    record Pause(int process, long millis, String reason, long nanos, long reachingNanos) {}
+
+    /**
+     * A wait of one thread for memory.
+     *
+     * @param process which of the processes
+     * @param millis when it ended, since the epoch
+     */
+    record Wait(int process, long millis, long nanos) {}
 
     Moment now() {
         return new Moment(
@@ -130,7 +162,8 @@ record Probe(List<Watched> processes) {
                 number(io, "read_bytes"),
                 dirtied,
                 dirtied - number(io, "\ncancelled_write_bytes"),
-                number(text(process.resolve("status")), "VmRSS") << 10);
+                number(text(process.resolve("status")), "VmRSS") << 10,
+                watched.stalledNanos.getAsLong());
     }
 
     private static long number(String text, String name) {
@@ -139,20 +172,37 @@ record Probe(List<Watched> processes) {
         return Long.parseLong(matcher.group(1));
     }
 
-    /**
-     * Each time that a thread waited for memory, in nanoseconds, that ended between two moments.
-     */
-    List<Long> allocationStalls(Moment from, Moment to) {
-        List<Long> stalls = new ArrayList<>();
-        for (Watched watched : processes)
-            for (String line : text(log(watched.directory)).split("\n", -1)) {
+    /** Each time that a thread waited for memory, that ended between two moments. */
+    List<Wait> allocationStalls(Moment from, Moment to) {
+        List<Wait> stalls = new ArrayList<>();
+        for (int i = 0; i < processes.size(); i++)
+            for (String line : text(log(processes.get(i).directory)).split("\n", -1)) {
                 Matcher matcher = ALLOCATION_STALL.matcher(line);
                 if (!matcher.find()) continue;
                 long millis = Long.parseLong(matcher.group(1));
                 if (millis >= from.millis && millis <= to.millis)
-                    stalls.add(Math.round(Double.parseDouble(matcher.group(2)) * 1e6));
+                    stalls.add(
+                            new Wait(
+                                    i,
+                                    millis,
+                                    Math.round(Double.parseDouble(matcher.group(2)) * 1e6)));
             }
         return stalls;
+    }
+
+    /** For how long at least one thread waited: what is at the same time counts once. */
+    static long union(List<Wait> waits) {
+        List<Wait> lastFirst = new ArrayList<>(waits);
+        lastFirst.sort(Comparator.comparingLong(Wait::millis).reversed());
+        long nanos = 0;
+        long counted = Long.MAX_VALUE;
+        for (Wait wait : lastFirst) {
+            long ended = TimeUnit.MILLISECONDS.toNanos(wait.millis);
+            long began = ended - wait.nanos;
+            nanos += Math.max(0, Math.min(counted, ended) - began);
+            counted = Math.min(counted, began);
+        }
+        return nanos;
     }
 
     /** The pauses that ended between two moments. */
@@ -163,10 +213,15 @@ record Probe(List<Watched> processes) {
                 Matcher matcher = PAUSE.matcher(line);
                 if (!matcher.find()) continue;
                 long millis = Long.parseLong(matcher.group(1));
+                Matcher reaching = REACHING.matcher(line);
                 if (millis >= from.millis && millis <= to.millis)
                     pauses.add(
                             new Pause(
-                                    i, millis, matcher.group(2), Long.parseLong(matcher.group(3))));
+                                    i,
+                                    millis,
+                                    matcher.group(2),
+                                    Long.parseLong(matcher.group(3)),
+                                    reaching.find() ? Long.parseLong(reaching.group(1)) : 0));
             }
         return pauses;
     }

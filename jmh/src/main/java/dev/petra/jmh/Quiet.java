@@ -16,7 +16,7 @@ final class Quiet {
     /** Processes at rest write no more in some seconds: their logs. */
     static final long REST_BYTES = 1 << 20;
 
-    private static final long REST_NANOS = TimeUnit.SECONDS.toNanos(3);
+    private static final int REST_SECONDS = 3;
 
     private Quiet() {}
 
@@ -27,10 +27,20 @@ final class Quiet {
      * @throws IllegalStateException if they are not at rest after half an hour
      */
     static Probe.Moment await(Probe probe) {
+        return await(probe, REST_SECONDS);
+    }
+
+    /**
+     * The same, for less time where what is measured is shorter still.
+     *
+     * @param seconds how long a measurement is
+     */
+    static Probe.Moment await(Probe probe, int seconds) {
+        long rest = TimeUnit.SECONDS.toNanos(Math.min(REST_SECONDS, seconds));
         long end = System.nanoTime() + PATIENCE_NANOS;
         Probe.Moment since = probe.now();
         long began = System.nanoTime();
-        while (System.nanoTime() - began < REST_NANOS) {
+        while (System.nanoTime() - began < rest) {
             if (System.nanoTime() - end >= 0)
                 throw new IllegalStateException("compaction is not quiet after 30 minutes");
             LockSupport.parkNanos(LOOK_NANOS);

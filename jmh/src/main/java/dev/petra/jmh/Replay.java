@@ -25,6 +25,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import org.HdrHistogram.Histogram;
@@ -157,6 +158,10 @@ public final class Replay implements Callable<Integer> {
     private Path out = Path.of("replay-results");
 
     private final List<TableSchema> tables = new ArrayList<>();
+
+    /** Of the order of engines. */
+    private final long seed = System.nanoTime();
+
     private final Figures figures = new Figures();
 
     /** Of each engine, the numbers of the requests that failed while times were taken. */
@@ -317,7 +322,7 @@ public final class Replay implements Callable<Integer> {
 
     private List<Engine> turned(int round) {
         List<Engine> turned = new ArrayList<>(engines.stream().map(Engine::of).toList());
-        Collections.rotate(turned, -round);
+        Collections.shuffle(turned, new Random(seed + round));
         return turned;
     }
 
@@ -326,6 +331,7 @@ public final class Replay implements Callable<Integer> {
         settings.put("log", logs.toString());
         settings.put("speed", speed == 0 ? IN_FLIGHT + " at once" : speed + " times the log's");
         settings.put("rounds", Integer.toString(rounds));
+        settings.put("seed of the order of engines", Long.toString(seed));
         settings.put("requests", Long.toString(survey.requests()));
         settings.put("of these to warm up", Long.toString(warmups(survey)));
         settings.put("heap", heap + " MiB");
@@ -348,7 +354,8 @@ public final class Replay implements Callable<Integer> {
         String started = Instant.now().toString();
         for (int round = 0; round < rounds; round++)
             for (Engine engine : turned(round)) time(engine, survey, work, console);
-        Results results = new Results(started, Machine.describe(), settings(survey), figures.all());
+        Results results =
+                new Results(started, "", Machine.describe(out), settings(survey), figures.all());
         results.write(out.resolve("results.json"));
         Report report = new Report(results, out.resolve("histograms"));
         Files.writeString(out.resolve("report.md"), report.markdown());

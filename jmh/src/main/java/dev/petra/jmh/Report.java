@@ -6,19 +6,19 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.DoubleSummaryStatistics;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Optional;
-import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.HdrHistogram.Histogram;
 import org.HdrHistogram.HistogramIterationValue;
 
@@ -55,7 +55,10 @@ final class Report {
     private static Map<String, String> meanings() {
         Map<String, String> meanings = new LinkedHashMap<>();
         meanings.put("spi", "a store's own write and read, nothing above it");
-        meanings.put("local", "what a replica does: ReadCommand.executeLocally, Mutation.apply");
+        meanings.put(
+                "local",
+                "what a replica does: ReadCommand.executeLocally and the encoded response, which is"
+                        + " decoded again as by a coordinator; Mutation.apply");
         meanings.put("client", "a driver in another process of the same machine");
         meanings.put(
                 "cluster",
@@ -83,13 +86,21 @@ final class Report {
                 "of 60 s at least: of a round, or of all rounds together; with less there is none");
         meanings.put(
                 "stall",
-                "time in which the JVM stopped all threads, of the wall time; what delays single"
-                        + " requests, such as writes for which there is no room in memory, is in"
-                        + " their latency only; in a closed loop compare the stall for a request:"
-                        + " an engine that serves fewer has less to stall for");
+                "share of the time in which requests were held up: by a safepoint, from when it was"
+                    + " asked for, which stops all threads of the JVM; by an allocation stall of"
+                    + " ZGC, of one thread or several; or by RocksDB, which took no writes of the"
+                    + " table. Cassandra's waits for room in a memtable or for a segment of its log"
+                    + " are in latencies only. In a closed loop compare the stall for a request: an"
+                    + " engine that serves fewer has less to stall for");
         meanings.put(
-                "allocation stalls",
-                "of ZGC: how long threads waited for memory, which is not in the stall");
+                "allocation stalls, all threads",
+                "how long threads waited for memory, added up: of several at once each counts");
+        meanings.put(
+                WarmUp.WINDOWS,
+                "how many times the seconds of an iteration went by until twice in succession as"
+                        + " much was done, within 10 %; '"
+                        + WarmUp.UNSTEADY
+                        + "' counts the rounds in which it had not come to that");
         meanings.put(
                 "disk written",
                 "without what was deleted before it was on disk; before each measurement all pages"
@@ -130,13 +141,24 @@ final class Report {
     }
 
     private static List<String> engines(Collection<List<Figure>> rows) {
-        Set<String> engines = new LinkedHashSet<>();
-        for (List<Figure> row : rows) for (Figure figure : row) engines.add(figure.engine());
-        return List.copyOf(engines);
+        return rows.stream()
+                .flatMap(List::stream)
+                .map(Figure::engine)
+                .distinct()
+                // Not in that in which they were measured, which is by chance.
+                .sorted(Comparator.comparing(Engine::of))
+                .toList();
     }
 
     private static Optional<Figure> of(String engine, List<Figure> row) {
         return row.stream().filter(figure -> figure.engine().equals(engine)).findFirst();
+    }
+
+    /** What the others of a row are held against. */
+    private static Figure baseline(List<Figure> row) {
+        return of(BASELINE, row)
+                .or(() -> row.stream().min(Comparator.comparing(f -> Engine.of(f.engine()))))
+                .orElseThrow();
     }
 
     private static String number(double value) {
@@ -162,13 +184,24 @@ final class Report {
      *
      * @param rows all figures of their setting
      */
-    private static String against(Figure figure, Figure baseline, Map<String, List<Figure>> rows) {
+    private String against(Figure figure, Figure baseline, Map<String, List<Figure>> rows) {
+        if (!results.isComplete()) return "incomplete";
+        // It is no result.
+        if (figure.metric().startsWith(WarmUp.WINDOWS)) return "";
         if (isTooLittle(figure, rows)) return "too few rows";
         if (!keptUp(figure, rows)) return "did not keep up";
         if (!keptUp(baseline, rows)) return baseline.engine() + " did not keep up";
         if (baseline.median() == 0) return "";
         String ratio = String.format(Locale.ROOT, "%.2f×", figure.median() / baseline.median());
-        return ratio + verdict(figure, baseline);
+        boolean cold = isUnsteady(figure, rows) || isUnsteady(baseline, rows);
+        return ratio + verdict(figure, baseline) + (cold ? " (not warm)" : "");
+    }
+
+    /** Whether the warm-up of an engine was ended before it did twice as much. */
+    private static boolean isUnsteady(Figure figure, Map<String, List<Figure>> rows) {
+        return of(figure.engine(), rows.getOrDefault(WarmUp.UNSTEADY + " (rounds)", List.of()))
+                .filter(rounds -> rounds.max() > 0)
+                .isPresent();
     }
 
     private static String verdict(Figure figure, Figure other) {
@@ -203,6 +236,8 @@ final class Report {
     String markdown() {
         StringBuilder text = new StringBuilder("# " + TITLE + "\n\n");
         text.append("Begun ").append(results.started()).append(".\n\n");
+        if (!results.isComplete())
+            text.append("**Incomplete**, so there are no ratios: " + results.incomplete() + "\n\n");
         results.machine().forEach((key, value) -> text.append("- " + key + ": " + value + "\n"));
         results.settings().forEach((key, value) -> text.append("- " + key + ": " + value + "\n"));
         text.append(
@@ -210,7 +245,8 @@ final class Report {
                         + BASELINE
                         + ". *(noise)*: chance explains the difference as well (rank-sum test of"
                         + " Mann and Whitney, 5 %). *(?)*: fewer than four rounds, too few to"
-                        + " tell.\n");
+                        + " tell. *(not warm)*: the warm-up of one of both was ended before it was"
+                        + " steady.\n");
         MEANINGS.forEach((key, value) -> text.append("\n- *" + key + "*: " + value));
         text.append("\n");
         grouped(results.figures())
@@ -229,10 +265,10 @@ final class Report {
         return text.toString();
     }
 
-    private static String markdownRow(
+    private String markdownRow(
             String metric, List<Figure> row, List<String> engines, Map<String, List<Figure>> rows) {
         StringBuilder text = new StringBuilder("| " + metric + " |");
-        Figure baseline = of(BASELINE, row).orElse(row.get(0));
+        Figure baseline = baseline(row);
         for (String engine : engines) {
             Optional<Figure> figure = of(engine, row);
             text.append(" " + figure.map(Report::spread).orElse("–") + " | ");
@@ -249,7 +285,13 @@ final class Report {
 
     String html() throws IOException {
         StringBuilder body = new StringBuilder();
-        body.append("<h1>" + TITLE + "</h1><p class=\"about\">");
+        body.append("<h1>" + TITLE + "</h1>");
+        if (!results.isComplete())
+            body.append(
+                    "<p><b>Incomplete</b>, so there are no ratios: "
+                            + escape(results.incomplete())
+                            + "</p>");
+        body.append("<p class=\"about\">");
         body.append(
                 results.machine().entrySet().stream()
                         .map(entry -> escape(entry.getKey() + ": " + entry.getValue()))
@@ -269,12 +311,20 @@ final class Report {
             body.append("<h2>" + escape(setting.getKey()) + "</h2><div class=\"charts\">");
             for (String metric : List.of("throughput (ops/s)", "stall (%)", "allocated (B/op)"))
                 if (rows.containsKey(metric)) body.append(Chart.bars(metric, rows.get(metric)));
-            for (String kind : List.of("read", "write")) {
-                Map<String, NavigableMap<Double, Double>> curves = curves(rows, kind);
-                if (!curves.isEmpty())
-                    body.append(
-                            Chart.percentiles("latency of a " + kind + " at a fixed rate", curves));
-            }
+            boolean fixed = rows.values().iterator().next().get(0).operation().equals("openLoop");
+            for (String at : rates())
+                for (String kind : List.of("read", "write")) {
+                    Map<String, NavigableMap<Double, Double>> curves =
+                            curves(rows, Tail.kind(kind, at));
+                    if (!curves.isEmpty())
+                        body.append(
+                                Chart.percentiles(
+                                        "latency of a "
+                                                + kind
+                                                + (fixed ? " at a fixed rate" : "")
+                                                + at,
+                                        curves));
+                }
             Map<String, NavigableMap<Double, Double>> sweep = sweep(rows);
             if (!sweep.isEmpty())
                 body.append(
@@ -302,13 +352,13 @@ final class Report {
         return PAGE.formatted(TITLE, body);
     }
 
-    private static String table(Map<String, List<Figure>> rows) {
+    private String table(Map<String, List<Figure>> rows) {
         List<String> engines = engines(rows.values());
         StringBuilder text = new StringBuilder("<table><tr><th>");
         for (String engine : engines) text.append("<th colspan=2>" + escape(engine));
         rows.forEach(
                 (metric, row) -> {
-                    Figure baseline = of(BASELINE, row).orElse(row.get(0));
+                    Figure baseline = baseline(row);
                     text.append("<tr><td>" + escape(metric));
                     for (String engine : engines) {
                         Optional<Figure> figure = of(engine, row);
@@ -323,12 +373,18 @@ final class Report {
         return text + "</table>";
     }
 
-    /** Of each engine, microseconds by percentile, of the open loops of all rounds. */
+    /** The only rate, and those of live nodes. */
+    private static List<String> rates() {
+        return Stream.concat(Stream.of(""), LiveNodes.RATES.stream().map(StoreBenchmark::at))
+                .toList();
+    }
+
+    /** Of each engine, microseconds by percentile, of the loops of all rounds. */
     private Map<String, NavigableMap<Double, Double>> curves(
             Map<String, List<Figure>> rows, String kind) throws IOException {
         Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
         for (String engine : engines(rows.values())) {
-            Optional<Histogram> all = Tail.merged(histograms, name(rows, engine), kind + ".hlog");
+            Optional<Histogram> all = Tail.merged(histograms, name(rows, engine), kind);
             if (all.isEmpty()) continue;
             NavigableMap<Double, Double> curve = new TreeMap<>();
             for (HistogramIterationValue value : all.get().percentiles(5))
@@ -472,7 +528,9 @@ final class Report {
             Map<String, List<Figure>> withNow = rowsAfter.getOrDefault(now.setting(), Map.of());
             Map<String, List<Figure>> withThen = rowsBefore.getOrDefault(then.setting(), Map.of());
             String without = null;
-            if (isTooLittle(now, withNow) || isTooLittle(then, withThen)) without = "too few rows";
+            if (!before.isComplete() || !after.isComplete()) without = "incomplete";
+            else if (isTooLittle(now, withNow) || isTooLittle(then, withThen))
+                without = "too few rows";
             else if (!keptUp(now, withNow) || !keptUp(then, withThen)) without = "did not keep up";
             text.append(
                     String.format(

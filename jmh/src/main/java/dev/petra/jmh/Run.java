@@ -8,6 +8,7 @@ import java.util.SplittableRandom;
 
 /** One measurement: a JVM of its own. */
 record Run(String workload, Access.Level level, String gc, String operation, Engine engine) {
+    private static final List<String> CLOSED = List.of("read", "write", "mixed");
     private static final List<String> ONCE = List.of("load", "backlog", "bootstrap", "tables");
 
     /** What all engines are measured in alike. */
@@ -18,6 +19,16 @@ record Run(String workload, Access.Level level, String gc, String operation, Eng
     /** Whether what JMH says of an operation is of one request. */
     boolean isTimedByJmh() {
         return !operation.equals("openLoop") && !isOnce();
+    }
+
+    /** Whether requests follow each other as fast as they are answered. */
+    boolean isClosedLoop() {
+        return CLOSED.contains(operation);
+    }
+
+    /** How the metrics of a kind of its requests begin, where there are two. */
+    String beginning(String kind) {
+        return operation.equals(kind) ? "" : kind + " ";
     }
 
     /** Whether it changes what there is, so that each round begins with nothing. */

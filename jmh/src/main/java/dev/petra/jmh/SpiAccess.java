@@ -90,6 +90,7 @@ final class SpiAccess implements Access {
 
     @Override
     public long scan() {
+        long there = workload.written().there();
         long count = 0;
         try (UnfilteredPartitionIterator partitions =
                 store.scan(DataRange.allData(cfs.getPartitioner()), requests.filter)) {
@@ -98,8 +99,7 @@ final class SpiAccess implements Access {
                     while (rows.hasNext()) if (rows.next().isRow()) count++;
                 }
         }
-        if (count < workload.rows())
-            throw new IllegalStateException(count + " rows of " + workload.rows());
+        workload.checkScan(there, count);
         return count;
     }
 
@@ -122,7 +122,11 @@ final class SpiAccess implements Access {
 
     @Override
     public Probe probe() {
-        return EmbeddedNode.probe();
+        return EmbeddedNode.probe(
+                () ->
+                        engine == null
+                                ? 0
+                                : engine.metrics().getOrDefault(Probe.STALL_METRIC, 0L) * 1000);
     }
 
     @Override

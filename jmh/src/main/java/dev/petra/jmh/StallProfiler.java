@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.function.ToLongFunction;
 import java.util.stream.LongStream;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
@@ -16,8 +17,8 @@ import org.openjdk.jmh.results.Result;
 import org.openjdk.jmh.results.ScalarResult;
 
 /**
- * Secondary results of each iteration: how long the engine's process stood still, and what it took
- * of processor, disk and memory. Static, since JMH makes the profiler and the benchmark apart.
+ * Secondary results of each iteration: how long the engine's process held up requests, and what it
+ * took of processor, disk and memory. Static, since JMH makes the profiler and the benchmark apart.
  */
 public final class StallProfiler implements InternalProfiler {
     private static @Nullable Probe probe;
@@ -115,30 +116,46 @@ public final class StallProfiler implements InternalProfiler {
     static List<ScalarResult> figures(
             Probe process, Probe.Moment from, Probe.Moment to, long done) {
         int count = process.processes().size();
+        List<Probe.Pause> pauses = process.pauses(from, to);
+        List<Probe.Wait> waits = process.allocationStalls(from, to);
         long[] stalled = new long[count];
-        long longest = 0;
-        for (Probe.Pause pause : process.pauses(from, to)) {
-            stalled[pause.process()] += pause.nanos();
-            longest = Math.max(longest, pause.nanos());
+        for (int i = 0; i < count; i++) {
+            int node = i;
+            stalled[i] =
+                    Probe.union(waits.stream().filter(wait -> wait.process() == node).toList())
+                            + to.processes().get(i).stalledNanos()
+                            - from.processes().get(i).stalledNanos();
         }
-        List<Long> waited = process.allocationStalls(from, to);
+        for (Probe.Pause pause : pauses) stalled[pause.process()] += pause.nanos();
         double wall = Math.max(1, to.millis() - from.millis());
         List<ScalarResult> figures = new ArrayList<>(more);
         long all = LongStream.of(stalled).sum();
         figures.add(result("stall", 100 * all / 1e6 / wall / count, "%"));
         // A closed loop has no rate: whoever serves fewer requests also stalls less of the time.
         figures.add(result("stall for a request", all / 1e3 / done, "us"));
-        figures.add(result("longest pause", longest / 1e6, "ms"));
+        long stopped = pauses.stream().mapToLong(Probe.Pause::nanos).sum();
+        figures.add(result("safepoints", 100 * stopped / 1e6 / wall / count, "%"));
+        figures.add(result("longest pause", longest(pauses, Probe.Pause::nanos), "ms"));
+        figures.add(
+                result(
+                        "longest time to a safepoint",
+                        longest(pauses, Probe.Pause::reachingNanos),
+                        "ms"));
         figures.add(
                 result(
                         "allocation stalls, all threads",
-                        waited.stream().mapToLong(nanos -> nanos).sum() / 1e6 / wall * 1000,
+                        waits.stream().mapToLong(Probe.Wait::nanos).sum() / 1e6 / wall * 1000,
                         "ms/s"));
+        figures.add(result("longest allocation stall", longest(waits, Probe.Wait::nanos), "ms"));
         figures.add(
                 result(
-                        "longest allocation stall",
-                        waited.stream().mapToLong(nanos -> nanos).max().orElse(0) / 1e6,
-                        "ms"));
+                        "write stalls",
+                        100
+                                * (to.all().stalledNanos() - from.all().stalledNanos())
+                                / 1e6
+                                / wall
+                                / count,
+                        "%"));
         figures.add(result("throughput", done / wall * 1000, "ops/s"));
         process.promoted(from, to)
                 .ifPresent(bytes -> figures.add(result("promoted", (double) bytes / done, "B/op")));
@@ -149,6 +166,10 @@ public final class StallProfiler implements InternalProfiler {
             consumption(figures, node, from.processes().get(i), to.processes().get(i), done);
         }
         return figures;
+    }
+
+    private static <T> double longest(List<T> all, ToLongFunction<T> nanos) {
+        return all.stream().mapToLong(nanos).max().orElse(0) / 1e6;
     }
 
     private static void consumption(

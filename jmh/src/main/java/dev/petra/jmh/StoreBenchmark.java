@@ -9,10 +9,12 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import org.HdrHistogram.ConcurrentHistogram;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.Level;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Param;
@@ -20,17 +22,26 @@ import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
+import org.openjdk.jmh.infra.BenchmarkParams;
+import org.openjdk.jmh.infra.IterationParams;
+import org.openjdk.jmh.runner.IterationType;
 
 /**
  * What JMH runs, in a JVM that {@link Bench} configures for one engine and one collector. The first
  * run in a directory loads the workload's rows; later ones find them.
  */
 @State(Scope.Benchmark)
-@BenchmarkMode(Mode.SampleTime)
+@BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.MICROSECONDS)
 public class StoreBenchmark {
     /** The open loop's rate, of what the slowest engine does in a closed loop. */
     static final double OF_CLOSED_LOOP = 0.7;
+
+    /** Of a closed loop. */
+    static final int ITERATIONS = 3;
+
+    /** A scan is over before it is compiled: so many times the windows of others. */
+    private static final int SCANS = 3;
 
     /** Other rates of an open loop, in percent of the slowest engine's closed loop. */
     static final List<Integer> SWEEP = List.of(25, 50, 75, 100, 125, 150, 200);
@@ -87,11 +98,15 @@ public class StoreBenchmark {
     @Param("1000")
     public double rate;
 
-    /** How long the open loop runs. */
-    @Param("10")
+    /** How long an iteration is, and a window to warm up; a loop has {@value #ITERATIONS}. */
+    @Param("5")
     public int seconds;
 
-    /** Where the open loop's histograms go: a directory. */
+    /** How many windows to warm up at most. */
+    @Param("8")
+    public int warmups;
+
+    /** Where the histograms go: a directory. */
     @Param("")
     public String histograms = "";
 
@@ -109,7 +124,16 @@ public class StoreBenchmark {
 
     private final AtomicLong clients = new AtomicLong();
 
-    private final AtomicLong versions = new AtomicLong();
+    /** Times of reads of a closed loop, in nanoseconds; all, of all threads and iterations. */
+    private final Histogram reads =
+            new ConcurrentHistogram(OpenLoop.HIGHEST_NANOS, OpenLoop.DIGITS);
+
+    /** The same of writes. */
+    private final Histogram writes =
+            new ConcurrentHistogram(OpenLoop.HIGHEST_NANOS, OpenLoop.DIGITS);
+
+    private WarmUp warmUp = new WarmUp(0, true);
+    private @Nullable MemoryLimit limit;
 
     @SuppressWarnings("NullAway.Init") // JMH calls open before any benchmark.
     private Workload work;
@@ -141,15 +165,14 @@ public class StoreBenchmark {
     /** For JMH. */
     public StoreBenchmark() {}
 
-    /** Starts the node, and loads what is not there. */
+    /** Starts the node, loads what is not there, and warms up; then all is merged, and at rest. */
     @Setup
-    public void open() throws IOException {
+    public void open(BenchmarkParams benchmark) throws IOException {
         work = Workload.of(workload, scale);
         Engine which = Engine.of(engine);
         Path root = Path.of(directory);
         Access.Level at = Access.Level.valueOf(level);
-        MemoryLimit limit = memoryLimit.isEmpty() ? null : new MemoryLimit(Path.of(memoryLimit));
-        if (limit != null && !at.isRemote()) limit.add(ProcessHandle.current().pid());
+        limit = memoryLimit.isEmpty() ? null : new MemoryLimit(Path.of(memoryLimit));
         access =
                 switch (at) {
                     case SPI ->
@@ -176,46 +199,124 @@ public class StoreBenchmark {
                                             heap,
                                             memory));
                 };
+        if (which == Engine.LEGACY_LATEST_CACHE && !at.isRemote())
+            EmbeddedNode.requireChunkCache(memory);
         Path loaded = root.resolve("loaded-" + workload);
         if (work.isPreloaded() && !Files.exists(loaded)) {
             Access.load(access, work, at.isRemote() ? 16 : 1);
             Files.createFile(loaded);
         }
+        if (Files.exists(written())) work.written().restore(written());
         if (work.isPreloaded()) {
+            rest();
+            String method = benchmark.getBenchmark();
+            warmUp(method.substring(method.lastIndexOf('.') + 1), at.clients());
             access.settle();
-            Quiet.await(access.probe());
         }
-        Quiet.sync();
+        rest();
         StallProfiler.watch(access.probe());
+    }
+
+    /** What other processes have written. */
+    private Path written() {
+        return Path.of(directory).resolve("written-" + workload);
+    }
+
+    /** What was written is in files, nothing is compacted any more, and all of it is on disk. */
+    private void rest() {
+        access.flush();
+        Quiet.await(access.probe(), seconds);
+        Quiet.sync();
+    }
+
+    private void warmUp(String operation, int clients) {
+        // Other keys than those that are asked for afterwards.
+        SplittableRandom seeds = new SplittableRandom(~seed);
+        warmUp =
+                switch (operation) {
+                    case "read" -> warmUp(1, seeds, clients);
+                    case "write" -> warmUp(0, seeds, clients);
+                    case "mixed" -> warmUp(0.5, seeds, clients);
+                    case "openLoop" -> warmUp(0.5, seeds, OpenLoop.CLIENTS);
+                    case "scan" -> WarmUp.run(this::scans, SCANS * warmups);
+                    default -> warmUp;
+                };
+    }
+
+    private WarmUp warmUp(double readShare, SplittableRandom seeds, int clients) {
+        return WarmUp.run(
+                () ->
+                        new OpenLoop(access, work, readShare, seeds.nextLong(), clients)
+                                .runClosed(seconds),
+                warmups);
+    }
+
+    /** How many there are in a second. */
+    private double scans() {
+        long began = System.nanoTime();
+        access.scan();
+        return 1e9 / (System.nanoTime() - began);
+    }
+
+    /** What the profiler does not know. */
+    @TearDown(Level.Iteration)
+    public void report(IterationParams iteration) throws IOException {
+        if (iteration.getType() == IterationType.WARMUP) {
+            // JMH's, in which the node is started.
+            reads.reset();
+            writes.reset();
+        }
+        if (warmUp.windows() > 0) warmUp.report();
+        if (limit == null) return;
+        StallProfiler.add("page cache", limit.pageCache() / 1048576.0, "MiB");
+        StallProfiler.add("memory besides", limit.anonymous() / 1048576.0, "MiB");
     }
 
     /** Closes the store or the node. */
     @TearDown
-    public void close() {
+    public void close() throws IOException {
         try {
             StallProfiler.end();
+            keep("read", reads);
+            keep("write", writes);
+            if (work.isPreloaded()) {
+                // A node in this JVM is not stopped, but ends with it.
+                access.flush();
+                work.written().save(written());
+            }
         } finally {
             access.close();
         }
     }
 
-    /** One read, closed loop. */
+    private void keep(String kind, Histogram times) throws IOException {
+        if (times.getTotalCount() > 0)
+            Tail.write(file(kind + ".hlog"), times, ITERATIONS * seconds);
+    }
+
+    /** One read, closed loop. Each is timed, since the slowest of a sample is not the slowest. */
     @Benchmark
     public long read(Client client) {
-        return access.read(work.any(client.random));
+        long began = System.nanoTime();
+        long bytes = access.read(work.any(client.random));
+        reads.recordValue(System.nanoTime() - began);
+        return bytes;
     }
 
     /** One write, closed loop. */
     @Benchmark
     public void write(Client client) {
-        access.write(work.written(client.random), version());
+        long began = System.nanoTime();
+        work.written().write(access, client.random);
+        writes.recordValue(System.nanoTime() - began);
     }
 
     /** One read or one write, as often, closed loop. */
     @Benchmark
-    public void mixed(Client client) {
-        if (client.random.nextBoolean()) access.read(work.any(client.random));
-        else access.write(work.written(client.random), version());
+    public long mixed(Client client) {
+        if (client.random.nextBoolean()) return read(client);
+        write(client);
+        return 0;
     }
 
     /** A read of the whole table. */
@@ -282,7 +383,7 @@ public class StoreBenchmark {
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void backlog() {
         int clients = Access.Level.valueOf(level).clients();
-        new Backlog(access, work, Math.max(1, seconds / 2), clients).measure();
+        new Backlog(access, work, seconds, clients, seed, warmups).measure();
     }
 
     /** Another node joins. The time that JMH reports is of no meaning. */
@@ -290,8 +391,8 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void bootstrap() {
-        new Bootstrap(access, work, Objects.requireNonNull(process, "at the level CLIENT only"))
-                .measure(Engine.of(engine), gc, heap, memory);
+        ProcessTarget node = Objects.requireNonNull(process, "at the level CLIENT only");
+        new Bootstrap(access, work, node, seed).measure(Engine.of(engine), gc, heap, memory);
     }
 
     /** More and more tables. The time that JMH reports is of no meaning. */
@@ -310,21 +411,20 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void openLoop() throws IOException {
-        new OpenLoop(access, work, 0.5).warmUp(seconds);
-        new OpenLoop(access, work, 0.5).run(rate, Math.max(2, seconds / 5));
         Probe probe = access.probe();
         StallProfiler.restart();
         Probe.Moment from = probe.now();
-        OpenLoop loop = new OpenLoop(access, work, 0.5);
-        loop.run(rate, seconds);
+        OpenLoop loop = new OpenLoop(access, work, 0.5, seed);
+        int all = ITERATIONS * seconds;
+        loop.run(rate, all);
         StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
-        new Timeline(loop.slowest, seconds, probe.pauses(from, probe.now()), from.millis())
+        new Timeline(loop.slowest, all, probe.pauses(from, probe.now()), from.millis())
                 .write(file("timeline.txt"));
         StallProfiler.add("rate", rate, "ops/s");
-        StallProfiler.latencies("read", loop.reads, seconds);
-        StallProfiler.latencies("write", loop.writes, seconds);
-        Tail.write(file("read.hlog"), loop.reads, seconds);
-        Tail.write(file("write.hlog"), loop.writes, seconds);
+        StallProfiler.latencies("read", loop.reads, all);
+        StallProfiler.latencies("write", loop.writes, all);
+        Tail.write(file("read.hlog"), loop.reads, all);
+        Tail.write(file("write.hlog"), loop.writes, all);
         sweep();
     }
 
@@ -340,10 +440,11 @@ public class StoreBenchmark {
     /** Other rates, from little to too much: what latency goes with what throughput. */
     private void sweep() {
         for (int percent : SWEEP) {
-            OpenLoop loop = new OpenLoop(access, work, 0.5);
+            rest();
+            OpenLoop loop = new OpenLoop(access, work, 0.5, seed + percent);
             double asked = rate / OF_CLOSED_LOOP * percent / 100;
             long began = System.nanoTime();
-            loop.run(asked, Math.max(1, seconds / 5));
+            loop.run(asked, Math.max(1, ITERATIONS * seconds / 5));
             double nanos = System.nanoTime() - began;
             Histogram all = loop.reads.copy();
             all.add(loop.writes);
@@ -354,10 +455,5 @@ public class StoreBenchmark {
             // At any more the queue only grows faster.
             if (done < 0.9 * asked) return;
         }
-    }
-
-    /** Another than that of the write before. */
-    private int version() {
-        return (int) (versions.incrementAndGet() % Workload.VERSIONS);
     }
 }

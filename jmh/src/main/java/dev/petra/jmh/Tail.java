@@ -7,7 +7,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
-import org.HdrHistogram.EncodableHistogram;
 import org.HdrHistogram.Histogram;
 import org.HdrHistogram.HistogramLogReader;
 import org.HdrHistogram.HistogramLogWriter;
@@ -31,6 +30,11 @@ final class Tail {
     /** Those to name of so many seconds. */
     static double[] percentiles(double seconds) {
         return (seconds >= LEAST_SECONDS ? LONG : SHORT).clone();
+    }
+
+    /** The kind of file of one of several rates, or of the only one. */
+    static String kind(String requests, String at) {
+        return requests + at.replaceAll("\\D+", "-").replaceFirst("-$", "") + ".hlog";
     }
 
     /** The file of one round. */
@@ -64,11 +68,16 @@ final class Tail {
         for (int round = 1; ; round++) {
             Path file = file(histograms, run, round, kind);
             if (!Files.exists(file)) return Optional.ofNullable(all);
-            try (HistogramLogReader reader = new HistogramLogReader(file.toFile())) {
-                for (EncodableHistogram next; (next = reader.nextIntervalHistogram()) != null; )
-                    all = plus(all, (Histogram) next);
-            }
+            all = plus(all, read(file));
         }
+    }
+
+    /** Reads what {@link #write} wrote. */
+    static Histogram read(Path file) throws IOException {
+        try (HistogramLogReader reader = new HistogramLogReader(file.toFile())) {
+            if (reader.nextIntervalHistogram() instanceof Histogram histogram) return histogram;
+        }
+        throw new IOException(file + " has no histogram");
     }
 
     /** Both, and the time of both. */

@@ -42,10 +42,19 @@ abstract sealed class Workload {
 
     private final String name;
     private final long rows;
+    private final Written written;
 
     private Workload(String name, long rows) {
         this.name = name;
         this.rows = rows;
+        this.written = new Written.Over(rows, versions() - 1);
+    }
+
+    /** One of whose partitions more rows are written. */
+    private Workload(String name, long rows, Written written) {
+        this.name = name;
+        this.rows = rows;
+        this.written = written;
     }
 
     /**
@@ -73,8 +82,9 @@ abstract sealed class Workload {
                             Math.max(1, (int) (scaled(2_000_000, scale) / 1000)),
                             1000);
             case "leveled" -> new Ycsb(name, scaled(150_000, scale));
+            // 2 GB.
             case "wideblob10", "wideblob20", "wideblob50", "wideblob" ->
-                    new WideBlob(name, scaled(2000.0 / width(name), scale), width(name));
+                    new WideBlob(name, scaled(20_000.0 / width(name), scale), width(name));
             default -> throw new IllegalArgumentException("no workload '" + name + "': " + names());
         };
     }
@@ -180,16 +190,33 @@ abstract sealed class Workload {
         return number;
     }
 
-    /** How many rows a read brings at least, of a partition of which none was written later. */
-    long leastRows(long number) {
-        return 1;
+    /** From one row of a partition to the next; 0 where a partition has one row. */
+    long step() {
+        return 0;
     }
 
-    /** Whether what was read of a row is what was written. */
-    final boolean isRow(long number, long head, long bytes) {
-        for (int version = 0; version < VERSIONS; version++)
-            if (head == head(number, version) && bytes == readBytes(number, version)) return true;
-        return false;
+    /** Whether what was read of a row is a version of it. */
+    final boolean isRow(long number, int version, long head, long bytes) {
+        return head == head(number, version) && bytes == readBytes(number, version);
+    }
+
+    /** What is acknowledged; of one store. */
+    final Written written() {
+        return written;
+    }
+
+    /**
+     * Checks what a scan found.
+     *
+     * @param there how many rows {@link Written#there} when it began
+     * @throws IllegalStateException if it found fewer, or more than {@link Written#begun}
+     */
+    final void checkScan(long there, long found) {
+        long begun = written.begun();
+        if (found < there || found > begun)
+            throw new IllegalStateException(
+                    "a scan found %d rows, not %d%s"
+                            .formatted(found, there, begun == there ? "" : " to " + begun));
     }
 
     private static long first(ByteBuffer value) {
@@ -199,11 +226,6 @@ abstract sealed class Workload {
     /** The number of one of the rows that are loaded. */
     final long any(SplittableRandom random) {
         return random.nextLong(rows);
-    }
-
-    /** The number of the row that a write makes: by default one that is there. */
-    long written(SplittableRandom random) {
-        return any(random);
     }
 
     final String createKeyspace(int replicas) {
@@ -535,7 +557,7 @@ abstract sealed class Workload {
         private final int limit;
 
         TimeSeries(String name, long rows, int series, int limit) {
-            super(name, rows);
+            super(name, rows, new Written.Behind(rows));
             this.series = series;
             this.limit = limit;
         }
@@ -590,14 +612,8 @@ abstract sealed class Workload {
         }
 
         @Override
-        long leastRows(long number) {
-            return Math.min(limit, (rows() - 1 - number % series) / series + 1);
-        }
-
-        @Override
-        long written(SplittableRandom random) {
-            // Behind what was loaded, as time goes on; the same row twice is no harm.
-            return rows() + any(random);
+        long step() {
+            return series;
         }
     }
 

@@ -8,6 +8,10 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -42,9 +46,8 @@ class BenchTest {
                 "--total-memory=4096 --level=client --workload=tables | --total-memory is of one"
                         + " node",
                 "--level=client --operation=openLoop,mixed | needs 'mixed' before it",
-                "--level=client --warmups=1 | belong to --live",
-                "--live --level=client --unequal-memory --seed=5 | --seed is not of --live",
-                "--live --level=client --unequal-memory --warmups=-1 | must be 0 at least",
+                "--level=client --unequal-memory | belongs to --live",
+                "--level=client --warmups=-1 | must be 0 at least",
                 "--live --level=client --unequal-memory --total-memory=4096 | same for all",
                 "--live --level=local | --live is of the level client",
                 "--live --level=client --workload=load --unequal-memory | no workload 'load'",
@@ -55,6 +58,37 @@ class BenchTest {
         Path out = directory.resolve("out");
         assertThat(refusal((arguments + " --out=" + out).split(" "))).contains(told);
         assertThat(out).doesNotExist();
+    }
+
+    /** By chance, and the same again with the same seed. */
+    @Test
+    void enginesComeInAnotherOrderInEachRound() {
+        List<Run> plan = new ArrayList<>();
+        for (String operation : List.of("mixed", "openLoop"))
+            for (Engine engine : Engine.values())
+                plan.add(new Run("emp", Access.Level.SPI, "G1", operation, engine));
+        Set<List<Run>> orders = new HashSet<>();
+        for (int round = 1; round <= 20; round++) {
+            List<Run> order = BenchPlan.shuffled(plan, 7, round);
+            assertThat(order)
+                    .containsExactlyInAnyOrderElementsOf(plan)
+                    .isEqualTo(BenchPlan.shuffled(plan, 7, round));
+            // What an open loop needs comes before it.
+            assertThat(order.subList(0, plan.size() / 2))
+                    .allSatisfy(run -> assertThat(run.operation()).isEqualTo("mixed"));
+            orders.add(order);
+        }
+        assertThat(orders).hasSizeGreaterThan(10);
+        assertThat(BenchPlan.shuffled(plan, 8, 1)).isNotEqualTo(BenchPlan.shuffled(plan, 7, 1));
+    }
+
+    @Test
+    void theChunkCacheIsAsLargeAsTheEnginesMemory() {
+        assertThat(Engine.LEGACY_LATEST_CACHE.yaml(300))
+                .containsAllEntriesOf(Engine.LEGACY_LATEST.yaml(300))
+                .containsEntry("file_cache_enabled", true)
+                .containsEntry("file_cache_size", "300MiB");
+        assertThat(Engine.LEGACY_LATEST.yaml(300)).doesNotContainKey("file_cache_size");
     }
 
     @Test

@@ -6,7 +6,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -15,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class MemoryLimitTest {
-    private static final long BYTES = 64 << 20;
+    private static final long BYTES = 256 << 20;
 
     @TempDir Path mounted;
 
@@ -31,20 +33,46 @@ class MemoryLimitTest {
             return;
         }
         String name = limit.group().getFileName().toString();
-        Process process = new ProcessBuilder("sleep", "600").start();
         List<String> command = new ArrayList<>(limit.entering());
         command.addAll(List.of("cat", "/proc/self/cgroup"));
         Process inside = new ProcessBuilder(command).redirectErrorStream(true).start();
+        // All that it ever touches is charged to the group.
+        Process java =
+                new ProcessBuilder(
+                                limit.java(mounted).toString(),
+                                "-Xms32m",
+                                "-Xmx32m",
+                                "-XX:+AlwaysPreTouch",
+                                "-XshowSettings:none",
+                                "-cp",
+                                "nothing",
+                                "-XX:+PrintCommandLineFlags",
+                                "--source",
+                                "17",
+                                program().toString())
+                        .redirectErrorStream(true)
+                        .start();
         try (limit) {
-            limit.add(process.pid());
-            assertThat(Path.of("/proc", Long.toString(process.pid()), "cgroup"))
-                    .content()
-                    .contains(name);
-            process.destroyForcibly().waitFor();
             assertThat(new String(inside.getInputStream().readAllBytes(), UTF_8)).contains(name);
             inside.waitFor();
+            BufferedReader output =
+                    new BufferedReader(new InputStreamReader(java.getInputStream(), UTF_8));
+            String line = output.readLine();
+            while (line != null && !line.equals("begun")) line = output.readLine();
+            assertThat(line).isEqualTo("begun");
+            assertThat(limit.processes()).containsExactly(java.pid());
+            assertThat(limit.anonymous()).isGreaterThan(32 << 20);
+            assertThat(MemoryLimit.all()).contains(limit);
+            java.destroyForcibly().waitFor();
         }
         assertThat(limit.group()).doesNotExist();
+    }
+
+    private Path program() throws IOException {
+        return Files.writeString(
+                mounted.resolve("Wait.java"),
+                "class Wait { public static void main(String[] a) throws Exception {"
+                        + " System.out.println(\"begun\"); Thread.sleep(600_000); } }");
     }
 
     @Test
@@ -53,7 +81,7 @@ class MemoryLimitTest {
         Files.createFile(memory.resolve("memory.limit_in_bytes"));
         MemoryLimit limit = MemoryLimit.create(mounted, "mine", BYTES);
         assertThat(limit.group()).isEqualTo(memory.resolve("mine"));
-        assertThat(limit.group().resolve("memory.limit_in_bytes")).hasContent("67108864");
+        assertThat(limit.group().resolve("memory.limit_in_bytes")).hasContent("268435456");
     }
 
     @Test
@@ -61,7 +89,7 @@ class MemoryLimitTest {
         Files.writeString(mounted.resolve("cgroup.subtree_control"), "cpu memory pids\n");
         MemoryLimit limit = MemoryLimit.create(mounted, "mine", BYTES);
         assertThat(limit.group()).isEqualTo(mounted.resolve("mine"));
-        assertThat(limit.group().resolve("memory.max")).hasContent("67108864");
+        assertThat(limit.group().resolve("memory.max")).hasContent("268435456");
     }
 
     @Test

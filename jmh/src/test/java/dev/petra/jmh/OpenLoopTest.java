@@ -55,7 +55,7 @@ class OpenLoopTest {
     @Test
     void everyRequestIsMadeAndTimed() {
         Engine engine = new Engine();
-        OpenLoop loop = new OpenLoop(engine, KV, 0.5);
+        OpenLoop loop = new OpenLoop(engine, KV, 0.5, 1);
         long start = System.nanoTime();
         loop.run(500, 2);
         assertThat(System.nanoTime() - start).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(1900));
@@ -68,10 +68,10 @@ class OpenLoopTest {
     }
 
     @Test
-    void warmingUpAsksAgainAsSoonAsItIsAnswered() {
+    void withoutARateItAsksAgainAsSoonAsItIsAnswered() {
         Engine engine = new Engine();
         long start = System.nanoTime();
-        new OpenLoop(engine, KV, 0.5).warmUp(1);
+        assertThat(new OpenLoop(engine, KV, 0.5, 1).runClosed(1)).isGreaterThan(1000);
         assertThat(System.nanoTime() - start)
                 .isBetween(TimeUnit.MILLISECONDS.toNanos(950), TimeUnit.MINUTES.toNanos(4));
         assertThat(engine.reads.get()).isGreaterThan(1000);
@@ -93,7 +93,7 @@ class OpenLoopTest {
                         return 1;
                     }
                 };
-        OpenLoop loop = new OpenLoop(engine, KV, 1);
+        OpenLoop loop = new OpenLoop(engine, KV, 1, 1);
         loop.run(1000, 2);
         // Half a second of two: a quarter of all waited, half of those more than 250 ms.
         long slow = TimeUnit.MILLISECONDS.toNanos(200);
@@ -110,7 +110,7 @@ class OpenLoopTest {
                         throw new IllegalStateException("not there");
                     }
                 };
-        assertThatThrownBy(() -> new OpenLoop(engine, KV, 1).run(100, 1))
+        assertThatThrownBy(() -> new OpenLoop(engine, KV, 1, 1).run(100, 1))
                 .hasRootCauseMessage("not there");
     }
 }

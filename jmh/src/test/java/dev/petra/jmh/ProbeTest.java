@@ -31,7 +31,11 @@ class ProbeTest {
         assertThat(pauses)
                 .filteredOn(pause -> pause.reason().equals("G1CollectFull"))
                 .hasSize(5)
-                .allSatisfy(pause -> assertThat(pause.nanos()).isBetween(10_000L, 60_000_000_000L));
+                .allSatisfy(
+                        pause -> {
+                            assertThat(pause.nanos()).isBetween(10_000L, 60_000_000_000L);
+                            assertThat(pause.reachingNanos()).isBetween(1L, pause.nanos());
+                        });
         assertThat(probe.pauses(at(0), at(begun - 1))).isEmpty();
         // What main has is old after the first of them.
         assertThat(probe.promoted(at(begun), at(System.currentTimeMillis())).getAsLong())
@@ -52,8 +56,28 @@ class ProbeTest {
         Probe probe = run(program, "-XX:+UseZGC", "-Xmx64m");
         assertThat(probe.allocationStalls(at(0), at(System.currentTimeMillis())))
                 .isNotEmpty()
-                .allSatisfy(nanos -> assertThat(nanos).isBetween(0L, 60_000_000_000L));
+                .allSatisfy(wait -> assertThat(wait.nanos()).isBetween(0L, 60_000_000_000L));
         assertThat(probe.allocationStalls(at(0), at(1))).isEmpty();
+    }
+
+    @Test
+    void threadsThatWaitAtTheSameTimeWaitOnce() {
+        assertThat(
+                        Probe.union(
+                                List.of(
+                                        new Probe.Wait(0, 100, 10_000_000),
+                                        new Probe.Wait(0, 105, 10_000_000),
+                                        new Probe.Wait(0, 104, 2_000_000),
+                                        new Probe.Wait(0, 50, 1_000_000))))
+                .isEqualTo(16_000_000);
+        assertThat(Probe.union(List.of())).isZero();
+    }
+
+    @Test
+    void whatAnEngineSaysOfItsWritesIsAmongItsCounters() {
+        Probe.Watched mine = new Probe.Watched(ProcessHandle.current().pid(), directory);
+        assertThat(new Probe(List.of(mine, mine.with(() -> 7))).now().all().stalledNanos())
+                .isEqualTo(7);
     }
 
     private static Probe.Moment at(long millis) {
@@ -133,8 +157,8 @@ class ProbeTest {
                 new Probe(List.of(new Probe.Watched(1, directory), new Probe.Watched(2, other)));
         assertThat(probe.pauses(at(0), at(2000)))
                 .containsExactly(
-                        new Probe.Pause(0, 1000, "Cleanup", directory.getNameCount()),
-                        new Probe.Pause(1, 1000, "Cleanup", other.getNameCount()));
+                        new Probe.Pause(0, 1000, "Cleanup", directory.getNameCount(), 0),
+                        new Probe.Pause(1, 1000, "Cleanup", other.getNameCount(), 0));
     }
 
     /** Of a JVM that has run a program. */

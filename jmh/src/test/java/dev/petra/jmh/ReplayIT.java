@@ -39,7 +39,7 @@ class ReplayIT {
         Path data = directory.resolve("node");
         log = Files.createDirectory(directory.resolve("log"));
         ProcessTarget process =
-                ProcessTarget.start(Nodes.node(data, Engine.LEGACY, "G1", 512, 64), data);
+                ProcessTarget.start(Nodes.limited(data, Engine.LEGACY, "G1", 512, 64, null), data);
         try (process;
                 CqlSession session =
                         CqlSession.builder()

@@ -25,6 +25,7 @@ class ReportTest {
     private static Results results(Figure... figures) {
         return new Results(
                 "2026-01-01T00:00:00Z",
+                "",
                 Map.of("cores", "2"),
                 Map.of("rounds", "3"),
                 List.of(figures));
@@ -141,6 +142,24 @@ class ReportTest {
     }
 
     @Test
+    void thePageHasTheCurvesOfLiveNodesAtEachRate() throws IOException {
+        Histogram times = new Histogram(3);
+        for (int i = 1; i <= 1000; i++) times.recordValue(i * 1000L);
+        assertThat(Tail.kind("read", "")).isEqualTo("read.hlog");
+        Tail.write(
+                Tail.file(
+                        directory,
+                        "emp-local-G1-openLoop-rocks",
+                        1,
+                        Tail.kind("read", StoreBenchmark.at(30))),
+                times,
+                30);
+        assertThat(directory.resolve("emp-local-G1-openLoop-rocks-1-read-30.hlog")).exists();
+        assertThat(new Report(results(figure("rocks", "stall", 1.0)), directory).html())
+                .contains("latency of a read at a fixed rate at 30 %");
+    }
+
+    @Test
     void thePageHasLatencyAgainstThroughput() throws IOException {
         Results results =
                 results(
@@ -236,7 +255,7 @@ class ReportTest {
         results.write(file);
         assertThat(Results.read(file)).isEqualTo(results);
         assertThat(file).content().contains("\"median\" : 2.0", "\"max\" : 2.5");
-        Files.writeString(file, Files.readString(file).replace("\"schema\" : 2", "\"schema\" : 9"));
+        Files.writeString(file, Files.readString(file).replace("\"schema\" : 3", "\"schema\" : 9"));
         assertThatThrownBy(() -> Results.read(file)).hasMessageContaining("schema 9");
     }
 
@@ -248,6 +267,60 @@ class ReportTest {
                         results(figure("rocks", "a", 4.0, 5.0), figure("rocks", "c", 1.0)));
         assertThat(text.lines()).singleElement().asString().contains("3.00x (?)");
         assertThat(Report.comparison(results(), results())).contains("no figure in common");
+    }
+
+    @Test
+    void ofIncompleteResultsThereAreNoRatios() throws IOException {
+        Results whole =
+                results(
+                        figure("rocks", "read P99", 90.0, 110.0, 100.0, 95.0),
+                        figure("legacy-latest", "read P99", 200.0, 190.0, 230.0, 200.0));
+        Results incomplete =
+                new Results(
+                        whole.started(),
+                        "emp-local-G1-read-rocks, round 5 failed: <no room>",
+                        whole.machine(),
+                        whole.settings(),
+                        whole.figures());
+        assertThat(new Report(whole, directory).markdown()).doesNotContain("ncomplete");
+        Report report = new Report(incomplete, directory);
+        assertThat(report.markdown())
+                .contains("**Incomplete**", "read-rocks, round 5 failed: <no room>")
+                .contains("| read P99 (us) | 97.5 (90.0–110) | incomplete | 200 (190–230) |  |")
+                .doesNotContain("×");
+        assertThat(report.html())
+                .contains("<b>Incomplete</b>", "round 5 failed: &lt;no room&gt;")
+                .doesNotContain("×");
+        assertThat(Report.comparison(whole, incomplete).lines())
+                .hasSize(2)
+                .allSatisfy(line -> assertThat(line).endsWith("incomplete"));
+        Path file = directory.resolve("results.json");
+        incomplete.write(file);
+        assertThat(Results.read(file).isComplete()).isFalse();
+    }
+
+    @Test
+    void aRatioOfEnginesThatWereNotWarmSaysSo() {
+        Results results =
+                results(
+                        figure("rocks", "read P99", 90.0),
+                        warmUp("rocks", 0),
+                        figure("legacy-latest", "read P99", 200.0),
+                        warmUp("legacy-latest", 1));
+        assertThat(new Report(results, directory).markdown())
+                .contains("| read P99 (us) | 90.0 | 0.45× (?) (not warm) | 200 |  |");
+    }
+
+    private static Figure warmUp(String engine, double rounds) {
+        return new Figure(
+                "emp",
+                "local",
+                "openLoop",
+                "G1",
+                engine,
+                WarmUp.UNSTEADY,
+                "rounds",
+                List.of(rounds));
     }
 
     @Test

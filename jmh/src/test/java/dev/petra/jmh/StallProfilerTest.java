@@ -18,14 +18,14 @@ class StallProfilerTest {
             new Probe.Moment(
                     1000,
                     List.of(
-                            new Probe.Counters(0, 10, 0, 0, 0),
-                            new Probe.Counters(5_000, 0, 0, 0, 0)));
+                            new Probe.Counters(0, 10, 0, 0, 0, 5_000_000),
+                            new Probe.Counters(5_000, 0, 0, 0, 0, 0)));
     private static final Probe.Moment TO =
             new Probe.Moment(
                     2000,
                     List.of(
-                            new Probe.Counters(100_000, 30, 50, 40, 1 << 20),
-                            new Probe.Counters(305_000, 100, 0, 0, 2 << 20)));
+                            new Probe.Counters(100_000, 30, 50, 40, 1 << 20, 35_000_000),
+                            new Probe.Counters(305_000, 100, 0, 0, 2 << 20, 0)));
 
     @TempDir Path directory;
 
@@ -33,7 +33,7 @@ class StallProfilerTest {
         Files.writeString(
                 directory.resolve("safepoints.log"),
                 """
-                [1500ms] Safepoint "G1CollectForAllocation", Total: 50000000 ns
+                [1500ms] Safepoint "G1CollectForAllocation", Reaching safepoint: 20000000 ns, Total: 50000000 ns
                 [1600ms] Allocation Stall (MutationStage-2) 7.500ms
                 [1600ms] Allocation Stall (ReadStage-1) 12.500ms
                 [2600ms] Allocation Stall (ReadStage-1) 1000.000ms
@@ -55,9 +55,14 @@ class StallProfilerTest {
         assertThat(figures(2))
                 .containsEntry("allocation stalls, all threads", 20.0)
                 .containsEntry("longest allocation stall", 12.5)
-                .containsEntry("stall", 2.5)
-                .containsEntry("stall for a request", 5_000.0)
-                .containsEntry("stall of node 1", 5.0)
+                // 50 ms of safepoints, 12.5 of two threads at once, 30 without writes.
+                .containsEntry("stall", 4.625)
+                .containsEntry("safepoints", 2.5)
+                .containsEntry("longest pause", 50.0)
+                .containsEntry("longest time to a safepoint", 20.0)
+                .containsEntry("write stalls", 1.5)
+                .containsEntry("stall for a request", 9_250.0)
+                .containsEntry("stall of node 1", 9.25)
                 .containsEntry("stall of node 2", 0.0)
                 .containsEntry("cpu", 40.0)
                 .containsEntry("cpu of node 1", 10.0)

@@ -105,6 +105,7 @@ final class ClusterCommand implements Runnable {
             throw new ParameterException(
                     spec.commandLine(), "--nodes must be from 1 to " + MOST + ", not " + count);
         ClusterNodes nodes = where.nodes();
+        finishDecommission(nodes);
         List<Integer> present = nodes.present();
         for (int number : present) {
             if (nodes.isRunning(number)) say("node %d runs already", number);
@@ -120,6 +121,7 @@ final class ClusterCommand implements Runnable {
     @Command(name = "add", description = "Makes one more node, which takes its share of the data.")
     int add(@Mixin Where where) {
         ClusterNodes nodes = where.existing();
+        finishDecommission(nodes);
         List<Integer> present = nodes.present();
         start(nodes, present.get(present.size() - 1) + 1, null);
         awaitRing(nodes);
@@ -134,15 +136,25 @@ final class ClusterCommand implements Runnable {
             @Parameters(paramLabel = "N", description = "Which node; not 1, the seed.")
                     int number) {
         ClusterNodes nodes = where.existing();
+        if (finishDecommission(nodes).contains(number)) return 0;
         if (!nodes.present().contains(number))
             throw new NodeException("there is no node " + number + " in " + nodes.place());
         if (number == 1)
             throw new NodeException("node 1 is the seed of the others and cannot leave");
         Decommission.run(nodes, number);
-        nodes.stop(number);
-        nodes.delete(number);
-        say("node %d has left; its data is deleted", number);
+        sayDeleted(number);
         return 0;
+    }
+
+    /** Which ones an earlier command was ended before it deleted. */
+    private List<Integer> finishDecommission(ClusterNodes nodes) {
+        List<Integer> left = Decommission.finish(nodes);
+        left.forEach(this::sayDeleted);
+        return left;
+    }
+
+    private void sayDeleted(int number) {
+        say("node %d has left; its data is deleted", number);
     }
 
     @Command(name = "repair", description = "Repairs all tables, fully, from node 1.")

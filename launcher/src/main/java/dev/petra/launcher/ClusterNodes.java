@@ -43,7 +43,13 @@ public interface ClusterNodes {
     /** Drains and stops a running node. */
     void stop(int number);
 
-    /** Deletes a node that is not running, with its data. */
+    /** Notes that a running node has left its cluster: it can never be started again. */
+    void noteLeft(int number);
+
+    /** Those that were noted and are not deleted, or not entirely, in ascending order. */
+    List<Integer> left();
+
+    /** Deletes a node that is not running, with its data, and the note that it left. Idempotent. */
     void delete(int number);
 
     /**

@@ -19,6 +19,7 @@ import java.util.regex.Pattern;
 final class ContainerEnvironment {
     private static final String ENGINE_SETTING = "PETRA_";
     private static final String YAML = "PETRA_YAML";
+    private static final String PLUGIN = "PETRA_PLUGIN";
 
     /** What Kubernetes and {@code docker --link} tell of a service whose name begins with petra. */
     private static final Pattern OF_A_SERVICE =
@@ -74,8 +75,17 @@ final class ContainerEnvironment {
             engine.put("engine", "rocks");
             config.engineParameters(engine);
         }
+        if (isWithout()) config.agent(false).plugin(false);
         if (variables.containsKey(YAML)) config.yaml(own(Path.of(text(YAML, ""))));
         return config.build();
+    }
+
+    /** Whether the node is Cassandra as it is, to be compared with. */
+    private boolean isWithout() {
+        String value = text(PLUGIN, "true");
+        if (!value.equals("true") && !value.equals("false"))
+            throw new NodeException(PLUGIN + " is '" + value + "', not true or false");
+        return value.equals("false");
     }
 
     private static Map<String, Object> own(Path file) {
@@ -120,6 +130,7 @@ final class ContainerEnvironment {
                 (name, value) -> {
                     if (name.startsWith(ENGINE_SETTING)
                             && !name.equals(YAML)
+                            && !name.equals(PLUGIN)
                             && !name.equals(EXPORTER_PORT)
                             && !OF_A_SERVICE.matcher(name).matches())
                         engine.put(

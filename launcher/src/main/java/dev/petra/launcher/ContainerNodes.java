@@ -21,6 +21,7 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
         implements ClusterNodes {
     private static final String CLUSTER = "dev.petra.cluster";
     private static final String NODE = "dev.petra.node";
+    private static final String LEFT = "dev.petra.left";
     private static final int DEFAULT_HEAP = 512;
     private static final String PROGRAM = "docker, which must be on PATH";
     private static final long POLL_MILLIS = 500;
@@ -170,9 +171,44 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     }
 
     @Override
+    public void noteLeft(int number) {
+        // A volume, since labels of a container cannot be changed; it is there until that is gone.
+        docker(
+                "volume",
+                "create",
+                "--label",
+                CLUSTER + "=" + name,
+                "--label",
+                LEFT + "=" + number,
+                note(number));
+    }
+
+    @Override
+    public List<Integer> left() {
+        return docker(
+                        "volume",
+                        "ls",
+                        "--filter",
+                        "label=" + CLUSTER + "=" + name,
+                        "--format",
+                        "{{.Label \"" + LEFT + "\"}}")
+                .lines()
+                .filter(line -> line.matches("\\d+"))
+                .map(Integer::valueOf)
+                .sorted()
+                .toList();
+    }
+
+    private String note(int number) {
+        return container(number) + "-left";
+    }
+
+    @Override
     public void delete(int number) {
-        docker("rm", "--volumes", container(number));
-        docker("volume", "rm", container(number));
+        if (present().contains(number)) docker("rm", "--volumes", container(number));
+        // Which may be gone.
+        docker("volume", "rm", "--force", container(number));
+        docker("volume", "rm", "--force", note(number));
     }
 
     @Override

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -11,7 +12,7 @@ final class Decommission {
     private Decommission() {}
 
     /**
-     * Has a node give its data to the others, and returns when it has left: also if an earlier
+     * Has a node give its data to the others, and deletes it when it has left: also if an earlier
      * command began that and was ended, of which {@code nodetool decommission} says nothing and
      * reports success at once.
      *
@@ -30,6 +31,25 @@ final class Decommission {
             throw new NodeException(
                     "node %d has not left, its mode is %s; nothing was deleted, see %s"
                             .formatted(number, mode, nodes.log(number)));
+        nodes.noteLeft(number);
+        end(nodes, number);
+    }
+
+    /**
+     * Ends and deletes the nodes that have left, of which an earlier command was ended before it
+     * did.
+     *
+     * @return which
+     */
+    static List<Integer> finish(ClusterNodes nodes) {
+        List<Integer> left = nodes.left();
+        for (int number : left) end(nodes, number);
+        return left;
+    }
+
+    private static void end(ClusterNodes nodes, int number) {
+        if (nodes.present().contains(number) && nodes.isRunning(number)) nodes.stop(number);
+        nodes.delete(number);
     }
 
     private static String mode(ClusterNodes nodes, int number) {

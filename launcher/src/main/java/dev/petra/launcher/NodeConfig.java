@@ -41,6 +41,7 @@ public final class NodeConfig {
     private final List<String> jvmOptions;
     private final List<Path> classPath;
     private final boolean agent;
+    private final boolean plugin;
     private final boolean overwriteConf;
     private final boolean endWithThisJvm;
     private final boolean consoleLog;
@@ -55,6 +56,7 @@ public final class NodeConfig {
         jvmOptions = List.copyOf(builder.jvmOptions);
         classPath = List.copyOf(builder.classPath);
         agent = builder.agent;
+        plugin = builder.plugin;
         overwriteConf = builder.overwriteConf;
         endWithThisJvm = builder.endWithThisJvm;
         consoleLog = builder.consoleLog;
@@ -100,6 +102,10 @@ public final class NodeConfig {
         return agent;
     }
 
+    boolean plugin() {
+        return plugin;
+    }
+
     boolean overwriteConf() {
         return overwriteConf;
     }
@@ -127,6 +133,7 @@ public final class NodeConfig {
         private final List<String> jvmOptions = new ArrayList<>();
         private final List<Path> classPath = new ArrayList<>();
         private boolean agent = true;
+        private boolean plugin = true;
         private boolean overwriteConf;
         private boolean endWithThisJvm = true;
         private boolean consoleLog;
@@ -237,6 +244,12 @@ public final class NodeConfig {
         /** Whether Petra's agent is loaded; without it the engine refuses to open a table. */
         public Builder agent(boolean load) {
             agent = load;
+            return this;
+        }
+
+        /** Whether Petra's jar is on the class path; without it the agent must not be loaded. */
+        public Builder plugin(boolean there) {
+            plugin = there;
             return this;
         }
 

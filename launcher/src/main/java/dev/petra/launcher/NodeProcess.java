@@ -319,7 +319,7 @@ public final class NodeProcess {
     public String classPath() {
         Distribution distribution = config.distribution();
         List<Path> own = new ArrayList<>(config.classPath());
-        own.add(distribution.plugin());
+        if (config.plugin()) own.add(distribution.plugin());
         return distribution.classPath(own) + File.pathSeparator + directory.conf();
     }
 

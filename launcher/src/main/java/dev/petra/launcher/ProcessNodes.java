@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -23,11 +25,17 @@ record ProcessNodes(Path dir) implements ClusterNodes {
 
     @Override
     public List<Integer> present() {
+        return numbers("node(\\d{1,3})");
+    }
+
+    /** Those in the names of files and directories of a pattern. */
+    private List<Integer> numbers(String pattern) {
         if (!Files.isDirectory(dir)) return List.of();
+        Pattern names = Pattern.compile(pattern);
         try (Stream<Path> children = Files.list(dir)) {
-            return children.map(child -> child.getFileName().toString())
-                    .filter(name -> name.matches("node\\d{1,3}"))
-                    .map(name -> Integer.parseInt(name.substring("node".length())))
+            return children.map(child -> names.matcher(child.getFileName().toString()))
+                    .filter(Matcher::matches)
+                    .map(name -> Integer.valueOf(name.group(1)))
                     .sorted()
                     .toList();
         } catch (IOException e) {
@@ -96,12 +104,33 @@ record ProcessNodes(Path dir) implements ClusterNodes {
     }
 
     @Override
+    public void noteLeft(int number) {
+        WholeFile.write(note(number), "");
+    }
+
+    @Override
+    public List<Integer> left() {
+        return numbers("left-node(\\d{1,3})");
+    }
+
+    /** Beside the node's directory, and so there until that is gone. */
+    private Path note(int number) {
+        return dir.resolve("left-node" + number);
+    }
+
+    @Override
     public void delete(int number) {
-        FileTree.delete(directory(number).root());
+        try {
+            if (Files.exists(directory(number).root())) FileTree.delete(directory(number).root());
+            Files.deleteIfExists(note(number));
+        } catch (IOException e) {
+            throw new NodeException("cannot delete " + note(number) + ": " + e, e);
+        }
     }
 
     @Override
     public void deleteRest() {
+        left().forEach(this::delete);
         try {
             Files.deleteIfExists(dir);
         } catch (IOException e) {

@@ -76,6 +76,17 @@ class ContainerEnvironmentTest {
     }
 
     @Test
+    void aNodeToCompareWithHasNoPlugin() {
+        NodeConfig without = config(Map.of("PETRA_PLUGIN", "false"), 4 * GIB);
+        assertThat(without.plugin()).isFalse();
+        assertThat(without.agent()).isFalse();
+        assertThat(without.yaml().toString()).doesNotContain("plugin");
+        assertThat(config(Map.of(), 4 * GIB).plugin()).isTrue();
+        assertThatThrownBy(() -> config(Map.of("PETRA_PLUGIN", "no"), 4 * GIB))
+                .hasMessage("PETRA_PLUGIN is 'no', not true or false");
+    }
+
+    @Test
     void onesOwnYamlHasTheLastWord() throws IOException {
         Path own = directory.resolve("own.yaml");
         Files.writeString(own, "num_tokens: 1\n");

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -16,6 +17,8 @@ class DecommissionTest {
     private static final class Leaving implements ClusterNodes {
         private final Deque<String> modes;
         private final int exitCode;
+        private final List<String> done = new ArrayList<>();
+        private boolean isKilledAtStop;
 
         Leaving(int exitCode, String... modes) {
             this.exitCode = exitCode;
@@ -57,12 +60,23 @@ class DecommissionTest {
 
         @Override
         public void stop(int number) {
-            throw new AssertionError();
+            done.add("stop " + number);
+            if (isKilledAtStop) throw new NodeException("killed");
+        }
+
+        @Override
+        public void noteLeft(int number) {
+            done.add("note " + number);
+        }
+
+        @Override
+        public List<Integer> left() {
+            return done.contains("note 2") && !done.contains("delete 2") ? List.of(2) : List.of();
         }
 
         @Override
         public void delete(int number) {
-            throw new AssertionError();
+            done.add("delete " + number);
         }
 
         @Override
@@ -82,13 +96,29 @@ class DecommissionTest {
         Leaving nodes = new Leaving(0, "Mode: LEAVING", "Mode: LEAVING", "Mode: DECOMMISSIONED");
         Decommission.run(nodes, 2);
         assertThat(nodes.modes).containsExactly("Mode: DECOMMISSIONED");
+        assertThat(nodes.done).containsExactly("note 2", "stop 2", "delete 2");
+        assertThat(Decommission.finish(nodes)).isEmpty();
+    }
+
+    /** It could not be started again, nor deleted by any command but 'down'. */
+    @Test
+    void aNodeThatHasLeftIsDeletedByTheNextCommand() {
+        Leaving nodes = new Leaving(0, "Mode: DECOMMISSIONED");
+        nodes.isKilledAtStop = true;
+        assertThatThrownBy(() -> Decommission.run(nodes, 2)).hasMessage("killed");
+        assertThat(nodes.done).containsExactly("note 2", "stop 2");
+        nodes.isKilledAtStop = false;
+        assertThat(Decommission.finish(nodes)).containsExactly(2);
+        assertThat(nodes.done).endsWith("stop 2", "delete 2");
     }
 
     @Test
     void aNodeThatStaysHasNotLeft() {
-        assertThatThrownBy(() -> Decommission.run(new Leaving(0, "Mode: DECOMMISSION_FAILED"), 2))
+        Leaving staying = new Leaving(0, "Mode: DECOMMISSION_FAILED");
+        assertThatThrownBy(() -> Decommission.run(staying, 2))
                 .isInstanceOf(NodeException.class)
                 .hasMessageContaining("its mode is DECOMMISSION_FAILED; nothing was deleted");
+        assertThat(staying.done).isEmpty();
         assertThatThrownBy(() -> Decommission.run(new Leaving(0, "refused"), 2))
                 .hasMessageContaining("refused");
         assertThatThrownBy(() -> Decommission.run(new Leaving(2, "Mode: LEAVING"), 2))

@@ -47,4 +47,24 @@ final class ProcessNodesTest {
             Files.delete(conf.resolve("jvm.options"));
         }
     }
+
+    @Test
+    void aNodeThatHasLeftIsKnownUntilItsDirectoryIsGone() throws IOException {
+        ProcessNodes nodes = new ProcessNodes(temp.resolve("cluster"));
+        assertThat(nodes.left()).isEmpty();
+        for (int number : new int[] {1, 2, 3})
+            Files.createDirectories(temp.resolve("cluster/node" + number + "/data"));
+        nodes.noteLeft(3);
+        nodes.noteLeft(2);
+        assertThat(nodes.left()).containsExactly(2, 3);
+        assertThat(nodes.present()).containsExactly(1, 2, 3);
+        // Its deletion was ended before the note was removed.
+        FileTree.delete(temp.resolve("cluster/node2"));
+        assertThat(Decommission.finish(nodes)).containsExactly(2, 3);
+        assertThat(nodes.left()).isEmpty();
+        assertThat(nodes.present()).containsExactly(1);
+        nodes.noteLeft(1);
+        nodes.deleteAll();
+        assertThat(temp.resolve("cluster")).doesNotExist();
+    }
 }

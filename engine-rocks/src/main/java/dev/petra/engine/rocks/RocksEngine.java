@@ -25,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.LongSupplier;
@@ -103,6 +104,7 @@ final class RocksEngine implements StorageEngine {
                         new Statistics(EnumSet.allOf(HistogramType.class)),
                         new IndexVolume(settings.memory()),
                         new DirectReads(settings.directReads()),
+                        new LongAdder(),
                         () -> logs.mode() == WalSync.BATCH);
         this.maintenance =
                 new Maintenance(
@@ -252,6 +254,9 @@ final class RocksEngine implements StorageEngine {
                         metrics.put(
                                 name,
                                 whileThere(() -> resources.statistics().getTickerCount(ticker))));
+        // RocksDB counts only those that it lets wait itself, which writes of tables' users are
+        // not.
+        metrics.merge("stall_microseconds", resources.stalledNanos().sum() / 1000, Long::sum);
         return metrics;
     }
 

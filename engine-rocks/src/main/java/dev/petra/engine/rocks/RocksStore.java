@@ -108,7 +108,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         StoreDirectory.delete(spec.directory().resolve(StoreDescriptor.STREAMS));
         WriteStallRetry room =
                 new WriteStallRetry(
-                        spec.displayName(), resources.settings().writeStallTimeoutMillis());
+                        spec.displayName(),
+                        resources.settings().writeStallTimeoutMillis(),
+                        resources.stalledNanos());
         Reconciler reconciler = new Reconciler();
         boolean complete = false;
         try {

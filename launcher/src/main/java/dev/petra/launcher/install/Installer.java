@@ -62,6 +62,7 @@ public final class Installer {
         Layout layout = layout(replace);
         Jar release = layout.cassandra();
         checkRelease(release, Jar.knownReleases(plugin));
+        NodeJava.check(layout, System.getenv());
         Path jar = layout.plugin();
         checkPlugins(layout, own, jar, replace);
         checkNoAgentByHand(layout);

@@ -133,6 +133,24 @@ record Layout(Path home, Path conf, Optional<Path> script, List<Jar> jars) {
                 file -> variable(home, file, "cassandra_storagedir", StoreSearch.MEND));
     }
 
+    /** Where {@code JAVA_HOME} may be set: by hand in the script, or for Debian's service. */
+    List<Path> javaHomeFiles() {
+        List<Path> files = new ArrayList<>();
+        script.ifPresent(files::add);
+        Path ofService = conf.resolveSibling("default").resolve("cassandra");
+        if (Files.isRegularFile(ofService)) files.add(0, ofService);
+        return files;
+    }
+
+    /** What one of them sets it to; empty if it does not, or only a shell could tell. */
+    Optional<Path> javaHome(Path file) {
+        try {
+            return variable(home, file, "JAVA_HOME", "");
+        } catch (InstallException e) {
+            return Optional.empty();
+        }
+    }
+
     /** Text of a start script with the folder instead of its variable. */
     String withHome(String text) {
         return withHome(home, text);

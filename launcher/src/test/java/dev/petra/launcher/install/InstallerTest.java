@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SortedMap;
@@ -75,6 +76,45 @@ final class InstallerTest {
 
         assertThat(cassandra.everything()).isEqualTo(before);
         assertThat(cassandra.uninstall().isEmpty()).isTrue();
+    }
+
+    /** Cassandra 5.0 runs on Java 11, too: the agent does not, and the node would not start. */
+    @ParameterizedTest
+    @EnumSource
+    void aNodeThatWouldRunOnAnotherJavaIsRefused(Kind kind) throws IOException {
+        FakeCassandra cassandra = make(kind);
+        Path script =
+                kind == Kind.TARBALL
+                        ? cassandra.home().resolve("bin/cassandra.in.sh")
+                        : cassandra.home().resolve("cassandra.in.sh");
+        Path file =
+                kind == Kind.DEBIAN
+                        ? Files.createDirectories(cassandra.root().resolve("etc/default"))
+                                .resolve("cassandra")
+                        : script;
+        Path jdk = Files.createDirectories(directory.resolve("jdk/bin")).getParent();
+        Path java = Files.writeString(jdk.resolve("bin/java"), "");
+        String before = Files.exists(file) ? Files.readString(file) : "";
+        Files.writeString(file, before + "JAVA_HOME=" + jdk + "\n");
+        assertThatThrownBy(() -> cassandra.install(plugin))
+                .isInstanceOf(InstallException.class)
+                .hasMessageContaining(
+                        "would run on Java which is none (" + java + ", by " + file + ")");
+        for (String version : List.of("11.0.2", "17.0.9")) {
+            Files.writeString(
+                    java, "#!/bin/sh\necho 'openjdk version \"" + version + "\" LTS' >&2\n");
+            assertThat(java.toFile().setExecutable(true)).isTrue();
+            if (version.startsWith("17")) assertThat(cassandra.install(plugin).isEmpty()).isFalse();
+            else
+                assertThatThrownBy(() -> cassandra.install(plugin))
+                        .hasMessageContaining(
+                                "would run on Java 11 (" + java + ", by " + file + ")")
+                        .hasMessageContaining("needs Java 17: install a JDK 17, and set JAVA_HOME")
+                        .hasMessageContaining("to it in " + file);
+        }
+        // Only a shell could tell: that of the environment, which runs this test.
+        Files.writeString(file, before + "JAVA_HOME=$(which-java)\n");
+        assertThat(cassandra.install(plugin).isEmpty()).isFalse();
     }
 
     @Test

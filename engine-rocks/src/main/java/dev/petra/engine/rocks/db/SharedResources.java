@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import org.rocksdb.Cache;
 import org.rocksdb.RateLimiter;
@@ -14,6 +15,7 @@ import org.rocksdb.WriteBufferManager;
  * @param statistics RocksDB's counters
  * @param indexes of the data files of all stores
  * @param directReads where data files are read past the page cache
+ * @param stalledNanos in which a writer of a store waited because its compaction was behind
  * @param eachWriteSynced whether the log is synced for each write or few
  */
 public record SharedResources(
@@ -24,4 +26,5 @@ public record SharedResources(
         Statistics statistics,
         IndexVolume indexes,
         DirectReads directReads,
+        LongAdder stalledNanos,
         BooleanSupplier eachWriteSynced) {}

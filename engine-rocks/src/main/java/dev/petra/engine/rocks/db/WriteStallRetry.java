@@ -5,6 +5,7 @@ import dev.petra.engine.WriteStallException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
@@ -24,6 +25,7 @@ public final class WriteStallRetry {
 
     private final String name;
     private final long timeoutMillis;
+    private final LongAdder stalledNanos;
     private final Semaphore turn = new Semaphore(1, true);
 
     /** Whether RocksDB has refused a write, and not yet taken one at its first try. */
@@ -39,9 +41,15 @@ public final class WriteStallRetry {
     /** Who writes now. */
     public final WriteBarrier writers = new WriteBarrier();
 
-    public WriteStallRetry(String name, long timeoutMillis) {
+    /**
+     * @param name of the table, for messages
+     * @param stalledNanos to which the time of the write whose turn it is is added: how long the
+     *     store took no writes, and not once for each that waited
+     */
+    public WriteStallRetry(String name, long timeoutMillis, LongAdder stalledNanos) {
         this.name = name;
         this.timeoutMillis = timeoutMillis;
+        this.stalledNanos = stalledNanos;
     }
 
     /** A write, which may be tried more than once. */
@@ -194,6 +202,15 @@ public final class WriteStallRetry {
     }
 
     private void tryInTurn(Attempt attempt, long end) throws RocksDBException {
+        long began = System.nanoTime();
+        try {
+            tryUntil(attempt, end);
+        } finally {
+            stalledNanos.add(System.nanoTime() - began);
+        }
+    }
+
+    private void tryUntil(Attempt attempt, long end) throws RocksDBException {
         RocksDBException refused = null;
         for (long pause = Math.max(SHORTEST_PAUSE_NANOS, usualPauseNanos / 2);
                 System.nanoTime() - end < 0;

@@ -9,18 +9,20 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.junit.jupiter.api.Test;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.Status;
 
 class WriteStallRetryTest {
+    private final LongAdder stalled = new LongAdder();
     private final ReentrantReadWriteLock lock = new ReentrantReadWriteLock();
 
     /** One that queued for the lock would make each of them wait for the first. */
     @Test
     void aSweepThatWaitsForAWriterKeepsNoOtherFromWriting() throws Exception {
-        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1));
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
         CountDownLatch tried = new CountDownLatch(1);
         CompletableFuture<Void> sweep;
         lock.readLock().lock();
@@ -46,7 +48,7 @@ class WriteStallRetryTest {
 
     @Test
     void aSweepThatIsStalledKeepsNoWriterOut() throws Exception {
-        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1));
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
         AtomicInteger attempts = new AtomicInteger();
         CompletableFuture<Void> sweep =
                 CompletableFuture.runAsync(
@@ -67,7 +69,7 @@ class WriteStallRetryTest {
 
     @Test
     void itEndsWhenTheLockIsNeverFree() {
-        WriteStallRetry room = new WriteStallRetry("ks.t", 20);
+        WriteStallRetry room = new WriteStallRetry("ks.t", 20, stalled);
         lock.readLock().lock();
         assertThatThrownBy(() -> room.write(lock.writeLock(), () -> {}))
                 .isInstanceOf(WriteStallException.class)
@@ -75,8 +77,38 @@ class WriteStallRetryTest {
         assertThat(room.isAsideSynced()).as("nothing was written").isTrue();
     }
 
+    /** RocksDB counts no stall of a write that it refuses: operators saw none. */
+    @Test
+    void theTimeInWhichAStoreTakesNoWritesIsCounted() throws RocksDBException {
+        WriteStallRetry room = new WriteStallRetry("t", 10_000, stalled);
+        room.await(() -> {});
+        assertThat(stalled.sum()).isZero();
+        long from = System.nanoTime();
+        long end = from + TimeUnit.MILLISECONDS.toNanos(30);
+        room.await(
+                () -> {
+                    if (System.nanoTime() - end < 0) throw stall();
+                });
+        assertThat(stalled.sum())
+                .isBetween(TimeUnit.MILLISECONDS.toNanos(25), System.nanoTime() - from);
+    }
+
+    @Test
+    void aWriteThatIsNotDoneHasStalledToo() {
+        WriteStallRetry room = new WriteStallRetry("t", 20, stalled);
+        assertThatThrownBy(
+                        () ->
+                                room.await(
+                                        () -> {
+                                            throw stall();
+                                        }))
+                .isInstanceOf(WriteStallException.class);
+        assertThat(stalled.sum()).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(15));
+    }
+
     private static RocksDBException stall() {
-        return new RocksDBException(new Status(Status.Code.Incomplete, Status.SubCode.None, null));
+        return new RocksDBException(
+                "Write stall", new Status(Status.Code.Incomplete, Status.SubCode.None, ""));
     }
 
     /** Whether another thread can have what a writer needs, within the time of a write. */

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.launcher.install;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The Java that an installed Cassandra starts its node with: that of {@code JAVA_HOME}, which its
+ * start script or a package's settings set, or the environment; else the first on {@code PATH}.
+ */
+final class NodeJava {
+    /** For which Petra's classes are compiled; Cassandra 5.0 runs on 11, too. */
+    private static final String NEEDED = "17";
+
+    private static final Pattern VERSION = Pattern.compile("version \"(\\d+)");
+
+    private NodeJava() {}
+
+    /**
+     * Fails if it is another than Petra needs.
+     *
+     * @param environment of this process, which is not always the node's
+     */
+    static void check(Layout layout, Map<String, String> environment) {
+        String from = "JAVA_HOME";
+        Optional<Path> home = Optional.empty();
+        for (Path file : layout.javaHomeFiles()) {
+            home = layout.javaHome(file);
+            from = file.toString();
+            if (home.isPresent()) break;
+        }
+        if (home.isEmpty()) {
+            from = "JAVA_HOME of the environment";
+            home =
+                    Optional.ofNullable(environment.get("JAVA_HOME"))
+                            .filter(value -> !value.isBlank())
+                            .map(Path::of);
+        }
+        String java = "java";
+        if (home.isEmpty()) from = "PATH";
+        else java = home.get().resolve("bin").resolve("java").toString();
+        String version = version(java);
+        if (!version.equals(NEEDED))
+            throw new InstallException(
+                    "the node would run on Java "
+                            + version
+                            + " ("
+                            + java
+                            + ", by "
+                            + from
+                            + "), and with Petra it needs Java "
+                            + NEEDED
+                            + ": install a JDK "
+                            + NEEDED
+                            + ", and set JAVA_HOME to it in "
+                            + layout.javaHomeFiles().stream()
+                                    .findFirst()
+                                    .map(Path::toString)
+                                    .orElse("the node's environment"));
+    }
+
+    /** Its number, or why there is none. */
+    private static String version(String java) {
+        if (java.contains("/") && !Files.isExecutable(Path.of(java))) return "which is none";
+        try {
+            Process process =
+                    new ProcessBuilder(java, "-version").redirectErrorStream(true).start();
+            process.getOutputStream().close();
+            String output = new String(process.getInputStream().readAllBytes(), UTF_8);
+            Matcher version = VERSION.matcher(output);
+            return version.find() ? version.group(1) : "which is none";
+        } catch (IOException e) {
+            return "which is none";
+        }
+    }
+}
