@@ -164,6 +164,8 @@ final class StoreMaintenance {
         if (!reopenable.isWritable()) return;
         try {
             reopenable.maintain(chore);
+        } catch (CompactionStoppedException e) {
+            logger.info("Maintenance of {} ended early: {}", store.name(), e.getMessage());
         } catch (RuntimeException | Error e) {
             if (!reopenable.isClosed()) throw e;
             logger.debug("The store of {} was closed meanwhile", store.name(), e);

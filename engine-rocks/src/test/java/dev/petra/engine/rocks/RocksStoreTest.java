@@ -51,6 +51,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.RocksDBException;
 
 /** What is this engine's own, beyond the conformance kit: files, damage, handles. */
@@ -355,6 +357,25 @@ class RocksStoreTest {
         TableStore store = open(engine, store(), TABLE);
         assertThat(store.isEmpty()).isTrue();
         fill(store, 10);
+    }
+
+    /** Else one flipped bit deleted the store, without a word. */
+    @ParameterizedTest
+    @ValueSource(strings = {"state=rfady", "stbte=ready", "state=ready ", "state=creatinf"})
+    void aStateThatIsNoneDeletesNothing(String state) throws IOException {
+        TableStore store = open(engine, store(), TABLE);
+        fill(store, 10);
+        store.close();
+        Path file = store().resolve(StoreDescriptor.NAME);
+        String sound = Files.readString(file);
+        Files.writeString(file, sound.replace("state=ready", state));
+        var before = files();
+        assertThatThrownBy(() -> open(engine, store(), TABLE))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining(file + " is damaged");
+        assertThat(files()).containsExactlyInAnyOrderElementsOf(before);
+        Files.writeString(file, sound);
+        assertThat(open(engine, store(), TABLE).isEmpty()).isFalse();
     }
 
     @Test

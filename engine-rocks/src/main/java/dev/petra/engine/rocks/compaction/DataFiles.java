@@ -11,7 +11,9 @@ import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.format.MalformedFragment;
+import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
@@ -21,9 +23,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.utils.NoSpamLogger;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
@@ -40,6 +45,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class DataFiles {
     private static final Logger logger = LoggerFactory.getLogger(DataFiles.class);
+
+    /** Of what is free; Cassandra leaves as much. */
+    private static final double USABLE_PART = 0.95;
 
     private static final byte[] NO_HEAD = {};
 
@@ -347,6 +355,34 @@ public final class DataFiles {
     }
 
     /**
+     * Whether the disk has room for what comes of merging files, as Cassandra asks of its own
+     * compactions. A full disk would fail the writes of all tables, and the merge with them.
+     */
+    boolean haveRoom(Database database, List<String> files) {
+        long bytes = bytes(database, files);
+        try {
+            long room = Files.getFileStore(store.directory()).getUsableSpace();
+            if (bytes <= room * USABLE_PART) return true;
+            NoSpamLogger.log(
+                    logger,
+                    NoSpamLogger.Level.WARN,
+                    store.name(),
+                    1,
+                    TimeUnit.HOURS,
+                    "{} files of {} with {} bytes are not merged: {} has only {} bytes free. Free"
+                            + " space; this is tried again",
+                    files.size(),
+                    store.name(),
+                    bytes,
+                    store.directory(),
+                    room);
+            return false;
+        } catch (IOException e) {
+            throw new FSReadError(e, store.directory());
+        }
+    }
+
+    /**
      * Merges files.
      *
      * @param fileBytes of each file that comes of them, about; 0 for one file
@@ -371,6 +407,7 @@ public final class DataFiles {
     private static boolean isBusy(RocksDBException e) {
         Status status = e.getStatus();
         return RocksErrors.isIncomplete(e)
+                || RocksErrors.isShutdown(e)
                 || (status != null && status.getCode() == Status.Code.Aborted);
     }
 

@@ -16,6 +16,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
@@ -42,9 +43,13 @@ final class LargeCellSweep {
     /** Writers of the partition wait for the removal of so many. */
     private static final int REMOVED_AT_ONCE = 256;
 
+    private static final long LEAST_REST_NANOS = TimeUnit.SECONDS.toNanos(10);
+    private static final long RENEW_NANOS = TimeUnit.MINUTES.toNanos(1);
+
     private static final ByteBuffer NO_PATH = ByteBuffer.allocate(0);
 
     private final StoreContext store;
+    private final long renewNanos;
 
     /** Bytes of large cells when they were swept last; 0: not yet in this process. */
     private volatile long swept;
@@ -55,11 +60,22 @@ final class LargeCellSweep {
     /** The part that no row referred to, of what was written between the last two sweeps. */
     private volatile double garbageShare = 1;
 
+    /** When one may begin again that left cells because a stream went live. */
+    private volatile long notBefore = System.nanoTime();
+
     /** How many streams had left large cells without rows by then. */
     private volatile long abandoned;
 
     LargeCellSweep(StoreContext store) {
+        this(store, RENEW_NANOS);
+    }
+
+    /**
+     * @param renewNanos how long an iterator is open, at most, before the next key
+     */
+    LargeCellSweep(StoreContext store, long renewNanos) {
         this.store = store;
+        this.renewNanos = renewNanos;
     }
 
     /**
@@ -69,7 +85,7 @@ final class LargeCellSweep {
      * deletion had a large cell. So what is looked through stays in proportion to what goes.
      */
     boolean isDue(Database database) throws RocksDBException {
-        if (!isPossible()) return false;
+        if (System.nanoTime() - notBefore < 0 || !isPossible()) return false;
         long purged = store.reconciler().purged() - purgedBefore;
         if (purged > 0
                 && purged * 4
@@ -99,23 +115,17 @@ final class LargeCellSweep {
      * @param pace how fast, and until when
      */
     void run(Database database, Pacer pace) throws RocksDBException {
+        long began = System.nanoTime();
         long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
         long streams = store.abandonedStreams();
-        long cells = 0;
         Rows rows;
         try (ReadOptions keysOnly = Database.newReadOptions().setFillCache(false);
                 ReadOptions aside = Database.newReadOptions().setFillCache(false)) {
             Reconciler.allowUnpreparedValue(keysOnly);
             rows = new Rows(database, aside);
-            try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
-                for (it.seekToFirst(); it.isValid(); it.next()) {
-                    pace.step();
-                    cells++;
-                    rows.add(it.key());
-                }
-                it.status();
-            }
+            byte[] from = new byte[0];
+            while (from != null) from = look(database, keysOnly, from, rows, pace);
             rows.remove();
         }
         long garbage = rows.removed;
@@ -123,15 +133,42 @@ final class LargeCellSweep {
         long written = Math.max(0, largeBytes(database) - bytes);
         pace.check();
         if (garbage > 0) dropGarbage(database);
-        // While a stream went live nothing was removed, so how much is garbage is not known.
-        if (rows.skipped) return;
+        // While a stream went live nothing was removed, so how much is garbage is not known. It is
+        // looked again, but not all the time.
+        if (rows.skipped) {
+            long now = System.nanoTime();
+            notBefore = now + Math.max(LEAST_REST_NANOS, now - began);
+            return;
+        }
         purgedBefore = purged;
         abandoned = streams;
-        double part = (double) garbage / Math.max(1, cells);
+        double part = (double) garbage / Math.max(1, rows.cells);
         garbageShare =
                 Math.max(LEAST_SHARE, Math.min(1, part * bytes / Math.max(1, bytes - swept)));
         // What is still in files with live cells goes with these, and has not come since.
         swept = Math.max(0, largeBytes(database) - written);
+    }
+
+    /**
+     * Looks at keys for a while: what an open iterator sees stays on the disk and in memory.
+     *
+     * @return where to go on; null at the end
+     */
+    private byte @Nullable [] look(
+            Database database, ReadOptions keysOnly, byte[] from, Rows rows, Pacer pace)
+            throws RocksDBException {
+        long opened = System.nanoTime();
+        try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
+            it.seek(from);
+            while (it.isValid()) {
+                pace.step();
+                rows.add(it.key());
+                it.next();
+                if (it.isValid() && System.nanoTime() - opened > renewNanos) return it.key();
+            }
+            it.status();
+            return null;
+        }
     }
 
     /**
@@ -196,6 +233,7 @@ final class LargeCellSweep {
         /** Keys of cells that the row did not refer to. */
         private final Map<LargeCell, byte[]> unreferred = new HashMap<>();
 
+        private long cells;
         private long removed;
 
         /** Whether any stays because a stream went live. */
@@ -209,6 +247,7 @@ final class LargeCellSweep {
         }
 
         void add(byte[] largeKey) throws RocksDBException {
+            cells++;
             Place place;
             try {
                 place = place(largeKey);

@@ -70,7 +70,7 @@ public final class TimeWindows {
             List<LiveFileMetaData> files = database.dataFiles();
             if (!learn(database, files)) return;
             List<String> picked = pick(levelZero(files), window, shape);
-            if (picked.isEmpty()) return;
+            if (picked.isEmpty() || !held.haveRoom(database, picked)) return;
             if (!held.areWhole(database, picked, database::isClosing)) {
                 // Others are merged without it.
                 if (held.isDamaged(picked)) continue;

@@ -549,6 +549,20 @@ public final class Database implements AutoCloseable {
         if (tellCompactionsToStop()) endStopped();
     }
 
+    /**
+     * Ends what keeps the database from being closed though nobody reads it. It can only be read or
+     * closed from then on, if files were being merged.
+     */
+    void stopUses() {
+        stopCompactions();
+        endCompactionsOfFiles();
+    }
+
+    /** RocksDB can end such a compaction only together with all that it does. */
+    private void endCompactionsOfFiles() {
+        if (compactingFiles() > 0) db.cancelAllBackgroundWork(false);
+    }
+
     /** Returns whether there were any. */
     private boolean tellCompactionsToStop() {
         synchronized (compactions) {
@@ -565,8 +579,7 @@ public final class Database implements AutoCloseable {
     void endCompactions() {
         closing = true;
         stopCompactions();
-        // RocksDB can end such a compaction only together with all that it does.
-        if (compactingFiles() > 0) db.cancelAllBackgroundWork(false);
+        endCompactionsOfFiles();
     }
 
     /** For what {@link #stopped} ends. */

@@ -61,6 +61,9 @@ public final class ReopenableDatabase {
 
     private volatile long healAt;
 
+    /** When the disk may be looked at next. */
+    private volatile long lookAt = System.nanoTime();
+
     /** How long the next attempt waits for reads that are under way; guarded by this. */
     private long healPatience = LEAST_PATIENCE_NANOS;
 
@@ -262,6 +265,8 @@ public final class ReopenableDatabase {
      * database is opened anew, since RocksDB refuses all writes from then on.
      */
     public RuntimeException failed(RocksDBException e) {
+        // Of something that ran when it was closed, or when it was to be opened anew.
+        if (RocksErrors.isShutdown(e)) return closed ? closed() : refused(full);
         if (RocksErrors.isDamage(e) && full == null && index.findDamage(opened, e)) {
             healAt = System.nanoTime();
             full = String.valueOf(e.getMessage());
@@ -420,11 +425,8 @@ public final class ReopenableDatabase {
         if (!opened.database().isClosed()) return opened.database();
         if (reason == null) throw closed();
         // An attempt to open it anew failed; reads must not wait for a write to try again.
-        if (System.nanoTime() - healAt >= 0 && hasRoom()) {
-            heal();
-            return opened.database();
-        }
-        throw refused(reason);
+        heal();
+        return opened.database();
     }
 
     /**
@@ -438,7 +440,7 @@ public final class ReopenableDatabase {
         String reason = full;
         // A store that was dropped has no directory to look at.
         if (reason == null || closed) return;
-        if (System.nanoTime() - healAt < 0 || !hasRoom()) throw refused(reason);
+        if (System.nanoTime() - healAt < 0 || !isRoomFound()) throw refused(reason);
         if (healNow(reason)) return;
         // Behind the lock: one that waits for other tables' compactions may have hours to go, and a
         // throttled one some seconds until it ends.
@@ -447,7 +449,7 @@ public final class ReopenableDatabase {
             use(
                     busy,
                     database -> {
-                        database.stopCompactions();
+                        database.stopUses();
                         return true;
                     },
                     this::failed);
@@ -477,6 +479,14 @@ public final class ReopenableDatabase {
         if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
         else logger.info("The disk of {} has room again; writes go on", name());
         return true;
+    }
+
+    /** Looks at the disk once a second at most, since each write that is refused asks. */
+    private boolean isRoomFound() {
+        long now = System.nanoTime();
+        if (now - lookAt < 0) return false;
+        lookAt = now + HEAL_EVERY_NANOS;
+        return hasRoom();
     }
 
     /** Whether {@link #heal} is worth an attempt. */

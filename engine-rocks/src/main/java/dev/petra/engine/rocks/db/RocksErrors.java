@@ -48,6 +48,11 @@ public final class RocksErrors {
         return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
     }
 
+    /** Of what ran when the database was being closed, or all that it does was being ended. */
+    public static boolean isShutdown(RocksDBException e) {
+        return e.getStatus() != null && e.getStatus().getCode() == Status.Code.ShutdownInProgress;
+    }
+
     /**
      * The disk is full. RocksDB refuses all writes from then on, also when there is room again: its
      * log's writer remembers the error ("Writer has previous error", facebook/rocksdb #11643), so

@@ -88,6 +88,16 @@ public final class StoreDescriptor {
                 if (format(found) < FORMAT) write(READY, FORMAT);
                 return false;
             }
+            if (!CREATING.equals(found.getProperty("state")))
+                throw new CorruptStoreException(
+                        file
+                                + " is damaged: its state is '"
+                                + found.getProperty("state")
+                                + "', not '"
+                                + READY
+                                + "'. The store was not touched. Restore "
+                                + NAME
+                                + " from a snapshot of the table, or the store as a whole.");
             // A crash while it was being created: nothing was ever acknowledged.
             deleteAllBut(file);
             return true;

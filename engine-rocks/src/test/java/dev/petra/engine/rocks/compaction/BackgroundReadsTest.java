@@ -25,8 +25,10 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
@@ -36,6 +38,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
 
 /** What reads all of a table in the background is in nobody's way. */
 class BackgroundReadsTest {
@@ -80,6 +83,42 @@ class BackgroundReadsTest {
             store.flush();
             assertThat(database.dataFiles()).hasSize(files + 1);
         }
+    }
+
+    /** An iterator that is open for hours keeps files that nobody needs. */
+    @Test
+    void aSweepOfLargeCellsThatOpensItsIteratorAgainLooksAtAll() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)");
+        try (StorageEngine engine = Tables.engine(Map.of())) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            for (int time = 1; time <= 3; time++)
+                for (int i = 0; i < 50; i++)
+                    store.write(
+                            table.update("k" + i)
+                                    .at(time)
+                                    .row()
+                                    .set("v", time + "x".repeat(100_000))
+                                    .build());
+            StoreContext context = Tables.context(store);
+            Database database = context.database();
+            assertThat(largeCells(database)).isEqualTo(150);
+            new LargeCellSweep(context, 0).run(database, new Pacer(context, database, false));
+            assertThat(largeCells(database)).isEqualTo(50);
+            for (int i = 0; i < 50; i++)
+                try (var rows = store.read(table.key("k" + i), Slices.ALL, table.all(), false)) {
+                    assertThat(((Row) rows.next()).cells().iterator().next().valueSize())
+                            .isEqualTo(100_001);
+                }
+        }
+    }
+
+    private static int largeCells(Database database) throws RocksDBException {
+        int count = 0;
+        try (RocksIterator it = database.db.newIterator(database.large)) {
+            for (it.seekToFirst(); it.isValid(); it.next()) count++;
+            it.status();
+        }
+        return count;
     }
 
     /** As a repair does, or an export to SSTables. */

@@ -23,6 +23,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -39,6 +40,7 @@ import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.Status;
 
 /** Files of one window are merged, expired ones go, and nothing that one hides comes back. */
 class TimeWindowsTest {
@@ -550,6 +552,41 @@ class TimeWindowsTest {
 
     @Test
     void aStoreClosesWhileAWindowIsMerged() throws InterruptedException {
+        Thread merging = mergeForMinutes();
+        String before = read("k1");
+        int files = files().size();
+        store.close();
+        merging.join();
+        open();
+        // Had it waited for the end, they would be fewer.
+        assertThat(files()).hasSize(files);
+        assertThat(read("k1")).isEqualTo(before);
+    }
+
+    /** Writes were refused until the merge was done, which may take hours. */
+    @Test
+    void aStoreWhoseDiskWasFullGoesOnThoughAWindowIsMerged() throws InterruptedException {
+        Thread merging = mergeForMinutes();
+        String before = read("k1");
+        var unused =
+                Tables.context(store)
+                        .reopenable()
+                        .failed(
+                                new RocksDBException(
+                                        "full",
+                                        new Status(
+                                                Status.Code.IOError, Status.SubCode.NoSpace, "")));
+        assertThat(Tables.context(store).reopenable().isWritable()).isFalse();
+        long begun = System.nanoTime();
+        Tables.await("the healing", () -> Tables.context(store).reopenable().isWritable());
+        merging.join();
+        assertThat(System.nanoTime() - begun).isLessThan(TimeUnit.MINUTES.toNanos(1));
+        assertThat(read("k1")).isEqualTo(before);
+        live("k2", 10, 2 * MINUTE);
+    }
+
+    /** Two files of a window that is over. */
+    private Thread mergeForMinutes() {
         open();
         Random random = new Random(7);
         byte[] noise = new byte[500];
@@ -571,9 +608,6 @@ class TimeWindowsTest {
         }
         live("k1", 9, 2 * MINUTE);
         store.flush();
-        String before = read("k1");
-        int files = files().size();
-        // Some minutes' worth.
         engine.compactionThroughput(100_000);
         Thread merging = new Thread(() -> Tables.compactWindows(store));
         merging.start();
@@ -582,12 +616,7 @@ class TimeWindowsTest {
         assertThat(engine.backgroundTasks())
                 .singleElement()
                 .satisfies(task -> assertThat(task.totalBytes()).isGreaterThan(10 << 20));
-        store.close();
-        merging.join();
-        open();
-        // Had it waited for the end, they would be fewer.
-        assertThat(files()).hasSize(files);
-        assertThat(read("k1")).isEqualTo(before);
+        return merging;
     }
 
     /** RocksDB refuses all writes after a compaction that met damage. */

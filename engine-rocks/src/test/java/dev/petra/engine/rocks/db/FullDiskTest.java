@@ -40,6 +40,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
 
 /**
@@ -144,6 +145,50 @@ class FullDiskTest {
             store.flush();
             for (int i = 0; i < acknowledged; i++) check(store, i);
         }
+    }
+
+    /** It would fill the disk, fail, and begin again. */
+    @Test
+    void aWindowIsNotMergedWithoutRoomForIt() throws Exception {
+        TableMetadata windows =
+                Tables.table(
+                        "CREATE TABLE t (k int PRIMARY KEY, v blob) WITH compression = {'enabled':"
+                            + " 'false'} AND compaction = {'class': 'TimeWindowCompactionStrategy',"
+                            + " 'compaction_window_unit': 'MINUTES', 'compaction_window_size':"
+                            + " '1'}");
+        Path ballast = disk.resolve("ballast");
+        try (StorageEngine engine =
+                Tables.engine(Map.of("memory", "32MiB", "write_buffer", "1MiB"))) {
+            Files.write(ballast, new byte[12 << 20]);
+            TableStore store = Tables.open(engine, disk.resolve("store"), windows);
+            SplittableRandom random = new SplittableRandom(1);
+            for (int file = 0; file < 3; file++) {
+                for (int k = 0; k < (file < 2 ? 700 : 1); k++) {
+                    byte[] value = new byte[VALUE];
+                    random.nextBytes(value);
+                    var update =
+                            update(windows, k)
+                                    .timestamp(TimeUnit.MINUTES.toMicros(file < 2 ? 1 : 3));
+                    update.row().add("v", ByteBuffer.wrap(value));
+                    store.write(update.build());
+                }
+                store.flush();
+            }
+            List<String> files = names(store);
+            long room = Files.getFileStore(disk).getUsableSpace();
+            assertThat(room).isBetween(4L << 20, 10L << 20);
+            Tables.compactWindows(store);
+            assertThat(names(store)).isEqualTo(files);
+            Files.delete(ballast);
+            Tables.compactWindows(store);
+            assertThat(names(store)).hasSizeLessThan(files.size());
+        }
+    }
+
+    private static List<String> names(TableStore store) {
+        return Tables.context(store).database().dataFiles().stream()
+                .map(LiveFileMetaData::fileName)
+                .toList();
     }
 
     /** There is room, but no file can be made: neither the next log nor a data file. */
