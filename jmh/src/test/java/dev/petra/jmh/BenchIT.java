@@ -145,7 +145,7 @@ class BenchIT {
     }
 
     private static boolean canLimitMemory() throws IOException {
-        try (MemoryLimit limit = MemoryLimit.create("test", 64 << 20)) {
+        try (MemoryLimit limit = MemoryLimit.create("test" + System.nanoTime(), 64 << 20)) {
             return limit.group() != null;
         } catch (MemoryLimit.NoLimitException e) {
             System.out.println("*** --total-memory IS NOT TESTED: " + e.getMessage() + " ***");
