@@ -20,9 +20,7 @@ final class BenchOptions {
 
     /** How much is done. */
     static final class Size {
-        @Option(
-                names = "--quick",
-                description = "Some 10 minutes on 2 cores: few workloads, one round (default).")
+        @Option(names = "--quick", description = "Few workloads, one round (default).")
         boolean quick;
 
         @Option(

@@ -21,6 +21,9 @@ enum Engine {
     /** RocksDB with this engine's options, and without an engine. At the level spi only. */
     BARE("bare", "default");
 
+    /** What of {@code file_cache_size} is for other buffers, in MiB. */
+    private static final int CHUNK_CACHE_RESERVED = 32;
+
     private final String label;
     private final String memtable;
 
@@ -96,7 +99,7 @@ enum Engine {
         }
         if (this == LEGACY_LATEST_CACHE) {
             yaml.put("file_cache_enabled", true);
-            yaml.put("file_cache_size", nativeMiB + "MiB");
+            yaml.put("file_cache_size", nativeMiB + CHUNK_CACHE_RESERVED + "MiB");
         }
         return yaml;
     }

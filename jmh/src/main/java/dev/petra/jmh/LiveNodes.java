@@ -165,7 +165,7 @@ final class LiveNodes implements AutoCloseable {
      */
     private void settle(Probe all) {
         nodes.forEach(Node::settle);
-        Quiet.await(all);
+        Quiet.await(all, options.seconds());
         Quiet.sync();
     }
 

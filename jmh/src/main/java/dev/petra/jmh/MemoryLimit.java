@@ -3,10 +3,13 @@ package dev.petra.jmh;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -19,6 +22,9 @@ import org.jspecify.annotations.Nullable;
  */
 record MemoryLimit(Path group) implements Closeable {
     private static final Path MOUNTED = Path.of("/sys/fs/cgroup");
+
+    private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(10);
+    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
 
     /** Where a process enters. */
     private static final String PROCESSES = "cgroup.procs";
@@ -150,9 +156,17 @@ record MemoryLimit(Path group) implements Closeable {
         return Files.readAllLines(group.resolve(PROCESSES)).stream().map(Long::valueOf).toList();
     }
 
-    /** Removes the group, which has no processes any more. */
+    /** Removes the group, whose processes have ended; the system takes a moment to notice. */
     @Override
     public void close() throws IOException {
-        Files.deleteIfExists(group);
+        long end = System.nanoTime() + PATIENCE_NANOS;
+        while (true)
+            try {
+                Files.deleteIfExists(group);
+                return;
+            } catch (FileSystemException e) {
+                if (System.nanoTime() - end >= 0) throw e;
+                LockSupport.parkNanos(LOOK_NANOS);
+            }
     }
 }

@@ -87,7 +87,7 @@ class BenchTest {
         assertThat(Engine.LEGACY_LATEST_CACHE.yaml(300))
                 .containsAllEntriesOf(Engine.LEGACY_LATEST.yaml(300))
                 .containsEntry("file_cache_enabled", true)
-                .containsEntry("file_cache_size", "300MiB");
+                .containsEntry("file_cache_size", "332MiB");
         assertThat(Engine.LEGACY_LATEST.yaml(300)).doesNotContainKey("file_cache_size");
     }
 
