@@ -454,7 +454,8 @@ public interface IndexTests {
         TestTable table = table();
         TableStore store = kit().open(table);
         store.indexes().define(ONE);
-        write(store, table, "k", 1, "a");
+        writeAt(10, store, table, "a");
+        writeAt(20, store, table, "b");
         CountDownLatch looked = new CountDownLatch(1);
         CompletableFuture<Void> writer =
                 CompletableFuture.runAsync(
@@ -464,19 +465,26 @@ public interface IndexTests {
                             } catch (InterruptedException e) {
                                 throw new IllegalStateException(e);
                             }
-                            write(store, table, "k", 1, "a");
+                            writeAt(30, store, table, "a");
                         });
         store.indexes()
                 .sweep(
                         ONE,
                         (term, key, clustering) -> {
+                            ByteBuffer value = valueOf(store, table, key, clustering);
                             looked.countDown();
                             // It may have to wait for the sweep; if it does not, it is done now.
                             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(300));
-                            return false;
+                            return term.equals(value);
                         });
         writer.get(1, TimeUnit.MINUTES);
         assertThat(rowsOf(store, table, "a")).containsExactly("k:c=1");
+    }
+
+    private static void writeAt(long timestamp, TableStore store, TestTable table, String value) {
+        store.write(
+                table.update("k").at(timestamp).row(1).set("v", value).end().build(),
+                List.of(entry(table, value, 1)));
     }
 
     private static @Nullable ByteBuffer valueOf(
