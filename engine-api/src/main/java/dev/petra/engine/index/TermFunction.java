@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.index;
 
-import dev.petra.engine.DroppedColumns;
 import java.util.List;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.filter.ColumnFilter;
@@ -29,6 +28,6 @@ public interface TermFunction {
      *     one of them alone, which may be added again
      */
     default ColumnFilter columns(TableMetadata table) {
-        return ColumnFilter.all(DroppedColumns.addedAgain(table));
+        return ColumnFilter.all(table);
     }
 }

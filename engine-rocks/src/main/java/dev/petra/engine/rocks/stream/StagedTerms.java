@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
+import dev.petra.engine.DroppedColumns;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermFunction;
@@ -142,7 +143,8 @@ final class StagedTerms {
     }
 
     private void add(Database database, SstFileReaderIterator rows, TermFunction terms) {
-        ReadContext context = new ReadContext(store, terms.columns(store.table()));
+        ReadContext context =
+                new ReadContext(store, terms.columns(DroppedColumns.addedAgain(store.table())));
         IndexCatalog indexes = store.catalog().indexes();
         List<TermEntry> entries = new ArrayList<>();
         @Nullable DecoratedKey partition = null;
