@@ -328,8 +328,7 @@ public final class TableComparison {
                         key,
                         ColumnFilter.all(table),
                         new ClusteringIndexSliceFilter(slicesBehind(table, after), false));
-        return new Attempt(
-                shadow, copy, command, new Attempt.Extent(after, Integer.MAX_VALUE, maxBytes));
+        return new Attempt(shadow, copy, command, Attempt.Extent.piece(after, maxBytes));
     }
 
     /** All that is behind a place, and a range's bound that is at it. */
