@@ -37,7 +37,7 @@ import org.slf4j.LoggerFactory;
  * compare the two answers as of one moment: {@code docs/shadow-design.md} says why they are. Nobody
  * waits for it. For one thread; to be run once.
  */
-final class Attempt {
+class Attempt {
     private static final Logger logger = LoggerFactory.getLogger(Attempt.class);
 
     /** Before each attempt, where the partition was written during the one before. */
