@@ -29,7 +29,8 @@ import picocli.CommandLine.Spec;
             "Compares all partitions of a table with its shadow, on the node at an address, and"
                 + " waits for the result. The node goes on if this command is ended; 'nodetool stop"
                 + " UNKNOWN' ends it.",
-            "The exit code is 0 if all partitions were compared and are equal."
+            "The exit code is 0 if all partitions were compared and are equal; 3 if there was no"
+                    + " partition to compare."
         })
 final class CompareCommand implements Callable<Integer> {
     private static final Pattern TABLE = Pattern.compile("(\\w+)\\.(\\w+)");
@@ -85,20 +86,34 @@ final class CompareCommand implements Callable<Integer> {
                         last.getString("state"), 100 * last.getDouble("tokens_done"), counts(last));
                 RowWriter.flush(out);
             }
-            return write(out, last) ? 0 : Main.FAILED;
+            return write(out, last);
         }
     }
 
-    private boolean write(PrintWriter out, Row result) {
+    private int write(PrintWriter out, Row result) {
         out.printf("%s: %s%n", table, result.getString("state"));
         out.printf("  %s%n", counts(result));
         if (result.getLong("not_comparable") > 0)
             out.println("  not comparable: " + result.getString("not_comparable_because"));
         if (result.getLong("different") > 0)
             out.println("  see petra.shadow_differences and the node's log");
+        boolean isWell =
+                result.getBoolean("complete")
+                        && result.getLong("equal") == result.getLong("compared");
+        boolean isTested = result.getLong("compared") > 0;
+        if (isWell && !isTested) out.println("  nothing was compared, which says nothing");
         RowWriter.flush(out);
-        return result.getBoolean("complete")
-                && result.getLong("equal") == result.getLong("compared");
+        return !isWell ? Main.FAILED : isTested ? 0 : Main.NOTHING_COMPARED;
+    }
+
+    /** A row of {@code petra.comparisons} in a line. */
+    static String summary(Row row) {
+        String range = String.valueOf(row.getString("token_range"));
+        return "%s%s, %s"
+                .formatted(
+                        row.getString("state"),
+                        range.isEmpty() ? "" : ", tokens " + range,
+                        counts(row));
     }
 
     private static String counts(Row row) {

@@ -36,6 +36,9 @@ public final class Main implements Runnable {
     /** The exit code of a failed command. */
     static final int FAILED = 1;
 
+    /** The exit code where nothing speaks against a shadow, and nothing for it. */
+    static final int NOTHING_COMPARED = 3;
+
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
     private CommandSpec spec;

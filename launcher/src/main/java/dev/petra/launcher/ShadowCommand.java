@@ -9,10 +9,12 @@ import java.io.PrintWriter;
 import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -40,14 +42,14 @@ final class ShadowCommand implements Runnable {
             description = {
                 "Asks all nodes of a cluster how far their shadows are and whether reads had the"
                         + " same answers from them.",
-                "The exit code is 0 if each shadow has caught up, was compared, and had no other"
-                        + " answer; 3 if all that is missing is that something was compared."
+                "The exit code is 0 if each shadow has caught up, gave at least one equal answer,"
+                        + " and no other; 3 if all that is missing is that something was compared."
+                        + " It does not say that all of a table was compared: that is for 'petra"
+                        + " compare', of which the report shows the last result."
             })
     static final class Report implements Callable<Integer> {
-        /** The exit code if nothing speaks against the shadows, and nothing for them. */
-        private static final int NOTHING_COMPARED = 3;
-
         private static final String SHADOWS = "SELECT * FROM petra.shadow";
+        private static final String COMPARISONS = "SELECT * FROM petra.comparisons";
         private static final String ADDRESS = "native_address";
         private static final String PORT = "native_port";
 
@@ -64,9 +66,12 @@ final class ShadowCommand implements Runnable {
             }
         }
 
-        private record Shadow(Node node, Row figures) {
+        /**
+         * @param comparison of all of the table, or null
+         */
+        private record Shadow(Node node, Row figures, @Nullable Row comparison) {
             String table() {
-                return figures.getString("keyspace_name") + "." + figures.getString("table_name");
+                return name(figures);
             }
 
             long count(String column) {
@@ -95,8 +100,10 @@ final class ShadowCommand implements Runnable {
             List<String> silent = new ArrayList<>();
             for (Node node : nodes) {
                 try (CqlClient client = options.connect(node.address(), node.port())) {
+                    Map<String, Row> comparisons = new HashMap<>();
+                    for (Row row : rows(client, COMPARISONS)) comparisons.put(name(row), row);
                     for (Row row : rows(client, SHADOWS)) {
-                        Shadow shadow = new Shadow(node, row);
+                        Shadow shadow = new Shadow(node, row, comparisons.get(name(row)));
                         tables.computeIfAbsent(shadow.table(), any -> new ArrayList<>())
                                 .add(shadow);
                     }
@@ -117,7 +124,11 @@ final class ShadowCommand implements Runnable {
             if (isWell && !isTested)
                 out.println("Nothing was compared, which says nothing: see 'petra compare'");
             RowWriter.flush(out);
-            return !isWell ? Main.FAILED : isTested ? 0 : NOTHING_COMPARED;
+            return !isWell ? Main.FAILED : isTested ? 0 : Main.NOTHING_COMPARED;
+        }
+
+        private static String name(Row row) {
+            return row.getString("keyspace_name") + "." + row.getString("table_name");
         }
 
         private static boolean write(
@@ -143,6 +154,13 @@ final class ShadowCommand implements Runnable {
                     max(shadows, "shadow_read_micros_p99"));
             for (Shadow shadow : shadows) {
                 if (shadow.isUntested()) out.printf("  %s: nothing was compared%n", shadow.node());
+                Row comparison = shadow.comparison();
+                out.printf(
+                        "  %s: petra compare: %s%n",
+                        shadow.node(),
+                        comparison == null
+                                ? "not since the node was started"
+                                : CompareCommand.summary(comparison));
                 if (!shadow.isCaughtUp() || shadow.count("different") > 0)
                     out.printf(
                             "  %s: %s, %,d different%n",

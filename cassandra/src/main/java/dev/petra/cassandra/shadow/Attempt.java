@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import dev.petra.engine.TableStore;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.EmptyIterators;
+import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ClusteringIndexFilter;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.lifecycle.SSTableSet;
+import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.BaseRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.NoSpamLogger;
@@ -26,7 +37,7 @@ import org.slf4j.LoggerFactory;
  * compare the two answers as of one moment: {@code docs/shadow-design.md} says why they are. Nobody
  * waits for it. For one thread; to be run once.
  */
-final class Attempt {
+class Attempt {
     private static final Logger logger = LoggerFactory.getLogger(Attempt.class);
 
     /** Before each attempt, where the partition was written during the one before. */
@@ -44,10 +55,19 @@ final class Attempt {
      * @param after the place behind which it begins, or null: at the partition's beginning
      * @param maxRows that are live in the table
      * @param maxBytes of both sides; it ends after that, but not before one place was compared
+     * @param isAside whether the shadow's block cache is left alone, and the shadow looks at the
+     *     clock among deleted rows too
      */
-    record Extent(@Nullable ClusteringPrefix<?> after, int maxRows, long maxBytes) {
+    record Extent(
+            @Nullable ClusteringPrefix<?> after, int maxRows, long maxBytes, boolean isAside) {
+        /** What a client has read. */
         static Extent rows(int maxRows) {
-            return new Extent(null, maxRows, Long.MAX_VALUE);
+            return new Extent(null, maxRows, Long.MAX_VALUE, false);
+        }
+
+        /** A piece of a partition. */
+        static Extent piece(@Nullable ClusteringPrefix<?> after, long maxBytes) {
+            return new Extent(after, Integer.MAX_VALUE, maxBytes, true);
         }
     }
 
@@ -145,29 +165,28 @@ final class Attempt {
                         reversed);
         long deadline =
                 System.nanoTime() + DatabaseDescriptor.getReadRpcTimeout(TimeUnit.NANOSECONDS);
+        BooleanSupplier isInTime =
+                () -> System.nanoTime() - deadline < 0 && !copy.isOver() && !Shadows.areStopped();
         BooleanSupplier mayGoOn =
                 () ->
-                        System.nanoTime() - deadline < 0
-                                && !copy.isOver()
-                                && !Shadows.areStopped()
+                        isInTime.getAsBoolean()
                                 && (bytes < extent.maxBytes() || !isProgress(comparison.reached()));
         try (ReadExecutionController reading = whole.executionController();
                 Timed ofTable =
                         Timed.open(
-                                () -> whole.queryMemtableAndDisk(shadow.cfs, reading),
+                                () -> ofTable(whole, reading, isInTime),
                                 false,
                                 mayGoOn,
-                                this::add);
+                                any -> {});
                 Timed ofShadow =
                         Timed.open(
-                                () -> {
-                                    UnfilteredRowIterator rows =
-                                            copy.store.read(
-                                                    key, slices, command.columnFilter(), reversed);
-                                    return rows == null
-                                            ? EmptyIterators.unfilteredRow(table, key, reversed)
-                                            : rows;
-                                },
+                                () ->
+                                        extent.isAside()
+                                                ? readAside(
+                                                        copy.store,
+                                                        whole,
+                                                        () -> Timed.check(isInTime))
+                                                : read(whole),
                                 true,
                                 mayGoOn,
                                 this::add)) {
@@ -186,6 +205,74 @@ final class Attempt {
         } catch (Timed.TooLong e) {
             return Comparison.Outcome.TOO_LONG;
         }
+    }
+
+    /** Looks at the clock with each row of each source: a deletion may hide millions of them. */
+    private UnfilteredRowIterator ofTable(
+            SinglePartitionReadCommand whole,
+            ReadExecutionController reading,
+            BooleanSupplier isInTime) {
+        Transformation<BaseRowIterator<?>> each = Timed.ofEach(isInTime, this::add);
+        return whole.queryMemtableAndDisk(
+                shadow.cfs,
+                shadow.cfs.select(View.select(SSTableSet.LIVE, whole.partitionKey())),
+                source -> {
+                    Timed.check(isInTime);
+                    return each;
+                },
+                reading);
+    }
+
+    /** As a client reads. */
+    private UnfilteredRowIterator read(SinglePartitionReadCommand whole) {
+        ClusteringIndexFilter filter = whole.clusteringIndexFilter();
+        UnfilteredRowIterator rows =
+                copy.store.read(
+                        whole.partitionKey(),
+                        filter.getSlices(table),
+                        whole.columnFilter(),
+                        filter.isReversed());
+        return rows == null ? none(whole) : rows;
+    }
+
+    /**
+     * What a store has of a partition, for whoever reads all of a table.
+     *
+     * @param checkpoint as of {@link TableStore#scanAside(DataRange, ColumnFilter, Runnable)}
+     */
+    static UnfilteredRowIterator readAside(
+            TableStore store, SinglePartitionReadCommand command, Runnable checkpoint) {
+        Bounds<PartitionPosition> key =
+                new Bounds<>(command.partitionKey(), command.partitionKey());
+        UnfilteredPartitionIterator scan =
+                store.scanAside(
+                        new DataRange(key, command.clusteringIndexFilter()),
+                        command.columnFilter(),
+                        checkpoint);
+        try {
+            UnfilteredRowIterator rows = scan.hasNext() ? scan.next() : none(command);
+            return new WrappingUnfilteredRowIterator() {
+                @Override
+                public UnfilteredRowIterator wrapped() {
+                    return rows;
+                }
+
+                @Override
+                public void close() {
+                    try (scan) {
+                        rows.close();
+                    }
+                }
+            };
+        } catch (RuntimeException | Error e) {
+            scan.close();
+            throw e;
+        }
+    }
+
+    private static UnfilteredRowIterator none(SinglePartitionReadCommand command) {
+        return EmptyIterators.unfilteredRow(
+                command.metadata(), command.partitionKey(), command.isReversed());
     }
 
     private void add(long read) {

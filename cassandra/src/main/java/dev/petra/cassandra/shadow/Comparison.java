@@ -213,6 +213,8 @@ final class Comparison {
             try {
                 this.whole = rows.partitionLevelDeletion();
                 this.statics = rows.staticRow();
+            } catch (Timed.TooLong e) {
+                throw e;
             } catch (RuntimeException | FSError | AssertionError e) {
                 throw new SideFailure(isShadow, e);
             }

@@ -6,12 +6,14 @@ import static org.apache.cassandra.io.sstable.SSTableReadsListener.NOOP_LISTENER
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.PriorityQueue;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
@@ -28,35 +30,44 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The keys of the partitions that a table or its shadow has, in their order, some at a time: a
  * partition that only one of them has is among them. Between two calls nothing is open, which would
- * keep memtables or files. A key that comes behind where the walk is will be found; one that comes
- * before it will not, and was written to both. For one thread.
+ * keep memtables or files.
+ *
+ * <p>All keys are found that were there when the walk began, and those that come behind where it
+ * is. A key that is written before that place goes to both sides; the partitions that a stream or
+ * an import brings there are not found. For one thread.
  */
 final class KeyWalk {
-    // Of each side, in one call; read_request_timeout besides.
-    private static final int MAX_KEYS = 256;
+    // Of each source, in one call; read_request_timeout besides.
+    static final int MAX_KEYS = 4_096;
     private static final int MAX_BYTES = 1 << 20;
 
     private final ColumnFamilyStore cfs;
     private final TableStore store;
     private final PartitionPosition end;
+    private final Runnable checkpoint;
     private PartitionPosition after;
     private boolean isOver;
+    private int opened;
 
     /**
      * @param range which does not wrap
+     * @param checkpoint called with each source that is opened; ends {@link #next()} by {@link
+     *     Timed.TooLong}
      */
-    KeyWalk(ColumnFamilyStore cfs, TableStore store, Range<Token> range) {
+    KeyWalk(ColumnFamilyStore cfs, TableStore store, Range<Token> range, Runnable checkpoint) {
         this.cfs = cfs;
         this.store = store;
+        this.checkpoint = checkpoint;
         this.after = range.left.maxKeyBound();
         this.end = range.right.maxKeyBound();
     }
 
-    /** Keys of one side behind {@link #after}. */
+    /** Keys of some sources behind {@link #after}. */
     private record Found(List<DecoratedKey> keys, boolean isAll) {}
 
     /** Whether there are no more keys. */
@@ -69,94 +80,153 @@ final class KeyWalk {
         return after.getToken();
     }
 
+    /** How many SSTables were opened for the last keys. */
+    int opened() {
+        return opened;
+    }
+
     /**
      * The next keys; may be none, also before the end.
      *
      * @throws Comparison.SideFailure if those of one side cannot be read
      */
     SortedSet<DecoratedKey> next() {
-        Found ofTable = found(false);
-        Found ofShadow = found(true);
-        SortedSet<DecoratedKey> keys = new TreeSet<>(ofTable.keys());
-        keys.addAll(ofShadow.keys());
+        opened = 0;
+        DataRange range = DataRange.forKeyRange(new Range<>(after, end));
+        List<Found> sides = new ArrayList<>();
+        find(false, () -> findInTable(range, sides));
+        find(true, () -> sides.add(ofShadow(range)));
+        SortedSet<DecoratedKey> keys = new TreeSet<>();
+        for (Found side : sides) keys.addAll(side.keys());
         // Behind the last key of a side that has more, that side was not looked at.
-        for (Found side : List.of(ofTable, ofShadow))
+        for (Found side : sides)
             if (!side.isAll())
                 keys.removeIf(key -> key.compareTo(side.keys().get(side.keys().size() - 1)) > 0);
-        if (ofTable.isAll() && ofShadow.isAll()) {
-            isOver = true;
-            after = end;
-        } else after = keys.last();
+        isOver = sides.stream().allMatch(Found::isAll);
+        after = isOver ? end : keys.last();
         return keys;
     }
 
-    private Found found(boolean isShadow) {
-        DataRange range = DataRange.forKeyRange(new Range<>(after, end));
+    private static void find(boolean isShadow, Runnable search) {
         try {
-            return isShadow ? ofShadow(range) : ofTable(range);
+            search.run();
+        } catch (Timed.TooLong e) {
+            throw e;
         } catch (RuntimeException | FSError | AssertionError e) {
             throw new Comparison.SideFailure(isShadow, e);
         }
     }
 
     private Found ofShadow(DataRange range) {
-        try (UnfilteredPartitionIterator partitions = store.scanAside(range, columns())) {
-            return take(List.of(partitions));
+        try (UnfilteredPartitionIterator partitions =
+                store.scanAside(range, columns(), checkpoint)) {
+            return take(List.of(new Source(range.startKey(), () -> partitions)));
         }
     }
 
-    @SuppressWarnings("try") // What is read is freed when the group is closed.
-    private Found ofTable(DataRange range) {
-        try (OpOrder.Group reading = cfs.readOrdering.start();
-                ColumnFamilyStore.RefViewFragment view =
-                        cfs.selectAndReference(View.selectLive(range.keyRange()))) {
-            List<UnfilteredPartitionIterator> opened = new ArrayList<>();
-            try {
-                for (Memtable each : view.memtables)
-                    opened.add(each.partitionIterator(columns(), range, NOOP_LISTENER));
-                for (SSTableReader each : view.sstables)
-                    opened.add(each.partitionIterator(columns(), range, NOOP_LISTENER));
-                return take(opened);
-            } finally {
-                opened.forEach(UnfilteredPartitionIterator::close);
-            }
+    private void findInTable(DataRange range, List<Found> sides) {
+        OpOrder.Group reading = cfs.readOrdering.start();
+        boolean isReading = true;
+        try (ColumnFamilyStore.RefViewFragment view =
+                cfs.selectAndReference(View.selectLive(range.keyRange()))) {
+            List<Source> memtables = new ArrayList<>();
+            for (Memtable each : view.memtables)
+                memtables.add(
+                        new Source(
+                                range.startKey(),
+                                () -> each.partitionIterator(columns(), range, NOOP_LISTENER)));
+            sides.add(take(memtables));
+            // It takes longer to open many SSTables than memtables should be kept for.
+            isReading = false;
+            reading.close();
+            List<Source> sstables = new ArrayList<>();
+            for (SSTableReader each : view.sstables)
+                sstables.add(
+                        new Source(
+                                Collections.max(List.of(each.getFirst(), range.startKey())),
+                                () -> open(each, range)));
+            sides.add(take(sstables));
+        } finally {
+            if (isReading) reading.close();
         }
+    }
+
+    /** Opens an SSTable. */
+    private UnfilteredPartitionIterator open(SSTableReader sstable, DataRange range) {
+        opened++;
+        return sstable.partitionIterator(columns(), range, NOOP_LISTENER);
     }
 
     private ColumnFilter columns() {
         return ColumnFilter.all(cfs.metadata());
     }
 
-    /** The next key of one of several, and the rest of it. */
-    private record Source(DecoratedKey key, UnfilteredPartitionIterator rest) {
-        static void add(PriorityQueue<Source> sources, UnfilteredPartitionIterator rest) {
-            if (!rest.hasNext()) return;
-            // Nothing but its key is read.
-            try (UnfilteredRowIterator partition = rest.next()) {
-                sources.add(new Source(partition.partitionKey(), rest));
+    /** Sorted keys, opened when the first of them may be the next of all. */
+    private static final class Source {
+        /** Its next key, or what is before that. */
+        PartitionPosition position;
+
+        final Supplier<UnfilteredPartitionIterator> opening;
+        @Nullable UnfilteredPartitionIterator rest;
+
+        Source(PartitionPosition position, Supplier<UnfilteredPartitionIterator> opening) {
+            this.position = position;
+            this.opening = opening;
+        }
+
+        /** Goes to the next key; closes it, and returns false, if there is none. */
+        boolean goOn() {
+            UnfilteredPartitionIterator open = rest;
+            if (open == null) {
+                open = opening.get();
+                rest = open;
             }
+            if (!open.hasNext()) {
+                close();
+                return false;
+            }
+            // Nothing but its key is read.
+            try (UnfilteredRowIterator partition = open.next()) {
+                position = partition.partitionKey();
+            }
+            return true;
+        }
+
+        void close() {
+            UnfilteredPartitionIterator open = rest;
+            rest = null;
+            if (open != null) open.close();
         }
     }
 
-    private Found take(List<UnfilteredPartitionIterator> sorted) {
+    private Found take(List<Source> sources) {
+        try {
+            return merge(sources);
+        } finally {
+            sources.forEach(Source::close);
+        }
+    }
+
+    private Found merge(List<Source> sources) {
         long deadline =
                 System.nanoTime() + DatabaseDescriptor.getReadRpcTimeout(TimeUnit.NANOSECONDS);
-        PriorityQueue<Source> sources = new PriorityQueue<>(Comparator.comparing(Source::key));
-        sorted.forEach(each -> Source.add(sources, each));
+        PriorityQueue<Source> queue =
+                new PriorityQueue<>(Comparator.comparing((Source each) -> each.position));
+        queue.addAll(sources);
         List<DecoratedKey> keys = new ArrayList<>();
         long bytes = 0;
-        for (Source next = sources.poll(); next != null; next = sources.poll()) {
-            if (keys.isEmpty() || !next.key().equals(keys.get(keys.size() - 1))) {
-                if (keys.size() == MAX_KEYS
-                        || bytes >= MAX_BYTES
-                        || (!keys.isEmpty() && System.nanoTime() - deadline >= 0))
-                    return new Found(keys, false);
+        for (Source next = queue.poll(); next != null; next = queue.poll()) {
+            if (next.rest == null) checkpoint.run();
+            else if (keys.isEmpty() || !next.position.equals(keys.get(keys.size() - 1))) {
+                if (keys.size() == MAX_KEYS || bytes >= MAX_BYTES) return new Found(keys, false);
                 // That of a memtable may be in memory that is freed.
-                ByteBuffer key = ByteBufferUtil.clone(next.key().getKey());
+                ByteBuffer key = ByteBufferUtil.clone(((DecoratedKey) next.position).getKey());
                 bytes += key.remaining();
                 keys.add(cfs.decorateKey(key));
             }
-            Source.add(sources, next.rest());
+            // Without a key there is no place from which the next call could go on.
+            if (!keys.isEmpty() && System.nanoTime() - deadline >= 0) return new Found(keys, false);
+            if (next.goOn()) queue.add(next);
         }
         return new Found(keys, true);
     }

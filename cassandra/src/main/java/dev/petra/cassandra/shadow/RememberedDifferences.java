@@ -38,8 +38,12 @@ final class RememberedDifferences {
         this.nanoTime = nanoTime;
     }
 
-    /** How many there were; 1 if that cannot be told. */
-    synchronized long recall(Supplier<List<ShadowFolder>> folders) {
+    /**
+     * How many there were; 1 if that cannot be told.
+     *
+     * @param handed how many the shadow before has {@link #found}, whether they are noted or not
+     */
+    synchronized long recall(Supplier<List<ShadowFolder>> folders, long handed) {
         try {
             for (ShadowFolder each : folders.get()) noted = Math.max(noted, each.different());
         } catch (RuntimeException | FSError e) {
@@ -50,17 +54,24 @@ final class RememberedDifferences {
                     e);
             noted = 1;
         }
-        if (noted > 0)
+        found = Math.max(noted, handed);
+        if (found > 0)
             logger.warn(
                     "The shadow of {} has had {} differences, see earlier lines of the log",
                     name,
-                    noted);
-        found = noted;
-        return noted;
+                    found);
+        catchUp(folders);
+        return found;
+    }
+
+    /** How many there are. */
+    synchronized long found() {
+        return found;
     }
 
     /** Notes that there are so many by now. */
     synchronized void remember(long count, Supplier<List<ShadowFolder>> folders) {
+        if (isOver) return;
         found = Math.max(found, count);
         if (noted == 0 || nanoTime.getAsLong() - notedAt >= INTERVAL_NANOS) catchUp(folders);
     }
@@ -69,19 +80,33 @@ final class RememberedDifferences {
     synchronized void catchUp(Supplier<List<ShadowFolder>> folders) {
         if (isOver || found == noted) return;
         notedAt = nanoTime.getAsLong();
+        boolean hadFailed = hasFailed;
+        hasFailed = false;
         try {
-            folders.get().get(0).writeDifferent(found);
-            noted = found;
-            hasFailed = false;
+            // Whichever of the disks may be lost.
+            for (ShadowFolder each : folders.get()) note(each, hadFailed);
         } catch (RuntimeException | FSError e) {
-            if (!hasFailed)
-                logger.error(
-                        "A difference of {} and its shadow cannot be noted on disk: a restart may"
-                                + " forget it",
-                        name,
-                        e);
-            hasFailed = true;
+            failed(e, hadFailed);
         }
+    }
+
+    private void note(ShadowFolder folder, boolean hadFailed) {
+        try {
+            folder.writeDifferent(found);
+            noted = found;
+        } catch (RuntimeException | FSError e) {
+            failed(e, hadFailed);
+        }
+    }
+
+    private void failed(Throwable failure, boolean hadFailed) {
+        if (!hadFailed && !hasFailed)
+            logger.error(
+                    "A difference of {} and its shadow cannot be noted on disk: a restart may"
+                            + " forget it",
+                    name,
+                    failure);
+        hasFailed = true;
     }
 
     /** The end: another shadow of the table may note what it finds. */
@@ -92,6 +117,8 @@ final class RememberedDifferences {
 
     /** Forgets all that was noted, after {@link #end}. */
     synchronized void forget(Supplier<List<ShadowFolder>> folders) {
+        found = 0;
+        noted = 0;
         try {
             for (ShadowFolder each : folders.get()) each.deleteDifferent();
         } catch (RuntimeException | FSError e) {

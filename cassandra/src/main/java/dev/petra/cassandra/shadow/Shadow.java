@@ -202,9 +202,14 @@ public final class Shadow {
         return Comparison.shortened(cfs.metadata().partitionKeyType.getString(key.getKey()));
     }
 
-    /** Counts the differences that were found before the node was started. Throws nothing. */
+    /**
+     * Counts the differences that were found before the node was started, or by the shadow that
+     * this one takes the place of. Throws nothing.
+     */
     void recall() {
-        long found = remembered.recall(this::folders);
+        Shadow before = predecessor;
+        long found =
+                remembered.recall(this::folders, before == null ? 0 : before.remembered.found());
         statistics.different.add(found);
         statistics.compared.add(found);
     }

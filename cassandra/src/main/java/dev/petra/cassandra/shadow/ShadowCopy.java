@@ -31,6 +31,7 @@ import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
+import org.apache.cassandra.io.sstable.format.SSTableFormat;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.INotification;
 import org.apache.cassandra.notifications.INotificationConsumer;
@@ -150,7 +151,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                     "sstable="
                             + sstable.descriptor.baseFile().name()
                             + " "
-                            + sstable.onDiskLength()
+                            // A reader that a compaction has opened knows a shorter length.
+                            + sstable.descriptor.fileFor(SSTableFormat.Components.DATA).length()
                             + " "
                             + sstable.getDataCreationTime());
         return all;

@@ -7,9 +7,11 @@ import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import java.util.SortedSet;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
+import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DecoratedKey;
@@ -17,7 +19,6 @@ import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.compaction.CompactionInfo;
-import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
@@ -33,10 +34,10 @@ import org.slf4j.LoggerFactory;
 /**
  * Compares all partitions of a table, or of a range of its tokens, with its shadow: one after the
  * other, in pieces of bounded size, each piece as of one moment. A partition that is written
- * whenever it is looked at is looked at once more at the end. Run once, by {@link
- * TableComparisons}; all else is thread-safe.
+ * whenever it is looked at, or cannot be read in time, is looked at once more at the end. Run once,
+ * by {@link TableComparisons}; all else is thread-safe.
  */
-public final class TableComparison {
+public class TableComparison {
     private static final Logger logger = LoggerFactory.getLogger(TableComparison.class);
 
     /** Of both sides, in one piece. */
@@ -53,8 +54,21 @@ public final class TableComparison {
      */
     private static final int ATTEMPTS = 20;
 
-    /** What it costs to look for a partition, for {@code compaction_throughput}. */
+    /**
+     * Of a piece of which not one place could be compared in time: a disk that is slow once must
+     * not make a partition one that is not comparable.
+     */
+    private static final int SLOW_ATTEMPTS = 3;
+
+    // What it costs to look for a partition, and to open an SSTable for its keys, as bytes.
     private static final int PER_READ = 4 << 10;
+    private static final int PER_SSTABLE = 64 << 10;
+
+    /** Bytes in a second where {@code compaction_throughput} has no limit. */
+    private static final double UNLIMITED = 16 << 20;
+
+    /** What is asked of the limiter at once. */
+    private static final int CHUNK = 64 << 10;
 
     /** Partitions that are looked at once more. */
     static final int MAX_AGAIN = 10_000;
@@ -63,6 +77,12 @@ public final class TableComparison {
 
     private static final int SHOWN_KEYS = 10;
     private static final int WAIT_MILLIS = 100;
+
+    /** Writes that are in the shadow soon. */
+    private static final int SHORT_QUEUE = 256;
+
+    /** Before an attempt; an engine may be behind for long. */
+    private static final long QUEUE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** Why a partition could not be compared. */
     private enum Reason {
@@ -104,6 +124,7 @@ public final class TableComparison {
     private final LongAdder different = new LongAdder();
     private final Map<Reason, Long> notComparable = new EnumMap<>(Reason.class);
     private final List<String> notComparableKeys = new ArrayList<>();
+    private final RateLimiter limiter = RateLimiter.create(UNLIMITED);
     private final List<Rest> again = new ArrayList<>();
     private long againBytes;
     private volatile String state = "waits for another comparison";
@@ -112,6 +133,7 @@ public final class TableComparison {
     private volatile long endedAt;
     private volatile boolean isComplete;
     private volatile boolean isStopped;
+    private boolean hasStarted;
 
     /**
      * @param rangeText as the operator has given it
@@ -133,6 +155,7 @@ public final class TableComparison {
 
     /** What it does, or why it has ended. */
     public String state() {
+        endUnlessStarted();
         return state;
     }
 
@@ -187,12 +210,27 @@ public final class TableComparison {
 
     /** When it has ended, in milliseconds since 1970; 0 while it has not. */
     public long endedAtMillis() {
+        endUnlessStarted();
         return endedAt;
     }
 
     /** Whether it has ended. */
     boolean isOver() {
-        return endedAt != 0;
+        return endedAtMillis() != 0;
+    }
+
+    /** One that waits for another, which may take days, ends at once. */
+    private synchronized void endUnlessStarted() {
+        if (hasStarted || endedAt != 0) return;
+        String end = end();
+        if (end != null) end(end);
+    }
+
+    /** Whether it may run now. */
+    private synchronized boolean start() {
+        endUnlessStarted();
+        hasStarted = endedAt == 0;
+        return hasStarted;
     }
 
     /** For {@code nodetool compactionstats}. */
@@ -218,6 +256,7 @@ public final class TableComparison {
 
     /** Compares all of it. Throws nothing. */
     void run() {
+        if (!start()) return;
         String result;
         try {
             logger.info("Comparing {} with its shadow", shadow.name);
@@ -242,6 +281,11 @@ public final class TableComparison {
             logger.error("The comparison of {} with its shadow failed", shadow.name, e);
             result = "failed: " + e;
         }
+        again.clear();
+        end(result);
+    }
+
+    private void end(String result) {
         state = result;
         endedAt = System.currentTimeMillis();
         logger.info(
@@ -259,13 +303,25 @@ public final class TableComparison {
     private void compare(Range<Token> range) throws Ended, InterruptedException {
         double before = tokensDone;
         double all = ranges.stream().mapToDouble(each -> size(each.left, each.right)).sum();
-        KeyWalk walk = new KeyWalk(shadow.cfs, copy.store, range);
+        KeyWalk walk =
+                new KeyWalk(shadow.cfs, copy.store, range, () -> Timed.check(() -> end() == null));
         while (!walk.isOver()) {
             phase = "compares";
             awaitCaughtUp();
-            for (DecoratedKey key : walk.next()) compare(key, null, false);
+            SortedSet<DecoratedKey> keys = next(walk);
+            throttle((long) PER_SSTABLE * walk.opened());
+            for (DecoratedKey key : keys) compare(key, null, false);
             Token done = walk.isOver() ? range.right : walk.token();
             if (all > 0) tokensDone = before + size(range.left, done) / all;
+        }
+    }
+
+    private SortedSet<DecoratedKey> next(KeyWalk walk) throws Ended {
+        try {
+            return walk.next();
+        } catch (Timed.TooLong e) {
+            check();
+            throw e;
         }
     }
 
@@ -275,7 +331,7 @@ public final class TableComparison {
     }
 
     private void compareAgain() throws Ended, InterruptedException {
-        phase = "compares once more what was being written";
+        phase = "compares once more what was written or slow";
         for (Rest rest : again) compare(rest.key(), rest.after(), true);
     }
 
@@ -285,6 +341,7 @@ public final class TableComparison {
         ClusteringPrefix<?> after = begin;
         long maxBytes = MAX_BYTES;
         int failed = 0;
+        int slow = 0;
         while (true) {
             awaitCaughtUp();
             Attempt attempt = attempt(key, after, maxBytes);
@@ -292,18 +349,23 @@ public final class TableComparison {
             throttle(PER_READ + attempt.bytes());
             check();
             ClusteringPrefix<?> reached = attempt.reached();
-            if (outcome != null
-                    && (outcome.result() != Comparison.Result.TOO_LONG || reached == null)) {
+            if (outcome != null && outcome.result() != Comparison.Result.TOO_LONG) {
                 count(key, outcome);
                 return;
             }
-            if (outcome != null && reached != null && attempt.isOfOneMoment()) {
+            if (outcome != null && reached == null) {
+                if (++slow == SLOW_ATTEMPTS) {
+                    if (isLast || !addAgain(key, after)) count(key, Reason.TOO_LONG);
+                    return;
+                }
+            } else if (outcome != null && reached != null && attempt.isOfOneMoment()) {
                 if (isEnd(shadow.cfs.metadata(), reached)) {
                     count(key, Comparison.Outcome.EQUAL);
                     return;
                 }
                 after = reached;
                 failed = 0;
+                slow = 0;
                 maxBytes = Math.min(MAX_BYTES, 2 * maxBytes);
             } else if (copy.isCaughtUp()) {
                 if (++failed == ATTEMPTS) {
@@ -311,6 +373,7 @@ public final class TableComparison {
                     else if (isLast || !addAgain(key, after)) count(key, Reason.WRITTEN);
                     return;
                 }
+                awaitShortQueue();
                 List<Integer> pauses = Attempt.PAUSES_MILLIS;
                 TimeUnit.MILLISECONDS.sleep(pauses.get(failed % pauses.size()));
                 // The shorter it takes, the likelier it is that nothing is written meanwhile.
@@ -319,7 +382,8 @@ public final class TableComparison {
         }
     }
 
-    private Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
+    /** To be overridden by tests. */
+    Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
         TableMetadata table = shadow.cfs.metadata();
         SinglePartitionReadCommand command =
                 SinglePartitionReadCommand.create(
@@ -328,8 +392,7 @@ public final class TableComparison {
                         key,
                         ColumnFilter.all(table),
                         new ClusteringIndexSliceFilter(slicesBehind(table, after), false));
-        return new Attempt(
-                shadow, copy, command, new Attempt.Extent(after, Integer.MAX_VALUE, maxBytes));
+        return new Attempt(shadow, copy, command, Attempt.Extent.piece(after, maxBytes));
     }
 
     /** All that is behind a place, and a range's bound that is at it. */
@@ -359,7 +422,7 @@ public final class TableComparison {
     private void count(DecoratedKey key, Comparison.Outcome outcome) {
         switch (outcome.result()) {
             case TOO_LATE -> count(key, Reason.TOO_LATE);
-            case TOO_LONG -> count(key, Reason.TOO_LONG);
+            case TOO_LONG -> throw new IllegalArgumentException(outcome.toString());
             case EQUAL, DIFFERENT -> {
                 shadow.count(key, outcome);
                 (outcome.result() == Comparison.Result.EQUAL ? equal : different).increment();
@@ -388,6 +451,18 @@ public final class TableComparison {
         state = phase;
     }
 
+    /**
+     * A write counts as under way until it is in the shadow: one that waits behind many others must
+     * not make its partition one that is always written.
+     */
+    private void awaitShortQueue() throws Ended, InterruptedException {
+        long deadline = System.nanoTime() + QUEUE_PATIENCE_NANOS;
+        while (copy.queued.get() > SHORT_QUEUE && System.nanoTime() - deadline < 0) {
+            TimeUnit.MILLISECONDS.sleep(1);
+            check();
+        }
+    }
+
     private void check() throws Ended {
         String end = end();
         if (end != null) throw new Ended(end);
@@ -401,12 +476,26 @@ public final class TableComparison {
         return end == null ? null : "ended: the shadow has dropped out: " + end.reason();
     }
 
-    /** As {@code compaction_throughput} wants it. Nothing is open meanwhile. */
+    /**
+     * At a quarter of {@code compaction_throughput}. Of a limiter of its own: from that of
+     * compactions, one large request is served before all small ones of a compaction. Nothing is
+     * open meanwhile.
+     */
     private void throttle(long bytes) throws Ended {
-        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
-        for (long left = bytes; left > 0; left -= MAX_BYTES) {
-            limiter.acquire((int) Math.min(left, MAX_BYTES));
+        double rate = bytesPerSecond(DatabaseDescriptor.getCompactionThroughputBytesPerSec());
+        if (limiter.getRate() != rate) limiter.setRate(rate);
+        for (long left = bytes; left > 0; left -= CHUNK) {
+            limiter.acquire((int) Math.min(left, CHUNK));
             check();
         }
+    }
+
+    /**
+     * How much is read in a second.
+     *
+     * @param compaction what compactions may; 0 without a limit
+     */
+    static double bytesPerSecond(double compaction) {
+        return compaction == 0 ? UNLIMITED : compaction / 4;
     }
 }

@@ -5,10 +5,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
+import org.apache.cassandra.db.rows.BaseRowIterator;
+import org.apache.cassandra.db.rows.RangeTombstoneMarker;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.io.FSError;
 
 /**
@@ -48,6 +51,7 @@ final class Timed implements WrappingUnfilteredRowIterator {
      * @param mayGoOn asked before each row
      * @param read told of the bytes of each row
      * @throws Comparison.SideFailure if that fails
+     * @throws TooLong if what opens it says so
      */
     static Timed open(
             Supplier<UnfilteredRowIterator> opening,
@@ -57,9 +61,44 @@ final class Timed implements WrappingUnfilteredRowIterator {
         long begin = System.nanoTime();
         try {
             return new Timed(opening.get(), mayGoOn, read, System.nanoTime() - begin);
+        } catch (TooLong e) {
+            throw e;
         } catch (RuntimeException | FSError | AssertionError e) {
             throw new Comparison.SideFailure(isShadow, e);
         }
+    }
+
+    /** Ends a read by {@link TooLong} unless it may go on. */
+    static void check(BooleanSupplier mayGoOn) {
+        if (!mayGoOn.getAsBoolean()) throw new TooLong();
+    }
+
+    /**
+     * For one source of a merged read, whose rows may all be hidden by another.
+     *
+     * @param mayGoOn asked with each row
+     * @param read told of the bytes of each row
+     */
+    static Transformation<BaseRowIterator<?>> ofEach(BooleanSupplier mayGoOn, LongConsumer read) {
+        return new Transformation<>() {
+            @Override
+            protected Row applyToRow(Row row) {
+                read.accept(size(row));
+                check(mayGoOn);
+                return row;
+            }
+
+            @Override
+            protected RangeTombstoneMarker applyToMarker(RangeTombstoneMarker marker) {
+                read.accept(size(marker));
+                check(mayGoOn);
+                return marker;
+            }
+        };
+    }
+
+    private static int size(Unfiltered read) {
+        return PER_ROW + (read instanceof Row row ? row.dataSize() : 0);
     }
 
     @Override
@@ -69,7 +108,7 @@ final class Timed implements WrappingUnfilteredRowIterator {
 
     @Override
     public boolean hasNext() {
-        if (!mayGoOn.getAsBoolean()) throw new TooLong();
+        check(mayGoOn);
         long begin = System.nanoTime();
         try {
             return rows.hasNext();
@@ -83,7 +122,7 @@ final class Timed implements WrappingUnfilteredRowIterator {
         long begin = System.nanoTime();
         try {
             Unfiltered next = rows.next();
-            read.accept(PER_ROW + (next instanceof Row row ? row.dataSize() : 0));
+            read.accept(size(next));
             return next;
         } finally {
             nanos += System.nanoTime() - begin;

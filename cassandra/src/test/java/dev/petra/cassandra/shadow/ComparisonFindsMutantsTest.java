@@ -26,8 +26,10 @@ import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.EmptyIterators;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -264,7 +266,17 @@ class ComparisonFindsMutantsTest {
                                     bytes -> {});
                     Timed ofShadow =
                             Timed.open(
-                                    () -> rows(shadow, key, slices, columns, false),
+                                    () ->
+                                            Attempt.readAside(
+                                                    shadow,
+                                                    SinglePartitionReadCommand.create(
+                                                            table,
+                                                            NOW,
+                                                            key,
+                                                            columns,
+                                                            new ClusteringIndexSliceFilter(
+                                                                    slices, false)),
+                                                    () -> {}),
                                     true,
                                     mayGoOn,
                                     bytes -> {})) {

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.engine.EngineSettings;
@@ -14,7 +15,9 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.SortedSet;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SerializationHeader;
@@ -34,6 +37,7 @@ import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -43,6 +47,8 @@ class KeyWalkTest {
     private static final TestTable TABLE =
             TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
     private static final Token MINIMUM = Murmur3Partitioner.instance.getMinimumToken();
+
+    private static final int SSTABLES = 200;
 
     @TempDir Path directory;
 
@@ -71,8 +77,16 @@ class KeyWalkTest {
     }
 
     private SSTableReader sstable(int number, int from, int to) {
+        return sstable(number, keys(from, to));
+    }
+
+    private static SortedSet<DecoratedKey> keys(int from, int to) {
         TreeSet<DecoratedKey> keys = new TreeSet<>();
         for (int i = from; i < to; i++) keys.add(TABLE.key("k" + i));
+        return keys;
+    }
+
+    private SSTableReader sstable(int number, SortedSet<DecoratedKey> keys) {
         all.addAll(keys);
         Descriptor descriptor =
                 new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
@@ -111,7 +125,7 @@ class KeyWalkTest {
     private List<DecoratedKey> walk(Collection<Range<Token>> ranges) {
         List<DecoratedKey> found = new ArrayList<>();
         for (Range<Token> range : ranges) {
-            KeyWalk walk = new KeyWalk(cfs, store, range);
+            KeyWalk walk = new KeyWalk(cfs, store, range, () -> {});
             while (!walk.isOver()) found.addAll(walk.next());
             assertThat(walk.token()).isEqualTo(range.right);
         }
@@ -120,10 +134,54 @@ class KeyWalkTest {
 
     @Test
     void eachKeyOfEitherSideIsFoundOnceInOrder() {
-        tracker.addInitialSSTables(List.of(sstable(1, 0, 700), sstable(2, 600, 900)));
-        write(300, 500);
-        write(850, 1_200);
+        tracker.addInitialSSTables(List.of(sstable(1, 0, 7_000), sstable(2, 6_000, 9_000)));
+        write(3_000, 5_000);
+        write(8_500, 15_000);
         assertThat(walk(List.of(new Range<>(MINIMUM, MINIMUM)))).containsExactlyElementsOf(all);
+    }
+
+    @Test
+    void aTableOfManySSTablesIsNotOpenedWholeEachTime() {
+        List<DecoratedKey> keys = new ArrayList<>(keys(0, 50 * SSTABLES));
+        List<SSTableReader> sstables = new ArrayList<>();
+        for (int i = 0; i < SSTABLES; i++)
+            sstables.add(sstable(i, new TreeSet<>(keys.subList(50 * i, 50 * (i + 1)))));
+        tracker.addInitialSSTables(sstables);
+        KeyWalk walk = new KeyWalk(cfs, store, new Range<>(MINIMUM, MINIMUM), () -> {});
+        List<DecoratedKey> found = new ArrayList<>();
+        int opened = 0;
+        int times = 0;
+        for (; !walk.isOver(); times++) {
+            found.addAll(walk.next());
+            opened += walk.opened();
+        }
+        assertThat(found).containsExactlyElementsOf(all);
+        assertThat(times).isEqualTo(3);
+        // One or two that the next call begins with were opened before.
+        assertThat(opened).isBetween(SSTABLES, SSTABLES + 2 * times);
+    }
+
+    @Test
+    @Timeout(60)
+    void whereItMayNotGoOnNothingStaysOpen() {
+        tracker.addInitialSSTables(List.of(sstable(1, 0, 10), sstable(2, 5, 20)));
+        for (int at = 1; at <= 4; at++) {
+            AtomicInteger left = new AtomicInteger(at);
+            KeyWalk walk =
+                    new KeyWalk(
+                            cfs,
+                            store,
+                            new Range<>(MINIMUM, MINIMUM),
+                            () -> Timed.check(() -> left.decrementAndGet() > 0));
+            if (at < 4) assertThatThrownBy(walk::next).isInstanceOf(Timed.TooLong.class);
+            else assertThat(walk.next()).containsExactlyElementsOf(all);
+        }
+        // Would wait for a reader.
+        OpOrder.Barrier barrier = cfs.readOrdering.newBarrier();
+        barrier.issue();
+        barrier.await();
+        for (SSTableReader each : tracker.getView().liveSSTables())
+            assertThat(each.selfRef().globalCount()).isEqualTo(1);
     }
 
     @Test

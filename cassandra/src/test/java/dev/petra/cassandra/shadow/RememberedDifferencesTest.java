@@ -4,10 +4,12 @@ package dev.petra.cassandra.shadow;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.disk.Disk;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -28,24 +30,24 @@ class RememberedDifferencesTest {
     @Test
     void theFirstIsNotedAtOnceAndFurtherOnesOnceInASecond() {
         RememberedDifferences shadow = open();
-        assertThat(shadow.recall(this::folders)).isZero();
+        assertThat(shadow.recall(this::folders, 0)).isZero();
         shadow.remember(1, this::folders);
-        assertThat(open().recall(this::folders)).isEqualTo(1);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(1);
         shadow.remember(2, this::folders);
         shadow.remember(3, this::folders);
-        assertThat(open().recall(this::folders)).isEqualTo(1);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(1);
         clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
         shadow.remember(4, this::folders);
-        assertThat(open().recall(this::folders)).isEqualTo(4);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(4);
         shadow.remember(5, this::folders);
         shadow.catchUp(this::folders);
-        assertThat(open().recall(this::folders)).isEqualTo(5);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(5);
     }
 
     @Test
     void theyAreFoundInEachDirectory() {
         new ShadowFolder(second, Disk.REAL).writeDifferent(7);
-        assertThat(open().recall(this::folders)).isEqualTo(7);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(7);
     }
 
     /** As of a comparison that has not noticed yet that the table was altered. */
@@ -55,12 +57,12 @@ class RememberedDifferencesTest {
         shadow.remember(1, this::folders);
         shadow.remember(2, this::folders);
         shadow.end(this::folders);
-        assertThat(open().recall(this::folders)).isEqualTo(2);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(2);
         shadow.forget(this::folders);
         clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
         shadow.remember(3, this::folders);
         shadow.catchUp(this::folders);
-        assertThat(open().recall(this::folders)).isZero();
+        assertThat(open().recall(this::folders, 0)).isZero();
     }
 
     @Test
@@ -69,7 +71,76 @@ class RememberedDifferencesTest {
                         open().recall(
                                         () -> {
                                             throw new IllegalStateException("no disk");
-                                        }))
+                                        },
+                                        0))
                 .isEqualTo(1);
+    }
+
+    /** As of ALTER from one shadow to another. */
+    @Test
+    void whatCannotBeNotedIsHandedToTheNextShadow() {
+        RememberedDifferences before = open();
+        Disk full = new FailingDisk(first, second);
+        Supplier<List<ShadowFolder>> failing =
+                () -> List.of(new ShadowFolder(first, full), new ShadowFolder(second, full));
+        before.remember(3, failing);
+        before.end(failing);
+        assertThat(open().recall(this::folders, 0)).isZero();
+        assertThat(open().recall(this::folders, before.found())).isEqualTo(3);
+        // And is noted by that.
+        assertThat(open().recall(this::folders, 0)).isEqualTo(3);
+        before.forget(this::folders);
+        assertThat(before.found()).isZero();
+    }
+
+    @Test
+    void theyAreNotedOnEachDiskThatCanBeWritten() {
+        open().remember(2, this::folders);
+        for (Path each : List.of(first, second))
+            assertThat(new ShadowFolder(each, Disk.REAL).different()).isEqualTo(2);
+        RememberedDifferences shadow = open();
+        Disk full = new FailingDisk(first);
+        shadow.remember(
+                5, () -> List.of(new ShadowFolder(first, full), new ShadowFolder(second, full)));
+        assertThat(new ShadowFolder(first, Disk.REAL).different()).isEqualTo(2);
+        assertThat(open().recall(this::folders, 0)).isEqualTo(5);
+    }
+
+    /** Directories that cannot be written. */
+    private static final class FailingDisk implements Disk {
+        private final List<Path> failing;
+
+        FailingDisk(Path... failing) {
+            this.failing = List.of(failing);
+        }
+
+        private void check(Path path) throws IOException {
+            for (Path each : failing)
+                if (path.startsWith(each)) throw new IOException("No space left on device");
+        }
+
+        @Override
+        public void createDirectory(Path directory) throws IOException {
+            check(directory);
+            REAL.createDirectory(directory);
+        }
+
+        @Override
+        public void write(Path file, byte[] content) throws IOException {
+            check(file);
+            REAL.write(file, content);
+        }
+
+        @Override
+        public void rename(Path from, Path to) throws IOException {
+            check(to);
+            REAL.rename(from, to);
+        }
+
+        @Override
+        public void syncDirectory(Path directory) throws IOException {
+            check(directory);
+            REAL.syncDirectory(directory);
+        }
     }
 }

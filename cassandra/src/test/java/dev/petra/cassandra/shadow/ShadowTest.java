@@ -8,6 +8,7 @@ import dev.petra.cassandra.TestTables;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 
 class ShadowTest {
@@ -36,5 +37,26 @@ class ShadowTest {
         assertThat(first.step()).isNull();
         assertThat(second.step()).isNull();
         assertThat(second.isGone()).isTrue();
+    }
+
+    /** Those of a shadow that could not note them; here no directory can be found. */
+    @Test
+    void aShadowHasTheDifferencesOfTheOneBefore() {
+        Shadow first = new Shadow(cfs, factory, null);
+        for (int i = 0; i < 2; i++)
+            first.count(
+                    cfs.decorateKey(ByteBufferUtil.bytes(i)),
+                    new Comparison.Outcome(Comparison.Result.DIFFERENT, "row", "1", ""));
+        first.end();
+        Shadow second = new Shadow(cfs, factory, first);
+        second.recall();
+        assertThat(second.statistics().different.sum()).isEqualTo(2);
+
+        second.end();
+        second.forget();
+        Shadow third = new Shadow(cfs, factory, second);
+        third.recall();
+        // Whether there are any on disk cannot be read.
+        assertThat(third.statistics().different.sum()).isEqualTo(1);
     }
 }

@@ -511,7 +511,8 @@ class ShadowIT {
         session.execute("ALTER TABLE ks.big WITH memtable = 'rocks_shadow'");
         awaitCaughtUp("big");
         NodeTool.Result untested = report();
-        assertThat(untested.output()).contains("nothing was compared");
+        assertThat(untested.output())
+                .contains("nothing was compared", "petra compare: not since the node was started");
         assertThat(untested.exitCode()).isEqualTo(3);
 
         long seed = System.nanoTime();
@@ -542,6 +543,7 @@ class ShadowIT {
         assertThat(row.getDouble("tokens_done")).isEqualTo(1);
         assertThat(differences()).isEmpty();
         assertThat(report().exitCode()).isZero();
+        assertThat(report().output()).contains("petra compare: complete, partitions compared: ");
         assertThat(shadow("ks", "big").getLong("copies")).isEqualTo(1);
 
         // When nobody writes any more.
@@ -558,6 +560,18 @@ class ShadowIT {
         assertThat(half.exitCode()).as(half.output()).isZero();
         assertThat(comparison("big").getLong("compared"))
                 .isBetween(PARTITIONS / 3L, 2L * PARTITIONS / 3);
+    }
+
+    @Test
+    @Order(11)
+    void aTableWithoutPartitionsTellsNothing() throws Exception {
+        create("nothing");
+        session.execute("ALTER TABLE ks.nothing WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("nothing");
+        NodeTool.Result result = petra("compare", "ks.nothing");
+        assertThat(result.output()).contains("ks.nothing: complete", "nothing was compared");
+        assertThat(result.exitCode()).isEqualTo(3);
+        session.execute("DROP TABLE ks.nothing");
     }
 
     @Test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.cassandra.Hollow;
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.reference.MemoryEngineProvider;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The order of attempts, whose results are made up, and how a comparison ends. */
+class TableComparisonTest {
+    private static final TestTable TABLE =
+            TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
+
+    @TempDir Path directory;
+
+    private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+    private final StorageEngine engine =
+            new MemoryEngineProvider().open(new EngineSettings(Map.of()));
+
+    @SuppressWarnings("NullAway.Init")
+    private Shadow shadow;
+
+    @SuppressWarnings("NullAway.Init")
+    private ShadowCopy copy;
+
+    private int attempts;
+
+    @BeforeEach
+    void open() {
+        Hollow.set(
+                cfs,
+                ColumnFamilyStore.class,
+                "metadata",
+                TableMetadataRef.forOfflineTools(TABLE.metadata()));
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", Tracker.newDummyTracker());
+        Hollow.set(cfs, ColumnFamilyStore.class, "readOrdering", new OpOrder());
+        TableStore store = engine.openStore(TABLE.spec(directory.resolve("store")));
+        for (int i = 0; i < 2; i++)
+            store.write(TABLE.update("k" + i).row(1).set("v", "x").end().build());
+        shadow =
+                new Shadow(
+                        cfs, ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks"))), null);
+        copy = new ShadowCopy(cfs, store, 1);
+        Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
+    }
+
+    @AfterEach
+    void close() {
+        engine.close();
+    }
+
+    private TableComparison comparison(int slowAttempts) {
+        Token minimum = Murmur3Partitioner.instance.getMinimumToken();
+        return new TableComparison(shadow, copy, "", List.of(new Range<>(minimum, minimum))) {
+            @Override
+            Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
+                SinglePartitionReadCommand command =
+                        SinglePartitionReadCommand.create(
+                                TABLE.metadata(),
+                                0,
+                                key,
+                                TABLE.all(),
+                                new ClusteringIndexSliceFilter(Slices.ALL, false));
+                boolean isSlow = key.equals(TABLE.key("k1")) && attempts++ < slowAttempts;
+                return new Attempt(shadow, copy, command, Attempt.Extent.piece(after, maxBytes)) {
+                    @Override
+                    Comparison.Outcome run() {
+                        return isSlow ? Comparison.Outcome.TOO_LONG : Comparison.Outcome.EQUAL;
+                    }
+                };
+            }
+        };
+    }
+
+    @Test
+    void aPartitionThatIsSlowOnceIsComparedAllTheSame() {
+        for (int slow : List.of(1, 2, 3, 5)) {
+            attempts = 0;
+            TableComparison comparison = comparison(slow);
+            comparison.run();
+            assertThat(comparison.state()).isEqualTo("complete");
+            assertThat(comparison.equal()).isEqualTo(2);
+            assertThat(comparison.compared()).isEqualTo(2);
+            assertThat(attempts).isEqualTo(slow + 1);
+        }
+    }
+
+    @Test
+    void aPartitionThatIsAlwaysSlowIsNotComparable() {
+        TableComparison comparison = comparison(Integer.MAX_VALUE);
+        comparison.run();
+        assertThat(comparison.isComplete()).isTrue();
+        assertThat(comparison.equal()).isEqualTo(1);
+        assertThat(comparison.notComparable()).isEqualTo(1);
+        assertThat(comparison.notComparableBecause())
+                .isEqualTo("1 could not be read within read_request_timeout; partition keys: k1");
+        // Three times, and three times at the end.
+        assertThat(attempts).isEqualTo(6);
+    }
+
+    /** Nobody could begin another until the one that it waits for has ended. */
+    @Test
+    void oneThatWaitsEndsWithItsShadow() {
+        TableComparison waiting = comparison(0);
+        assertThat(waiting.isOver()).isFalse();
+        assertThat(waiting.endedAtMillis()).isZero();
+        copy.end("the table was truncated");
+        assertThat(waiting.endedAtMillis()).isPositive();
+        assertThat(waiting.isOver()).isTrue();
+        assertThat(waiting.state())
+                .isEqualTo("ended: the shadow has dropped out: the table was truncated");
+        long endedAt = waiting.endedAtMillis();
+        waiting.run();
+        assertThat(waiting.endedAtMillis()).isEqualTo(endedAt);
+        assertThat(waiting.compared()).isZero();
+    }
+
+    @Test
+    void oneThatWaitsIsStopped() {
+        TableComparison waiting = comparison(0);
+        waiting.stop();
+        assertThat(waiting.isOver()).isTrue();
+        assertThat(waiting.state()).isEqualTo("ended by nodetool stop");
+    }
+
+    @Test
+    void compactionsAreLeftThreeQuarters() {
+        assertThat(TableComparison.bytesPerSecond(64 << 20)).isEqualTo(16 << 20);
+        assertThat(TableComparison.bytesPerSecond(0)).isEqualTo(16 << 20);
+    }
+}
