@@ -4,8 +4,10 @@ package dev.petra.jmh;
 import dev.petra.launcher.FileTree;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Collection;
@@ -89,16 +91,31 @@ public final class Bench implements Callable<Integer> {
         if (Files.exists(options.out.resolve("results.json")))
             throw options.wrong(
                     options.out + " has results already: name another directory with --out");
-        Leftovers.remove(Owner::isDead, options.docker)
-                .forEach(what -> console.println("left by a run that was killed, ended: " + what));
-        console.println("seed: " + options.seed());
-        console.flush();
-        Thread hook = new Thread(this::end, "end-bench");
-        Runtime.getRuntime().addShutdownHook(hook);
-        try (MemoryLimit limited = memoryLimit()) {
-            compare(plan, turns, limited, console);
+        Files.createDirectories(options.out);
+        try (FileChannel lock =
+                FileChannel.open(
+                        options.out.resolve("lock"),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.WRITE)) {
+            if (lock.tryLock() == null)
+                throw options.wrong(
+                        "another run writes to "
+                                + options.out
+                                + ": name another directory with --out");
+            Leftovers.remove(Owner::isDead, options.docker)
+                    .forEach(
+                            what ->
+                                    console.println(
+                                            "left by a run that was killed, ended: " + what));
+            console.println("seed: " + options.seed());
+            console.flush();
+            Thread hook = new Thread(this::end, "end-bench");
+            Runtime.getRuntime().addShutdownHook(hook);
+            try (MemoryLimit limited = memoryLimit()) {
+                compare(plan, turns, limited, console);
+            }
+            Runtime.getRuntime().removeShutdownHook(hook);
         }
-        Runtime.getRuntime().removeShutdownHook(hook);
         console.println(options.out.resolve("report.html").toAbsolutePath());
         console.flush();
         return 0;

@@ -75,7 +75,9 @@ final class ContainerTarget implements ClientAccess.Target {
                                                     + " "
                                                     + Probe.option(Path.of(SHARED))
                                                     + " "
-                                                    + Owner.mine().option()));
+                                                    + Owner.mine().option()
+                                                    + Nodes.directMemory(
+                                                            engine, shape.memoryMiB(), nativeMiB)));
                     if (!Nodes.hasPlugin(engine))
                         options.addAll(List.of("--env", "PETRA_PLUGIN=false"));
                     if (engine == Engine.ROCKS)

@@ -54,13 +54,22 @@ final class Leftovers {
                 Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path process : processes) {
                 Optional<Owner> owner = Owner.of(arguments(process));
-                if (owner.filter(whose).isPresent())
+                if (owner.filter(whose).isPresent() && isOurs(process))
                     end(Long.parseLong(process.getFileName().toString()));
             }
         }
     }
 
-    /** None of a process that has ended, of another user, or of no Java. */
+    /** Another user's is for that user's next run. */
+    private static boolean isOurs(Path what) {
+        try {
+            return Files.getOwner(what).equals(Files.getOwner(Path.of("/proc/self")));
+        } catch (IOException e) {
+            return false; // it has ended
+        }
+    }
+
+    /** None of a process that has ended, or of no Java. */
     private static List<String> arguments(Path process) {
         try {
             List<String> arguments =
@@ -96,7 +105,7 @@ final class Leftovers {
     private void removeGroups() throws IOException {
         for (MemoryLimit group : MemoryLimit.all()) {
             String name = group.group().getFileName().toString();
-            if (Owner.of(name).filter(whose).isEmpty()) continue;
+            if (Owner.of(name).filter(whose).isEmpty() || !isOurs(group.group())) continue;
             for (long pid : group.processes()) end(pid);
             group.close();
             ended.add("control group " + name);

@@ -10,6 +10,7 @@ import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.SplittableRandom;
 import java.util.function.Consumer;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
@@ -28,6 +29,9 @@ final class LiveNodes implements AutoCloseable {
 
     private final BenchOptions options;
     private final List<Node> nodes = new ArrayList<>();
+
+    /** Of the reads that fill caches. */
+    private final SplittableRandom seeds;
 
     /** What is to be closed, the last first. */
     private final Deque<Closeable> open = new ArrayDeque<>();
@@ -66,6 +70,7 @@ final class LiveNodes implements AutoCloseable {
      */
     LiveNodes(BenchOptions options, List<Run> runs, Path work) throws IOException {
         this.options = options;
+        this.seeds = new SplittableRandom(~options.seed());
         try {
             for (Engine engine : runs.stream().map(Run::engine).distinct().toList())
                 start(engine, runs.get(0), work.resolve(engine.label()));
@@ -163,10 +168,16 @@ final class LiveNodes implements AutoCloseable {
      * Brings all nodes to the same state: rows merged, nothing to do, and all on disk. Else one
      * would be measured beside the compaction, or the writing of pages, that another has left.
      */
-    private void settle(Probe all) {
+    private void settle(Probe all) throws IOException {
+        List<Node> merged = nodes.stream().filter(node -> node.changed).toList();
         nodes.forEach(Node::settle);
         Quiet.await(all, options.seconds());
         Quiet.sync();
+        // What was merged is in new files, which no cache of an engine's has, while the page cache
+        // has them.
+        for (Node node : merged)
+            new ClosedLoop(node.access, node.workload, 1, seeds.nextLong())
+                    .run(IN_FLIGHT, options.seconds());
     }
 
     private Node node(Engine engine) {

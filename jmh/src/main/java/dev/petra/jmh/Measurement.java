@@ -103,7 +103,10 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                     node.classPath() + System.getProperty("path.separator") + libraries("bench"));
             jmh.jvmArgs(node.prepareForAnotherJvm().toArray(String[]::new));
             // From its beginning: what a JVM has already is not counted when it enters.
-            if (limited != null) jmh.jvm(limited.java(work).toString());
+            if (limited != null) {
+                limited.forget();
+                jmh.jvm(limited.java(work).toString());
+            }
         }
         Collection<RunResult> results = new Runner(jmh.build()).run();
         if (results.size() != 1)

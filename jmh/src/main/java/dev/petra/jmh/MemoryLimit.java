@@ -118,6 +118,18 @@ record MemoryLimit(Path group) implements Closeable {
                 "sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", group.resolve(PROCESSES).toString());
     }
 
+    /** Has the system forget what processes that have ended left in memory, as far as it can. */
+    void forget() throws IOException {
+        Path first = group.resolve("memory.force_empty");
+        Path second = group.resolve("memory.reclaim");
+        try {
+            if (Files.exists(first)) Files.writeString(first, "0");
+            else if (Files.exists(second)) Files.writeString(second, Long.toString(1L << 40));
+        } catch (FileSystemException e) {
+            // There was less than it was asked for.
+        }
+    }
+
     /** The bytes of files that the group has in memory. */
     long pageCache() throws IOException {
         return statistic("cache ", "file ");

@@ -124,12 +124,18 @@ final class Nodes {
                         .jvmOptions(collector(gc).toArray(String[]::new))
                         .jvmOptions(Probe.option(directory));
         config.jvmOptions(Owner.mine().option());
-        // Cassandra's caches are direct memory, which by default is as large as the heap at most.
-        if (engine == Engine.LEGACY_LATEST_CACHE)
-            config.jvmOptions("-XX:MaxDirectMemorySize=" + (heapMiB + nativeMiB) + "m");
+        String direct = directMemory(engine, heapMiB, nativeMiB).strip();
+        if (!direct.isEmpty()) config.jvmOptions(direct);
         if (engine == Engine.ROCKS)
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
         return config;
+    }
+
+    /** Cassandra's caches are direct memory, of which a node has half its heap otherwise. */
+    static String directMemory(Engine engine, int otherMiB, int nativeMiB) {
+        return engine == Engine.LEGACY_LATEST_CACHE
+                ? " -XX:MaxDirectMemorySize=" + (otherMiB + nativeMiB) + "m"
+                : "";
     }
 
     /** As a user of Cassandra's own storage has it: only where tables are in the engine. */
