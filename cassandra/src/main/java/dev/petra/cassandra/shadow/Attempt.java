@@ -2,6 +2,7 @@
 package dev.petra.cassandra.shadow;
 
 import dev.petra.engine.TableStore;
+import java.lang.reflect.Method;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
@@ -38,6 +39,8 @@ import org.slf4j.LoggerFactory;
  * waits for it. For one thread; to be run once.
  */
 class Attempt {
+    private static final boolean LOOKS_INTO_SOURCES = findLooksIntoSources();
+
     private static final Logger logger = LoggerFactory.getLogger(Attempt.class);
 
     /** Before each attempt, where the partition was written during the one before. */
@@ -207,11 +210,20 @@ class Attempt {
         }
     }
 
+    /** Cassandra 5.0.6 does not let its sources be looked into. */
+    private static boolean findLooksIntoSources() {
+        for (Method method : SinglePartitionReadCommand.class.getMethods())
+            if (method.getName().equals("queryMemtableAndDisk") && method.getParameterCount() == 4)
+                return true;
+        return false;
+    }
+
     /** Looks at the clock with each row of each source: a deletion may hide millions of them. */
     private UnfilteredRowIterator ofTable(
             SinglePartitionReadCommand whole,
             ReadExecutionController reading,
             BooleanSupplier isInTime) {
+        if (!LOOKS_INTO_SOURCES) return whole.queryMemtableAndDisk(shadow.cfs, reading);
         Transformation<BaseRowIterator<?>> each = Timed.ofEach(isInTime, this::add);
         return whole.queryMemtableAndDisk(
                 shadow.cfs,

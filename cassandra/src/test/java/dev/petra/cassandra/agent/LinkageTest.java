@@ -43,6 +43,14 @@ class LinkageTest {
                     + "(Lorg/apache/cassandra/index/sai/StorageAttachedIndex;"
                     + "Lorg/apache/cassandra/db/memtable/Memtable;)V";
 
+    private static final String LOOKING_INTO_SOURCES_OF_5_0_6 =
+            "5.0.6 org/apache/cassandra/db/SinglePartitionReadCommand queryMemtableAndDisk"
+                    + "(Lorg/apache/cassandra/db/ColumnFamilyStore;"
+                    + "Lorg/apache/cassandra/db/ColumnFamilyStore$ViewFragment;"
+                    + "Ljava/util/function/Function;"
+                    + "Lorg/apache/cassandra/db/ReadExecutionController;)"
+                    + "Lorg/apache/cassandra/db/rows/UnfilteredRowIterator;";
+
     @Test
     void everyKnownReleaseHasWhatThePluginCallsAndAsksForNothingElse() throws IOException {
         Map<String, Declared> own = declared(KnownReleases.own());
@@ -55,6 +63,8 @@ class LinkageTest {
         }
         // 5.0.6 lacks this constructor; IndexSupport refuses indexes on it.
         assertThat(all.remove(MEMTABLE_INDEX_OF_5_0_6)).isTrue();
+        // Attempt does without it there.
+        assertThat(all.remove(LOOKING_INTO_SOURCES_OF_5_0_6)).isTrue();
         assertThat(all).isEmpty();
     }
 
