@@ -33,13 +33,19 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
 
     @Override
     public List<Integer> present() {
-        return docker(
-                        "ps",
-                        "--all",
+        return numbers(NODE, "ps", "--all");
+    }
+
+    /** By a label of what such a command lists of the cluster. */
+    private List<Integer> numbers(String label, String... listing) {
+        List<String> command = new ArrayList<>(List.of(listing));
+        command.addAll(
+                List.of(
                         "--filter",
                         "label=" + CLUSTER + "=" + name,
                         "--format",
-                        "{{.Label \"" + NODE + "\"}}")
+                        "{{.Label \"" + label + "\"}}"));
+        return docker(command.toArray(String[]::new))
                 .lines()
                 // Docker may print warnings among them.
                 .filter(line -> line.matches("\\d+"))
@@ -185,18 +191,7 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
 
     @Override
     public List<Integer> left() {
-        return docker(
-                        "volume",
-                        "ls",
-                        "--filter",
-                        "label=" + CLUSTER + "=" + name,
-                        "--format",
-                        "{{.Label \"" + LEFT + "\"}}")
-                .lines()
-                .filter(line -> line.matches("\\d+"))
-                .map(Integer::valueOf)
-                .sorted()
-                .toList();
+        return numbers(LEFT, "volume", "ls");
     }
 
     private String note(int number) {

@@ -123,11 +123,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         synchronized (this) {
             received = List.copyOf(sstables);
         }
-        if (received.isEmpty()) {
-            finished(received);
-            return;
-        }
-        EngineMemtable table = EngineMemtables.any(cfs);
+        EngineMemtable table = received.isEmpty() ? null : EngineMemtables.any(cfs);
         // A migration that finds no SSTables ends, and to build their indexes takes minutes: until
         // they are live, or have failed, no deletion is purged that may hide what they have.
         StreamGuards.Guard guard =

@@ -45,12 +45,16 @@ public final class RocksErrors {
 
     /** Of a compaction: it was told to end before it was done. */
     public static boolean isIncomplete(RocksDBException e) {
-        return e.getStatus() != null && e.getStatus().getCode() == Status.Code.Incomplete;
+        return isCode(e, Status.Code.Incomplete);
     }
 
     /** Of what ran when the database was being closed, or all that it does was being ended. */
     public static boolean isShutdown(RocksDBException e) {
-        return e.getStatus() != null && e.getStatus().getCode() == Status.Code.ShutdownInProgress;
+        return isCode(e, Status.Code.ShutdownInProgress);
+    }
+
+    private static boolean isCode(RocksDBException e, Status.Code code) {
+        return e.getStatus() != null && e.getStatus().getCode() == code;
     }
 
     /**

@@ -74,17 +74,30 @@ class FullDiskTest {
         new ProcessBuilder("umount", "-l", disk + "").start().waitFor();
     }
 
+    private static StorageEngine engine(String writeBuffer) {
+        return Tables.engine(
+                Map.of(
+                        "memory", "32MiB",
+                        "write_buffer", writeBuffer,
+                        "write_stall_timeout", "300ms"));
+    }
+
+    /** Returns how many writes were acknowledged. */
+    private static int writeUntilFull(TableStore store) {
+        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        int acknowledged = 0;
+        while (reopenable.isWritable() && acknowledged < 10_000)
+            if (write(store, acknowledged) == null) acknowledged++;
+        assertThat(reopenable.isWritable()).isFalse();
+        return acknowledged;
+    }
+
     @Test
     void aFullDiskFailsWritesLosesNothingAndHeals() throws Exception {
         Path ballast = disk.resolve("ballast");
         Files.write(ballast, new byte[20 << 20]);
         int acknowledged = 0;
-        try (StorageEngine engine =
-                Tables.engine(
-                        Map.of(
-                                "memory", "32MiB",
-                                "write_buffer", "1MiB",
-                                "write_stall_timeout", "300ms"))) {
+        try (StorageEngine engine = engine("1MiB")) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             store.indexes().define(INDEX);
             Throwable failure = null;
@@ -128,18 +141,10 @@ class FullDiskTest {
     void aFullStoreThatNobodyWritesToHealsByItself() throws Exception {
         Path ballast = disk.resolve("ballast");
         Files.write(ballast, new byte[24 << 20]);
-        try (StorageEngine engine =
-                Tables.engine(
-                        Map.of(
-                                "memory", "32MiB",
-                                "write_buffer", "1MiB",
-                                "write_stall_timeout", "300ms"))) {
+        try (StorageEngine engine = engine("1MiB")) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             ReopenableDatabase reopenable = Tables.context(store).reopenable();
-            int acknowledged = 0;
-            while (reopenable.isWritable() && acknowledged < 10_000)
-                if (write(store, acknowledged) == null) acknowledged++;
-            assertThat(reopenable.isWritable()).isFalse();
+            int acknowledged = writeUntilFull(store);
             Files.delete(ballast);
             Tables.await("the healing", reopenable::isWritable);
             store.flush();
@@ -196,12 +201,7 @@ class FullDiskTest {
     void aLogThatCannotBeMadeFailsWritesLosesNothingAndHeals() throws Exception {
         int acknowledged = 0;
         List<Path> taken = new ArrayList<>();
-        try (StorageEngine engine =
-                Tables.engine(
-                        Map.of(
-                                "memory", "32MiB",
-                                "write_buffer", "256KiB",
-                                "write_stall_timeout", "300ms"))) {
+        try (StorageEngine engine = engine("256KiB")) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             for (; acknowledged < 10; acknowledged++) writeOn(store, acknowledged);
             run("mount", "-o", "remount,nr_inodes=200", disk.toString());
@@ -245,17 +245,10 @@ class FullDiskTest {
     void aDiskHealsWhileAStoreIsHeldAndRead() throws Exception {
         Path ballast = disk.resolve("ballast");
         Files.write(ballast, new byte[20 << 20]);
-        try (StorageEngine engine =
-                        Tables.engine(
-                                Map.of(
-                                        "memory", "32MiB",
-                                        "write_buffer", "1MiB",
-                                        "write_stall_timeout", "300ms"));
+        try (StorageEngine engine = engine("1MiB");
                 ReadOptions options = Database.newReadOptions()) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
-            int acknowledged = 0;
-            while (Tables.context(store).reopenable().isWritable())
-                if (write(store, acknowledged) == null) acknowledged++;
+            int acknowledged = writeUntilFull(store);
             try (Hold hold = Tables.context(store).reopenable().hold();
                     Lease lease = hold.lease(options)) {
                 assertThat(HoldTest.counts(lease)).first().isEqualTo(acknowledged);
