@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.performance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import com.datastax.oss.driver.api.core.cql.BatchStatement;
+import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
+import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * One partition that is far larger than heap and engine memory together is written, paged, read
+ * backwards, repaired, streamed, purged and migrated out and in: the memory of both nodes stays
+ * within what they were given. {@code -Dit.test=LargePartitionIT -Dpetra.large.rows=10000000} makes
+ * 20 GB, and needs four times that on disk. Prints what each step took; {@code docs/performance.md}
+ * has figures.
+ */
+@EnabledIfSystemProperty(named = "petra.large.rows", matches = "\\d+")
+@Timeout(value = 4, unit = TimeUnit.HOURS)
+class LargePartitionIT {
+    private static final long ROWS = Long.getLong("petra.large.rows", 0);
+    private static final int VALUE = 2_000;
+    private static final int HEAP_MIB = 512;
+    private static final int NATIVE_MIB = 128;
+
+    /** Metaspace, code cache, thread stacks, Netty's direct buffers, RocksDB's table readers. */
+    private static final int JVM_MIB = 512;
+
+    private static final Duration PATIENCE = Duration.ofHours(1);
+    private static final int IN_FLIGHT = 16;
+    private static final int BATCH = 10;
+
+    @TempDir Path first;
+    @TempDir Path second;
+
+    private final int seedPort = FreePorts.next();
+    private final Map<String, TestNode> nodes = new LinkedHashMap<>();
+
+    private static NodeConfig.Builder options(NodeConfig.Builder options) {
+        return options.numTokens(1)
+                .heap(HEAP_MIB + "MiB")
+                .jvmOptions(TestNode.measured(HEAP_MIB))
+                .engineParameters(Map.of("engine", "rocks", "memory", NATIVE_MIB + "MiB"))
+                .yaml(
+                        Map.of(
+                                "batch_size_warn_threshold",
+                                "40KiB",
+                                "compaction_throughput",
+                                "0MiB/s",
+                                "stream_throughput_outbound",
+                                "0MiB/s",
+                                "entire_sstable_stream_throughput_outbound",
+                                "0MiB/s"));
+    }
+
+    private interface Step {
+        void run() throws Exception;
+    }
+
+    /** Runs it, and says how long it took and how much memory the nodes had at most meanwhile. */
+    private void step(String name, Step step) throws Exception {
+        Map<String, Long> most = new ConcurrentHashMap<>();
+        ScheduledExecutorService sampler = Executors.newSingleThreadScheduledExecutor();
+        ScheduledFuture<?> samples =
+                sampler.scheduleWithFixedDelay(
+                        () ->
+                                nodes.forEach(
+                                        (node, process) ->
+                                                most.merge(node, residentMib(process), Math::max)),
+                        0,
+                        100,
+                        TimeUnit.MILLISECONDS);
+        long begun = System.nanoTime();
+        try {
+            step.run();
+        } finally {
+            assertThat(samples.isDone()).isFalse(); // else a sample failed
+            sampler.shutdown();
+        }
+        System.out.printf(
+                Locale.ROOT,
+                "LargePartitionIT: %s: %.1f s, at most resident in MiB: %s%n",
+                name,
+                (System.nanoTime() - begun) / 1e9,
+                new TreeMap<>(most));
+        assertThat(most.values())
+                .as(name)
+                .isNotEmpty()
+                .allSatisfy(mib -> assertThat(mib).isLessThan(HEAP_MIB + NATIVE_MIB + JVM_MIB));
+    }
+
+    /** Without pages of files that are mapped, as Cassandra's own storage has them. */
+    private static long residentMib(TestNode node) {
+        try {
+            return Files.readAllLines(Path.of("/proc/" + node.process().pid() + "/status")).stream()
+                    .filter(line -> line.startsWith("RssAnon:"))
+                    .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) >> 10)
+                    .findFirst()
+                    .orElseThrow();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Test
+    void aPartitionLargerThanMemory() throws Exception {
+        try (TestNode seed = TestNode.start(first, of -> options(of).storagePort(seedPort))) {
+            nodes.put("first", seed);
+            try (CqlSession session = seed.session()) {
+                TestNode.createKeyspace(session, "ks", 1);
+                session.execute(
+                        "CREATE TABLE ks.t (p int, c bigint, v blob, PRIMARY KEY (p, c))"
+                                + " WITH memtable = 'rocks' AND gc_grace_seconds = 0");
+                step("write", () -> write(session));
+                seed.nodetool("flush", "ks", "t");
+                step("page through all", () -> assertThat(page(session, "")).isEqualTo(ROWS));
+                step("few rows", () -> fewRows(session));
+            }
+            try (TestNode other =
+                    TestNode.start(
+                            second, of -> options(of).seeds(List.of("127.0.0.1:" + seedPort)))) {
+                nodes.put("second", other);
+                twoNodes(seed, other);
+            }
+        }
+    }
+
+    private void twoNodes(TestNode seed, TestNode other) throws Exception {
+        TestNode.awaitSameRing(List.of(seed, other));
+        try (CqlSession session = seed.session(ConsistencyLevel.ALL)) {
+            session.execute(
+                    "ALTER KEYSPACE ks WITH replication ="
+                            + " {'class': 'SimpleStrategy', 'replication_factor': 2}");
+            step("repair, which sends all", () -> seed.nodetool("repair", "-full", "ks", "t"));
+            step(
+                    "repair, which sends nothing",
+                    () -> seed.nodetool("repair", "--preview", "-full", "ks", "t"));
+            step("a few rows of both", () -> fewRows(session));
+            session.execute("DELETE FROM ks.t WHERE p = 1 AND c < " + ROWS / 2);
+            step(
+                    "purge of half",
+                    () -> {
+                        for (TestNode node : List.of(seed, other)) {
+                            node.nodetool("flush", "ks", "t");
+                            node.nodetool("compact", "ks", "t");
+                        }
+                    });
+            assertThat(page(session, "")).isEqualTo(ROWS - ROWS / 2);
+            step("migration out", () -> alter(session, "skiplist"));
+            assertThat(page(session, "")).isEqualTo(ROWS - ROWS / 2);
+            step("migration in", () -> alter(session, "rocks"));
+            step(
+                    "page backwards",
+                    () -> assertThat(page(session, " ORDER BY c DESC")).isEqualTo(ROWS - ROWS / 2));
+        }
+    }
+
+    private void alter(CqlSession session, String memtable) throws Exception {
+        session.execute("ALTER TABLE ks.t WITH memtable = '" + memtable + "'");
+        for (TestNode node : nodes.values())
+            try (CqlSession own = node.session()) {
+                TestNode.awaitMigrations(own, PATIENCE);
+            }
+    }
+
+    private static void write(CqlSession session) throws Exception {
+        var insert = session.prepare("INSERT INTO ks.t (p, c, v) VALUES (1, ?, ?)");
+        byte[] noise = new byte[1 << 20];
+        SplittableRandom random = new SplittableRandom(1);
+        random.nextBytes(noise);
+        Semaphore free = new Semaphore(IN_FLIGHT);
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        for (long c = 0; c < ROWS && failure.get() == null; c += BATCH) {
+            BatchStatementBuilder batch = BatchStatement.builder(DefaultBatchType.UNLOGGED);
+            for (long row = c; row < Math.min(ROWS, c + BATCH); row++)
+                batch.addStatement(
+                        insert.bind(
+                                row,
+                                ByteBuffer.wrap(noise, random.nextInt(noise.length - VALUE), VALUE)
+                                        .slice()));
+            free.acquire();
+            CompletionStage<AsyncResultSet> sent = session.executeAsync(batch.build());
+            var unused =
+                    sent.whenComplete(
+                            (done, failed) -> {
+                                if (failed != null) failure.compareAndSet(null, failed);
+                                free.release();
+                            });
+        }
+        free.acquire(IN_FLIGHT);
+        assertThat(failure.get()).isNull();
+    }
+
+    /** Pages through the partition; its order is checked. */
+    private static long page(CqlSession session, String order) {
+        long rows = 0;
+        long last = -1;
+        for (Row row :
+                session.execute(
+                        SimpleStatement.newInstance("SELECT c, v FROM ks.t WHERE p = 1" + order)
+                                .setPageSize(1_000)
+                                .setTimeout(Duration.ofMinutes(1)))) {
+            long c = row.getLong(0);
+            if (rows++ > 0) assertThat(c - last).isEqualTo(order.isEmpty() ? 1 : -1);
+            assertThat(row.getByteBuffer(1).remaining()).isEqualTo(VALUE);
+            last = c;
+        }
+        return rows;
+    }
+
+    private static void fewRows(CqlSession session) {
+        for (String where :
+                List.of(
+                        " AND c = " + (ROWS - 1),
+                        " AND c > " + ROWS / 2 + " LIMIT 1",
+                        " ORDER BY c DESC LIMIT 1"))
+            assertThat(session.execute("SELECT c FROM ks.t WHERE p = 1" + where).all()).hasSize(1);
+    }
+}
