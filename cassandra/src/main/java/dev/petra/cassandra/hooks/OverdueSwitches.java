@@ -27,7 +27,11 @@ final class OverdueSwitches {
 
     /** To be called now and then. Throws nothing; what fails is tried again by the next call. */
     static void run() {
-        for (ColumnFamilyStore cfs : ColumnFamilyStore.all()) {
+        run(ColumnFamilyStore.all());
+    }
+
+    static void run(Iterable<ColumnFamilyStore> tables) {
+        for (ColumnFamilyStore cfs : tables) {
             if (!isOverdue(cfs)) continue;
             try {
                 // Changes of the schema are applied under this lock. In the midst of one, the next

@@ -9,19 +9,23 @@ import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.SortedSet;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.lifecycle.LifecycleNewTracker;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.Descriptor;
-import org.apache.cassandra.io.sstable.SSTableTxnWriter;
+import org.apache.cassandra.io.sstable.SSTable;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.sstable.format.SSTableWriter;
+import org.apache.cassandra.io.sstable.metadata.MetadataCollector;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
@@ -45,6 +49,7 @@ class ShadowCopyTest {
 
     private Tracker tracker;
     private SSTableReader first;
+    private ColumnFamilyStore cfs;
     private ShadowCopy copy;
 
     @BeforeAll
@@ -59,7 +64,7 @@ class ShadowCopyTest {
         first = sstable(1);
         tracker = Tracker.newDummyTracker();
         tracker.addInitialSSTables(List.of(first));
-        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+        cfs = Hollow.of(ColumnFamilyStore.class);
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", REF);
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
         TableStore store =
@@ -73,25 +78,52 @@ class ShadowCopyTest {
     }
 
     private SSTableReader sstable(int number) {
+        return sstable(number, false);
+    }
+
+    /**
+     * Writes one.
+     *
+     * @param early whether it is opened before it is complete, as by a compaction
+     */
+    private SSTableReader sstable(int number, boolean early) {
         Descriptor descriptor =
                 new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
-        try (SSTableTxnWriter writer =
-                SSTableTxnWriter.create(
-                        REF,
-                        descriptor,
-                        1,
-                        ActiveRepairService.UNREPAIRED_SSTABLE,
-                        ActiveRepairService.NO_PENDING_REPAIR,
-                        false,
-                        SerializationHeader.makeWithoutStats(TABLE),
-                        List.of(),
-                        null)) {
+        try (SSTableWriter writer =
+                descriptor
+                        .getFormat()
+                        .getWriterFactory()
+                        .builder(descriptor)
+                        .setKeyCount(1)
+                        .setRepairedAt(ActiveRepairService.UNREPAIRED_SSTABLE)
+                        .setPendingRepair(ActiveRepairService.NO_PENDING_REPAIR)
+                        .setTransientSSTable(false)
+                        .setTableMetadataRef(REF)
+                        .setMetadataCollector(new MetadataCollector(TABLE.comparator))
+                        .setSerializationHeader(SerializationHeader.makeWithoutStats(TABLE))
+                        .addDefaultComponents(List.of())
+                        .setSecondaryIndexGroups(List.of())
+                        .build(new Untracked(), null)) {
             PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, 1);
             update.row(1).add("v", 7);
             try (UnfilteredRowIterator partition = update.build().unfilteredIterator()) {
                 writer.append(partition);
             }
-            return writer.finish(true).iterator().next();
+            if (early) writer.openFinalEarly().selfRef().release();
+            return writer.finish(true);
+        }
+    }
+
+    private static final class Untracked implements LifecycleNewTracker {
+        @Override
+        public void trackNew(SSTable table) {}
+
+        @Override
+        public void untrackNew(SSTable table) {}
+
+        @Override
+        public OperationType opType() {
+            return OperationType.COMPACTION;
         }
     }
 
@@ -119,6 +151,21 @@ class ShadowCopyTest {
     void whatCameAndWasCompactedBeforeItWasCopiedEndsIt() {
         changed(List.of(first, sstable(2)), List.of(sstable(3)), OperationType.COMPACTION);
         assertThat(copy.isOver()).isTrue();
+    }
+
+    /** The next start would take it for another one, and make the copy anew. */
+    @Test
+    void whatACompactionHasWrittenIsTheSameForTheNextStart() {
+        SSTableReader written = sstable(2, true);
+        SSTableReader opened = SSTableReader.openNoValidation(null, written.descriptor, REF);
+        assertThat(written.onDiskLength()).isNotEqualTo(opened.onDiskLength());
+        assertThat(named(written)).isEqualTo(named(opened)).isNotEqualTo(named(first));
+    }
+
+    private SortedSet<String> named(SSTableReader only) {
+        tracker.removeUnsafe(cfs.getLiveSSTables());
+        tracker.addInitialSSTables(List.of(only));
+        return ShadowCopy.sstables(cfs);
     }
 
     @ParameterizedTest

@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
@@ -49,7 +50,7 @@ final class LargeCellSweep {
     private static final ByteBuffer NO_PATH = ByteBuffer.allocate(0);
 
     private final StoreContext store;
-    private final long renewNanos;
+    private final LongSupplier clock;
 
     /** Bytes of large cells when they were swept last; 0: not yet in this process. */
     private volatile long swept;
@@ -61,21 +62,22 @@ final class LargeCellSweep {
     private volatile double garbageShare = 1;
 
     /** When one may begin again that left cells because a stream went live. */
-    private volatile long notBefore = System.nanoTime();
+    private volatile long notBefore;
 
     /** How many streams had left large cells without rows by then. */
     private volatile long abandoned;
 
     LargeCellSweep(StoreContext store) {
-        this(store, RENEW_NANOS);
+        this(store, System::nanoTime);
     }
 
     /**
-     * @param renewNanos how long an iterator is open, at most, before the next key
+     * @param clock nanoseconds
      */
-    LargeCellSweep(StoreContext store, long renewNanos) {
+    LargeCellSweep(StoreContext store, LongSupplier clock) {
         this.store = store;
-        this.renewNanos = renewNanos;
+        this.clock = clock;
+        this.notBefore = clock.getAsLong();
     }
 
     /**
@@ -85,7 +87,7 @@ final class LargeCellSweep {
      * deletion had a large cell. So what is looked through stays in proportion to what goes.
      */
     boolean isDue(Database database) throws RocksDBException {
-        if (System.nanoTime() - notBefore < 0 || !isPossible()) return false;
+        if (clock.getAsLong() - notBefore < 0 || !isPossible()) return false;
         long purged = store.reconciler().purged() - purgedBefore;
         if (purged > 0
                 && purged * 4
@@ -115,7 +117,7 @@ final class LargeCellSweep {
      * @param pace how fast, and until when
      */
     void run(Database database, Pacer pace) throws RocksDBException {
-        long began = System.nanoTime();
+        long began = clock.getAsLong();
         long purged = store.reconciler().purged();
         long bytes = largeBytes(database);
         long streams = store.abandonedStreams();
@@ -136,7 +138,7 @@ final class LargeCellSweep {
         // While a stream went live nothing was removed, so how much is garbage is not known. It is
         // looked again, but not all the time.
         if (rows.skipped) {
-            long now = System.nanoTime();
+            long now = clock.getAsLong();
             notBefore = now + Math.max(LEAST_REST_NANOS, now - began);
             return;
         }
@@ -157,14 +159,14 @@ final class LargeCellSweep {
     private byte @Nullable [] look(
             Database database, ReadOptions keysOnly, byte[] from, Rows rows, Pacer pace)
             throws RocksDBException {
-        long opened = System.nanoTime();
+        long opened = clock.getAsLong();
         try (RocksIterator it = database.db.newIterator(database.large, keysOnly)) {
             it.seek(from);
             while (it.isValid()) {
                 pace.step();
                 rows.add(it.key());
                 it.next();
-                if (it.isValid() && System.nanoTime() - opened > renewNanos) return it.key();
+                if (it.isValid() && clock.getAsLong() - opened > RENEW_NANOS) return it.key();
             }
             it.status();
             return null;

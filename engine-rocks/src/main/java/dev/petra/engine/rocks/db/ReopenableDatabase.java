@@ -169,11 +169,12 @@ public final class ReopenableDatabase {
     /**
      * For whoever reads for long: the database is not opened anew before that has ended.
      *
-     * @throws WriteStallException if writes are refused because the disk was full
+     * @throws WriteStallException if writes are refused because the disk was full, or a file of
+     *     indexes is damaged
      */
     public void checkNotFull() {
         String reason = full;
-        if (reason != null) throw RocksErrors.full(name(), spec.directory(), reason);
+        if (reason != null) throw refused(reason);
     }
 
     /** Whether writes are refused because the disk was full. */
@@ -325,9 +326,13 @@ public final class ReopenableDatabase {
         if (!index.isDamaged()) return;
         synchronized (this) {
             if (!index.isDamaged() || closed) return;
-            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS)) throw refused(null);
-            healAt = System.nanoTime();
-            full = "its indexes are damaged";
+            boolean isIdle = opened.database().closeIfIdle(MOST_PATIENCE_NANOS);
+            // A merge of files may have hours to go: healing ends it.
+            if (isIdle || compactingFiles() > 0) {
+                healAt = System.nanoTime();
+                full = "its indexes are damaged";
+            }
+            if (!isIdle) throw refused(null);
             openAnew();
         }
     }
@@ -441,10 +446,11 @@ public final class ReopenableDatabase {
         // A store that was dropped has no directory to look at.
         if (reason == null || closed) return;
         if (System.nanoTime() - healAt < 0 || !isRoomFound()) throw refused(reason);
+        // Not one that another thread opens meanwhile.
+        Database busy = opened.database();
         if (healNow(reason)) return;
         // Behind the lock: one that waits for other tables' compactions may have hours to go, and a
         // throttled one some seconds until it ends.
-        Database busy = opened.database();
         if (busy.acquire())
             use(
                     busy,

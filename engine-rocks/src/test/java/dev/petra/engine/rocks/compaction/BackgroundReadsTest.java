@@ -21,8 +21,10 @@ import java.util.Random;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
@@ -102,13 +104,49 @@ class BackgroundReadsTest {
             StoreContext context = Tables.context(store);
             Database database = context.database();
             assertThat(largeCells(database)).isEqualTo(150);
-            new LargeCellSweep(context, 0).run(database, new Pacer(context, database, false));
+            AtomicLong now = new AtomicLong();
+            new LargeCellSweep(context, () -> now.addAndGet(TimeUnit.MINUTES.toNanos(2)))
+                    .run(database, new Pacer(context, database, false));
             assertThat(largeCells(database)).isEqualTo(50);
             for (int i = 0; i < 50; i++)
                 try (var rows = store.read(table.key("k" + i), Slices.ALL, table.all(), false)) {
                     assertThat(((Row) rows.next()).cells().iterator().next().valueSize())
                             .isEqualTo(100_001);
                 }
+        }
+    }
+
+    /** It would read all large cells again and again, as long as streams come. */
+    @Test
+    void aSweepOfLargeCellsThatMetAStreamRests() throws RocksDBException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine = Tables.engine(Map.of("large_cell", "100KiB"))) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            StoreContext context = Tables.context(store);
+            Database database = context.database();
+            // Nor does the engine sweep by itself meanwhile.
+            context.filesBegin();
+            for (int time = 1; time <= 2; time++)
+                for (int i = 0; i < 5; i++)
+                    store.write(
+                            table.update("k" + i)
+                                    .at(time)
+                                    .row()
+                                    .set("v", noise(time).repeat(1_000))
+                                    .build());
+            store.flush();
+            AtomicLong now = new AtomicLong();
+            LargeCellSweep sweep = new LargeCellSweep(context, now::get);
+            sweep.run(database, new Pacer(context, database, false));
+            assertThat(largeCells(database)).isEqualTo(10);
+            context.filesEnd();
+            assertThat(sweep.isDue(database)).isFalse();
+            now.addAndGet(TimeUnit.SECONDS.toNanos(10) - 1);
+            assertThat(sweep.isDue(database)).isFalse();
+            now.incrementAndGet();
+            assertThat(sweep.isDue(database)).isTrue();
+            sweep.run(database, new Pacer(context, database, false));
+            assertThat(largeCells(database)).isEqualTo(5);
         }
     }
 

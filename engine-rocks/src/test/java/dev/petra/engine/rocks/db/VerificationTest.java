@@ -7,25 +7,36 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
 
 /** All files are read, by whoever asks, until somebody wants it to end. */
 class VerificationTest {
     private static final int FILES = 40;
+    private static final UUID INDEX = new UUID(0, 1);
 
     @TempDir Path directory;
     private final StorageEngine engine = Tables.engine(Map.of("memory", "32MiB"));
@@ -101,5 +112,74 @@ class VerificationTest {
         while (!compacted.isDone());
         compacted.join();
         assertThat(database().dataFiles()).hasSizeLessThan(FILES);
+    }
+
+    /** Else all indexes would be dropped, where one is looked for that is damaged. */
+    @Test
+    void aFileThatIsGoneIsNotDamaged() throws Exception {
+        List<LiveFileMetaData> before = database().dataFiles();
+        store.compact(List.of());
+        try (TableOptions.ForSst how = Tables.context(store).reopenable().sstOptions()) {
+            for (LiveFileMetaData file : before) {
+                Tables.await(
+                        "the end of the file",
+                        () -> !Files.exists(Path.of(file.path() + file.fileName())));
+                Verification.verifyIfLive(database(), how, file);
+            }
+            LiveFileMetaData live = database().dataFiles().get(0);
+            Tables.damage(store, live.fileName());
+            assertThatThrownBy(() -> Verification.verifyIfLive(database(), how, live))
+                    .isInstanceOf(RocksDBException.class);
+        }
+    }
+
+    /** RocksDB names no file in some of its errors: then all files of indexes are read. */
+    @Test
+    void filesOfIndexesMayGoWhileADamagedOneIsLookedFor() {
+        store.indexes().define(INDEX);
+        StoreContext context = Tables.context(store);
+        ReopenableDatabase reopenable = context.reopenable();
+        StoreSpec spec = context.spec();
+        StoreOpening opening =
+                new StoreOpening(
+                        reopenable.resources(), spec, context.room(), context.reconciler());
+        RocksDBException unnamed =
+                new RocksDBException(
+                        "Corruption", new Status(Status.Code.Corruption, Status.SubCode.None, ""));
+        CompletableFuture<Void> compacted =
+                CompletableFuture.runAsync(
+                        () -> {
+                            for (int round = 0; round < 10; round++) {
+                                for (int i = 0; i < 5; i++) index(i);
+                                reopenable.maintain(
+                                        database ->
+                                                database.compact(
+                                                        Objects.requireNonNull(database.index()),
+                                                        null,
+                                                        null,
+                                                        BottommostLevelCompaction.kForce));
+                            }
+                        });
+        do {
+            IndexFamily family = new IndexFamily(opening, spec, context.room());
+            assertThat(
+                            reopenable.ifOpen(
+                                    present ->
+                                            assertThat(family.findDamage(present, unnamed))
+                                                    .isFalse()))
+                    .isTrue();
+        } while (!compacted.isDone());
+        compacted.join();
+        assertThat(database().indexFiles()).hasSize(1);
+    }
+
+    private void index(int row) {
+        List<TermEntry> entries = new ArrayList<>();
+        for (int term = 0; term < 500; term++)
+            entries.add(
+                    new TermEntry(
+                            INDEX, ByteBufferUtil.bytes("value " + term), table.clustering(row)));
+        store.indexes().add(table.key(1), entries);
+        store.flush();
     }
 }
