@@ -27,7 +27,7 @@ import org.rocksdb.RocksIterator;
  */
 class QueueSpaceTest {
     /** {@code -Dpetra.queue.hours=24} for a day. */
-    private static final int HOURS = Integer.getInteger("petra.queue.hours", 4);
+    private static final int HOURS = Integer.getInteger("petra.queue.hours", 2);
 
     private static final int AN_HOUR = 5_000;
     private static final int WAITING = 100;
