@@ -197,6 +197,19 @@ PETRA(void, coverHere)(JNIEnv* env, jclass, jbyteArray key, jbyteArray record) {
             Slice{both.begin(), keySize}, Slice{both.begin() + keySize, both.size() - keySize});
 }
 
+PETRA(jboolean, hide)(JNIEnv* env, jclass, jlong handle, jbyteArray packed) {
+    if (packed == nullptr) {
+        store(handle)->hide(nullptr);
+        return JNI_TRUE;
+    }
+    Buffer ranges;
+    copy(env, packed, ranges);
+    petra::HiddenRanges* hidden = petra::HiddenRanges::create(Slice{ranges.begin(), ranges.size()});
+    if (hidden == nullptr) return JNI_FALSE;
+    store(handle)->hide(hidden);
+    return JNI_TRUE;
+}
+
 PETRA(jstring, extend)
 (JNIEnv* env, jclass, jlong iterator, jint most, jboolean loosePaths, jbyteArray head,
  jlongArray fields) {

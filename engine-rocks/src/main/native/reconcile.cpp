@@ -507,7 +507,8 @@ void hide(Row& row, const Deletion& cover, PurgeCounts* counts) {
         row.liveness = Liveness{};
         counts->purged++;
     }
-    if (!row.deletion.live() && cover.supersedes(row.deletion)) {
+    // Not one that equals it either, as Row.filter: so does one that was pushed down.
+    if (!row.deletion.live() && !row.deletion.supersedes(cover)) {
         row.deletion = Deletion{};
         counts->purged++;
     }

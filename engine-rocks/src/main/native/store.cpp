@@ -17,6 +17,7 @@ Store* Store::create() {
     for (auto& each : store->state.maxPurgeable) each = INT64_MIN;
     store->state.kept = INT64_MAX;
     store->remembered_ = 0;
+    store->hidden_ = nullptr;
     return store;
 }
 
@@ -25,6 +26,7 @@ void Store::retain() { references_.fetch_add(1, std::memory_order_relaxed); }
 void Store::release() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     for (size_t i = 0; i < remembered_; i++) free(keys_[i]);
+    if (hidden_ != nullptr) hidden_->release();
     pthread_mutex_destroy(&lock_);
     free(this);
 }
@@ -50,6 +52,76 @@ void Store::count(const PurgeCounts& counts) {
     while (counts.kept < kept &&
            !state.kept.compare_exchange_weak(kept, counts.kept, std::memory_order_relaxed)) {
     }
+}
+
+HiddenRanges* HiddenRanges::create(Slice packed) {
+    constexpr size_t HEAD = 2 * sizeof(uint32_t) + 2 * sizeof(int64_t);
+    void* memory = calloc(1, sizeof(HiddenRanges));
+    uint8_t* bytes = static_cast<uint8_t*>(malloc(packed.size + 1));
+    Range* ranges = static_cast<Range*>(malloc((packed.size / HEAD + 1) * sizeof(Range)));
+    if (memory == nullptr || bytes == nullptr || ranges == nullptr) abort();
+    if (packed.size > 0) memcpy(bytes, packed.data, packed.size);
+    HiddenRanges* hidden = new (memory) HiddenRanges;
+    hidden->references_ = 1;
+    hidden->count_ = 0;
+    hidden->ranges_ = ranges;
+    hidden->bytes_ = bytes;
+    for (size_t at = 0; at < packed.size;) {
+        uint32_t sizes[2];
+        int64_t times[2];
+        size_t left = packed.size - at;
+        if (left >= HEAD) {
+            memcpy(sizes, bytes + at, sizeof(sizes));
+            memcpy(times, bytes + at + sizeof(sizes), sizeof(times));
+        }
+        if (left < HEAD || sizes[0] > left - HEAD || sizes[1] > left - HEAD - sizes[0]) {
+            hidden->release();
+            return nullptr;
+        }
+        at += HEAD;
+        Deletion deletion;
+        deletion.timestamp = times[0];
+        deletion.localTime = static_cast<uint32_t>(times[1]);
+        Slice from{bytes + at, sizes[0]};
+        Slice to{bytes + at + sizes[0], sizes[1]};
+        new (ranges + hidden->count_++) Range{from, to, deletion};
+        at += static_cast<size_t>(sizes[0]) + sizes[1];
+    }
+    return hidden;
+}
+
+void HiddenRanges::retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+
+void HiddenRanges::release() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    free(ranges_);
+    free(bytes_);
+    free(this);
+}
+
+Deletion HiddenRanges::of(Slice key) const {
+    const Range* end = ranges_ + count_;
+    const Range* behind = std::upper_bound(
+            ranges_, const_cast<Range*>(end), key,
+            [](const Slice& k, const Range& range) { return compare(k, range.from) < 0; });
+    if (behind == ranges_ || compare(key, behind[-1].to) >= 0) return Deletion{};
+    return behind[-1].deletion;
+}
+
+void Store::hide(HiddenRanges* ranges) {
+    pthread_mutex_lock(&lock_);
+    HiddenRanges* before = hidden_;
+    hidden_ = ranges;
+    pthread_mutex_unlock(&lock_);
+    if (before != nullptr) before->release();
+}
+
+HiddenRanges* Store::hidden() {
+    pthread_mutex_lock(&lock_);
+    HiddenRanges* present = hidden_;
+    if (present != nullptr) present->retain();
+    pthread_mutex_unlock(&lock_);
+    return present;
 }
 
 void Store::reportMalformed(Slice key) {
@@ -185,11 +257,26 @@ char* mergeValues(Store* store, Slice key, const Slice* values, size_t count, si
     return reinterpret_cast<char*>(s.out.begin());
 }
 
+/** A filter that removes, of a compaction that was asked for. */
+struct Removing {
+    Store* store;
+    HiddenRanges* hidden;  // or null
+
+    void hide(Slice key, PurgeLimits* limits) const {
+        if (hidden == nullptr) return;
+        Deletion deletion = hidden->of(key);
+        if (deletion.supersedes(limits->cover)) limits->cover = deletion;
+    }
+};
+
 /**
  * How many filters this thread has that remove: not 0 while it merges for a compaction that was asked
  * for. RocksDB makes and frees the filter of each subcompaction on the thread that merges for it.
  */
 thread_local int removing = 0;
+
+/** The last of them, until it is freed. */
+thread_local const Removing* lastRemoving = nullptr;
 
 /**
  * Whether what is merged here may reach the bottom without the filter. Nothing that a read or a
@@ -201,10 +288,12 @@ bool isWatched(const Store* store) {
 }
 
 /** Whether the filter, which does not see what was just merged, would have changed it. */
-void watch(Store* store, Slice value) {
+void watch(Store* store, Slice key, Slice value) {
     Scratch* mine = createScratch();
     PurgeCounts counts;
-    Verdict verdict = purge(value, store->limits(), *mine, &counts);
+    PurgeLimits limits = store->limits();
+    if (lastRemoving != nullptr && lastRemoving->store == store) lastRemoving->hide(key, &limits);
+    Verdict verdict = purge(value, limits, *mine, &counts);
     if (verdict == Verdict::CHANGE || verdict == Verdict::REMOVE)
         store->state.leftovers.fetch_add(1, std::memory_order_relaxed);
     counts.purged = counts.expired = 0;
@@ -304,7 +393,7 @@ char* fullMerge(
     if (base != nullptr) all.push(slice(base, baseSize));
     for (int i = 0; i < count; i++) all.push(slice(values[i], sizes[i]));
     char* merged = mergeValues(store, slice(key, keySize), all.begin(), all.size(), size);
-    if (isWatched(store)) watch(store, slice(merged, *size));
+    if (isWatched(store)) watch(store, slice(key, keySize), slice(merged, *size));
     *success = 1;
     if (!isPurgedHere()) return merged;
     Slice left = remains(store, slice(key, keySize), slice(merged, *size));
@@ -352,10 +441,13 @@ unsigned char filterBy(
 unsigned char filter(
         void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
         char** newValue, size_t* newSize, unsigned char* changed) {
-    Store* store = static_cast<Store*>(state);
-    if (here.hides) here.covering.meet(slice(key, keySize), slice(value, valueSize));
+    const Removing* removes = static_cast<Removing*>(state);
+    Slice at = slice(key, keySize);
+    if (here.hides) here.covering.meet(at, slice(value, valueSize));
+    PurgeLimits limits = limitsHere(removes->store, at);
+    removes->hide(at, &limits);
     return filterBy(
-            store, limitsHere(store, slice(key, keySize)), key, keySize, value, valueSize, newValue, newSize, changed);
+            removes->store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
 }
 
 /** Turns what expired into tombstones, and removes none. */
@@ -368,9 +460,13 @@ unsigned char filterExpired(
     return filterBy(store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
 }
 
-void releaseRemoving(void* store) {
+void releaseRemoving(void* state) {
+    Removing* removes = static_cast<Removing*>(state);
     removing--;
-    releaseStore(store);
+    if (lastRemoving == removes) lastRemoving = nullptr;
+    if (removes->hidden != nullptr) removes->hidden->release();
+    removes->store->release();
+    free(removes);
 }
 
 /**
@@ -378,11 +474,16 @@ void releaseRemoving(void* store) {
  * whoever forbids that.
  */
 void* createFilter(void* state, void* context) {
-    static_cast<Store*>(state)->retain();
+    Store* store = static_cast<Store*>(state);
+    store->retain();
     if (api.isManual(context) == 0)
         return api.filterCreate(state, releaseStore, filterExpired, filterName);
+    Removing* removes = static_cast<Removing*>(malloc(sizeof(Removing)));
+    if (removes == nullptr) abort();
+    new (removes) Removing{store, store->hidden()};
     removing++;
-    return api.filterCreate(state, releaseRemoving, filter, filterName);
+    lastRemoving = removes;
+    return api.filterCreate(removes, releaseRemoving, filter, filterName);
 }
 
 const char* missing = nullptr;

@@ -29,6 +29,38 @@ struct State {
 };
 static_assert(sizeof(State) == 15 * sizeof(int64_t), "as Java sees it");
 
+/**
+ * Ranges of keys of rows, and for each the deletion that hides what is in it; the deletion stays. Not
+ * changed once it is made. Counted by the store and by filters.
+ */
+class HiddenRanges {
+public:
+    /**
+     * @param packed for each range, in the order of keys, none meeting another: the sizes of its bounds
+     *     (4 bytes each), timestamp and local time of the deletion (8 each), its bounds: the first key,
+     *     and the first key behind it
+     * @return null if it is malformed
+     */
+    static HiddenRanges* create(Slice packed);
+    void retain();
+    void release();
+
+    /** Which deletion hides what is under a key; live if none does. */
+    Deletion of(Slice key) const;
+
+private:
+    struct Range {
+        Slice from;
+        Slice to;
+        Deletion deletion;
+    };
+
+    std::atomic<int> references_;
+    size_t count_;
+    Range* ranges_;
+    uint8_t* bytes_;
+};
+
 /** Counted: by Java, by the merge operator, by the compaction filter's factory and by filters. */
 class Store {
 public:
@@ -40,6 +72,11 @@ public:
 
     PurgeLimits limits() const;
     void count(const PurgeCounts& counts);
+
+    /** What filters that are made from now on take away, however young that is; null for nothing. */
+    void hide(HiddenRanges* ranges);
+    /** @return for the caller to release; null if there is nothing */
+    HiddenRanges* hidden();
 
     /** Remembers a key for Java to report. */
     void reportMalformed(Slice key);
@@ -54,6 +91,7 @@ private:
     uint8_t* keys_[REMEMBERED];
     size_t sizes_[REMEMBERED];
     size_t remembered_;
+    HiddenRanges* hidden_;
 };
 
 /** The scratch memory of the current thread; freed with it. */

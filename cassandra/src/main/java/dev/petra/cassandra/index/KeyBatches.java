@@ -11,8 +11,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * Iterates over a {@link KeySource} in batches. No cursor of the store is open between two batches,
  * so an iterator that SAI does not close holds nothing. A batch is twice as large as the last one
- * if all of that was consumed. After a skip beyond its end it is of the smallest size, or, of a
- * source that reads all its entries for each batch, twice as large too.
+ * if all of that was consumed, or enough of it before a skip beyond its end. If less of it was
+ * consumed it is a quarter as large: an intersection with few keys needs one key after each skip.
+ * Of a source that reads all its entries for each batch it is twice as large in any case.
  */
 final class KeyBatches extends KeyRangeIterator {
     /**
@@ -28,9 +29,14 @@ final class KeyBatches extends KeyRangeIterator {
      */
     static final long UNKNOWN_AND_COSTLY = 2 * UNKNOWN;
 
+    /** After skips: less costs as much, since a cursor is opened for each batch. */
+    private static final int LEAST = 4;
+
+    /** To step over so many keys costs as much as another batch. */
+    private static final int STEPS = 8;
+
     private final KeySource source;
     private final boolean readsAll;
-    private final int smallest;
     private final int largest;
 
     private List<PrimaryKey> batch;
@@ -38,29 +44,31 @@ final class KeyBatches extends KeyRangeIterator {
     private int position;
     private int limit;
 
+    /** How many keys of the batch were returned. */
+    private int returned;
+
     private KeyBatches(
             KeySource source,
             boolean readsAll,
-            int smallest,
             int largest,
             Keys first,
+            int limit,
             PrimaryKey maximum,
             long count) {
         super(first.keys().get(0), maximum, count);
         this.source = source;
         this.readsAll = readsAll;
-        this.smallest = smallest;
         this.largest = largest;
         this.batch = first.keys();
         this.isLast = first.areLast();
-        this.limit = smallest;
+        this.limit = limit;
     }
 
     /**
      * Reads the first batch.
      *
      * @param readsAll whether a batch costs a read of all entries, whatever its size
-     * @param smallest size of a batch, and the size of the first
+     * @param smallest size of a batch until skips are known, and the size of the first
      * @param largest size of a batch
      * @param keys of the table, under a partitioner that has a last token
      */
@@ -77,9 +85,9 @@ final class KeyBatches extends KeyRangeIterator {
         return new KeyBatches(
                 source,
                 readsAll,
-                smallest,
                 largest,
                 first,
+                smallest,
                 first.areLast() ? last : keys.create(behindAll(last.token())),
                 first.areLast() ? count : readsAll ? UNKNOWN_AND_COSTLY : UNKNOWN);
     }
@@ -100,6 +108,7 @@ final class KeyBatches extends KeyRangeIterator {
             limit = Math.min(largest, 2 * limit);
             fetch(null);
         }
+        returned++;
         return batch.get(position++);
     }
 
@@ -109,7 +118,10 @@ final class KeyBatches extends KeyRangeIterator {
             while (position < batch.size() && batch.get(position).compareTo(target, false) < 0)
                 position++;
             if (position < batch.size() || isLast) return;
-            limit = readsAll ? Math.min(largest, 2 * limit) : smallest;
+            limit =
+                    readsAll || returned * STEPS > batch.size()
+                            ? Math.min(largest, 2 * limit)
+                            : Math.max(Math.min(LEAST, largest), limit / 4);
             fetch(target);
         }
     }
@@ -118,6 +130,7 @@ final class KeyBatches extends KeyRangeIterator {
         Keys next = source.next(batch.get(batch.size() - 1), target, limit);
         batch = next.keys();
         position = 0;
+        returned = 0;
         isLast = next.areLast();
     }
 }

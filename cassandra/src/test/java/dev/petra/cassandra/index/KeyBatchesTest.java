@@ -8,6 +8,7 @@ import dev.petra.engine.index.TermCursor;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.SplittableRandom;
@@ -403,6 +404,42 @@ class KeyBatchesTest {
         }
         // 16, 32, 64, 128, 256, and then 512 keys, from one wanted key on.
         assertThat(passes).hasValueLessThanOrEqualTo(5 + 8);
+    }
+
+    /** Each skip was followed by a batch of the smallest size, of which one key was wanted. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, 3, 10, 100, 1_000})
+    void skipsOverOneTermReadLittleMoreThanIsWanted(int apart) {
+        TreeSet<Entry> entries = new TreeSet<>();
+        for (int e = 0; e < 20_000; e++)
+            entries.add(new Entry(term(7), keys(SKINNY).create(partition(e))));
+        List<PrimaryKey> all = entries.stream().map(Entry::key).sorted().toList();
+        AtomicInteger batches = new AtomicInteger();
+        AtomicInteger read = new AtomicInteger();
+        KeySource counted =
+                (after, target, limit) -> {
+                    batches.incrementAndGet();
+                    PrimaryKey least = target == null ? after : target;
+                    int from = least == null ? 0 : Collections.binarySearch(all, least);
+                    List<PrimaryKey> keys =
+                            all.subList(
+                                    target == null && after != null ? from + 1 : from,
+                                    Math.min(all.size(), from + limit));
+                    read.addAndGet(keys.size());
+                    return new KeySource.Keys(keys, from + limit >= all.size());
+                };
+        int wanted = 0;
+        try (KeyRangeIterator found = KeyBatches.open(counted, false, 64, 4_096, keys(SKINNY))) {
+            for (int i = 0; i < all.size(); i += apart, wanted++) {
+                found.skipTo(all.get(i));
+                assertThat(found.next()).isEqualTo(all.get(i));
+            }
+        }
+        // As if a batch cost as much as ten entries.
+        int cost = 10 * batches.get() + read.get();
+        assertThat(cost)
+                .as("%d batches, %d entries", batches.get(), read.get())
+                .isLessThan(100 + wanted * Math.min(20, 2 * apart + 1));
     }
 
     private TermSearch skinny(Set<Entry> entries, long mostBytes, Runnable checkpoint) {

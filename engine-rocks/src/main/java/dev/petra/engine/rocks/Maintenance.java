@@ -105,13 +105,13 @@ final class Maintenance implements AutoCloseable {
                             store.maintenance()::purgeInBackground);
                 if (store.maintenance().isHealDue())
                     queue(store, healer, healsQueued, "Opening anew", store.maintenance()::heal);
-                if (store.maintenance().isSupersededDue())
+                if (store.maintenance().isHiddenDue())
                     queue(
                             store,
                             ranges,
                             rangesQueued,
-                            "Removing range tombstones of",
-                            store.maintenance()::removeSupersededRanges);
+                            "Removing what deletions hide in",
+                            store.maintenance()::removeHidden);
                 if (store.maintenance().isWindowsDue())
                     queue(
                             store,

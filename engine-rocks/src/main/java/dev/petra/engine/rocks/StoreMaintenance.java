@@ -4,6 +4,7 @@ package dev.petra.engine.rocks;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.compaction.DataFiles;
+import dev.petra.engine.rocks.compaction.HiddenRows;
 import dev.petra.engine.rocks.compaction.Purge;
 import dev.petra.engine.rocks.compaction.SupersededRanges;
 import dev.petra.engine.rocks.compaction.TimeWindows;
@@ -41,6 +42,7 @@ final class StoreMaintenance {
     private final Purge purge;
     private final TimeWindows windows;
     private final SupersededRanges supersededRanges;
+    private final HiddenRows hiddenRows;
 
     /** Used by the thread that ticks only. */
     private long flushedAt = System.nanoTime();
@@ -53,6 +55,7 @@ final class StoreMaintenance {
         this.purge = new Purge(store, held);
         this.windows = new TimeWindows(purge, held);
         this.supersededRanges = new SupersededRanges(store, held);
+        this.hiddenRows = new HiddenRows(store, held);
     }
 
     // By itself
@@ -150,14 +153,23 @@ final class StoreMaintenance {
         runUnlessClosed(database -> windows.run(database, reopenable.compaction()));
     }
 
-    /** Whether {@link #removeSupersededRanges} has something to do. */
-    boolean isSupersededDue() {
-        return reopenable.isWritable() && !reopenable.hasWindows() && supersededRanges.isDue();
+    /** Whether {@link #removeHidden} has something to do. */
+    boolean isHiddenDue() {
+        return reopenable.isWritable()
+                && !reopenable.hasWindows()
+                && (supersededRanges.isDue() || isHiddenRowsDue());
     }
 
-    /** Removes range tombstones that newer ones hide. */
-    void removeSupersededRanges() {
-        runUnlessClosed(database -> purge.removeSuperseded(database, supersededRanges));
+    private boolean isHiddenRowsDue() {
+        return reopenable.isCompacting() && hiddenRows.isDue();
+    }
+
+    /** Removes range tombstones that newer ones hide, and rows that deletions hide. */
+    void removeHidden() {
+        if (supersededRanges.isDue())
+            runUnlessClosed(database -> purge.removeSuperseded(database, supersededRanges));
+        if (isHiddenRowsDue())
+            runUnlessClosed(database -> purge.removeHidden(database, hiddenRows));
     }
 
     private void runUnlessClosed(ReopenableDatabase.Chore chore) {
@@ -258,8 +270,10 @@ final class StoreMaintenance {
                         for (TokenRanges.KeyRange gap : gaps)
                             for (ColumnFamilyHandle family : families)
                                 deletions.deleteRange(family, gap.from(), gap.to());
+                        store.reconciler().endHiding();
                         store.room()
                                 .write(() -> database.db.write(database.writeOptions, deletions));
+                        store.reconciler().endHiding();
                     }
                     database.db.syncWal();
                     for (TokenRanges.KeyRange gap : gaps)

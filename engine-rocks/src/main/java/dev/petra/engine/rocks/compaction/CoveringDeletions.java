@@ -84,12 +84,15 @@ final class CoveringDeletions {
      * Pushes down all covering deletions that may be purged.
      *
      * @param pace how fast, and until when
+     * @return what the others hide
      */
-    void run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
+    HiddenKeys run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
+        HiddenKeys hidden = new HiddenKeys(store, gcBefore);
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteSink position = new ByteSink();
         boolean more = true;
-        while (more) more = run(database, position, gcBefore, context, pace);
+        while (more) more = run(database, position, gcBefore, context, pace, hidden);
+        return hidden;
     }
 
     /**
@@ -100,7 +103,12 @@ final class CoveringDeletions {
      * @return whether there is more
      */
     private boolean run(
-            Database database, ByteSink position, long gcBefore, ReadContext context, Pacer pace)
+            Database database,
+            ByteSink position,
+            long gcBefore,
+            ReadContext context,
+            Pacer pace,
+            HiddenKeys hidden)
             throws RocksDBException {
         long opened = System.nanoTime();
         try (Cursor cursor = context.openAside()) {
@@ -113,6 +121,7 @@ final class CoveringDeletions {
                     position.resume(prefix.remaining());
                     PartitionHeader header =
                             PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
+                    hidden.add(position, header, context.clusterings());
                     cover(database, cursor, position, header, gcBefore, context, pace);
                 }
                 position.put(KeyKind.END);

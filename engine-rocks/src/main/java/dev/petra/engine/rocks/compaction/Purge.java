@@ -45,7 +45,8 @@ import org.slf4j.LoggerFactory;
  *       max purgeable timestamp began, so a tombstone below the max purgeable timestamp hides
  *       nothing outside of its own entry.
  *   <li>Purging: the entries at the bottom are rewritten through the compaction filter, which
- *       removes tombstones older than gc_grace and below the max purgeable timestamp.
+ *       removes tombstones older than gc_grace and below the max purgeable timestamp, and what
+ *       younger covering deletions hide, which stay.
  *   <li>Sweeping: large cells that no row refers to any more are removed.
  * </ol>
  *
@@ -256,10 +257,23 @@ public final class Purge {
     /** Removes range tombstones that newer ones hide, while no purge can remove these. */
     public void removeSuperseded(Database database, SupersededRanges ranges)
             throws RocksDBException {
-        // It is asked again every second.
+        whileNoneRuns(() -> ranges.run(database));
+    }
+
+    /** Removes rows that covering deletions hide, while no purge can remove these. */
+    public void removeHidden(Database database, HiddenRows rows) throws RocksDBException {
+        whileNoneRuns(() -> rows.run(database));
+    }
+
+    private interface Removal {
+        void run() throws RocksDBException;
+    }
+
+    /** Not at all while one runs: it is asked again every second. */
+    private void whileNoneRuns(Removal removal) throws RocksDBException {
         if (!running.tryLock()) return;
         try {
-            ranges.run(database);
+            removal.run();
         } finally {
             running.unlock();
         }
@@ -291,9 +305,10 @@ public final class Purge {
             if (store.isArriving()) return false;
             store.room().writers.awaitThoseBegun();
             long gcBefore = permission.gcBefore();
+            HiddenKeys hidden = new HiddenKeys(store, gcBefore);
             if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
                 phase = Phase.COVERING;
-                covering.run(database, gcBefore, pace);
+                hidden = covering.run(database, gcBefore, pace);
             }
 
             pace.check();
@@ -318,6 +333,8 @@ public final class Purge {
             phase = Phase.PURGING;
             reconciler.resetKept();
             boolean resumed = resume && schedule.resumeAt() != null;
+            // What hides it is in files by now.
+            hidden.hide();
             reconciler.watch(true);
             try {
                 if (!permission.letCoversGo(gcBefore, restrictions)
@@ -331,6 +348,7 @@ public final class Purge {
             } finally {
                 reconciler.watch(false);
                 reconciler.covers(0);
+                reconciler.hideNothing();
             }
             // What a resumed one had rewritten before is not known in this process.
             store.purgeable().written(resumed ? 0 : reconciler.kept());
@@ -396,7 +414,7 @@ public final class Purge {
         return true;
     }
 
-    private static boolean force(Database database, byte @Nullable [] from, byte @Nullable [] to)
+    static boolean force(Database database, byte @Nullable [] from, byte @Nullable [] to)
             throws RocksDBException {
         return database.tryCompact(database.data, from, to, BottommostLevelCompaction.kForce);
     }

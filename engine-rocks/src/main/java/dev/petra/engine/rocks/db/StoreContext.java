@@ -27,6 +27,7 @@ public final class StoreContext {
     private final ReopenableDatabase reopenable;
     private final OldestPurgeable purgeable = new OldestPurgeable();
     private final SupersededNotice superseded = new SupersededNotice();
+    private final HiddenNotice hidden = new HiddenNotice();
 
     private final PartitionLocks largeCells = new PartitionLocks();
 
@@ -113,6 +114,10 @@ public final class StoreContext {
 
     public SupersededNotice superseded() {
         return superseded;
+    }
+
+    public HiddenNotice hidden() {
+        return hidden;
     }
 
     public Indexing indexing() {

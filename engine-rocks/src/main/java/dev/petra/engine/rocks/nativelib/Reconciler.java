@@ -41,6 +41,9 @@ public final class Reconciler implements AutoCloseable {
     private final ByteBuffer state;
     private boolean closed;
 
+    /** Guarded by this. */
+    private long hidingEpoch;
+
     public Reconciler() {
         this.handle = create();
         this.state = state(handle).order(ByteOrder.nativeOrder());
@@ -208,6 +211,37 @@ public final class Reconciler implements AutoCloseable {
      * @param record empty if there is none
      */
     public static native void coverHere(byte[] key, byte[] record);
+
+    /**
+     * Says what compactions that are asked for take away from now on, however young it is: what a
+     * partition's deletion or a range tombstone hides. These stay.
+     *
+     * @param packed as the native {@code HiddenRanges} takes them; null for nothing
+     * @param epoch {@link #hidingEpoch} from before these deletions were read: if some of them may
+     *     be gone since, nothing is taken away
+     */
+    public synchronized void hide(byte @Nullable [] packed, long epoch) {
+        if (!hide(handle, epoch == hidingEpoch ? packed : null))
+            throw new IllegalArgumentException("malformed ranges of keys");
+    }
+
+    /** Ends that. */
+    public void hideNothing() {
+        hide(handle, null);
+    }
+
+    /** To be called before and after deletions are removed without what they hide. */
+    public synchronized void endHiding() {
+        hidingEpoch++;
+        hideNothing();
+    }
+
+    /** How often that was. */
+    public synchronized long hidingEpoch() {
+        return hidingEpoch;
+    }
+
+    private static native boolean hide(long handle, byte @Nullable [] packed);
 
     /** While this thread compacts files, nothing in them goes. */
     public static void purgeNothingHere() {

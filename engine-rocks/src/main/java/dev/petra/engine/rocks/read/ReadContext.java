@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.read;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.HiddenNotice;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ClusteringKeys;
 import dev.petra.engine.rocks.format.FragmentReader;
@@ -288,6 +289,11 @@ public final class ReadContext {
     /** A read has met range tombstones of the partition at this position; so many were left. */
     void metRanges(int count, int left, ByteBuffer prefix) {
         store.superseded().met(count, left, prefix);
+    }
+
+    /** What rows of a partition are hidden one after the other is told to. */
+    HiddenNotice hidden() {
+        return store.hidden();
     }
 
     Row filteredStatic(PartitionHeader header) {

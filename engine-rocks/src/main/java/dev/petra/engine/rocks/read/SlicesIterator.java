@@ -34,6 +34,9 @@ final class SlicesIterator extends StoredRows {
     private int nextSlice;
     private @Nullable Iterator<? extends Unfiltered> current;
 
+    /** Null where nothing is hidden, or that is not for a compaction to remove. */
+    private final @Nullable HiddenStreak hidden;
+
     /**
      * @param prefix the partition's position
      * @param header which was read, last, from the cursor; or {@link PartitionHeader#NOT_READ}
@@ -65,13 +68,21 @@ final class SlicesIterator extends StoredRows {
         keys.put(prefix);
         keys.put(KeyKind.ROW);
         this.rowPrefix = keys.position();
+        this.hidden =
+                header.deletions().isLive() || context.table().isCounter()
+                        ? null
+                        : new HiddenStreak(context.hidden(), reversed, rowPrefix - 1);
     }
 
     @Override
     protected @Nullable Unfiltered computeNext() {
         while (true) {
             if (current != null) {
-                if (current.hasNext()) return current.next();
+                if (current.hasNext()) {
+                    Unfiltered next = current.next();
+                    if (hidden != null && next.isRow()) hidden.returned();
+                    return next;
+                }
                 current = null;
             }
             if (nextSlice == slices.size()) return endOfData();
@@ -138,6 +149,7 @@ final class SlicesIterator extends StoredRows {
                 context.step();
                 Row row = context.row(cursor, rowPrefix);
                 // The merge iterator filters by itself, by the range tombstone open then.
+                if (hidden != null && !row.isEmpty()) hidden.read(cursor);
                 if (header.deletions().hasRanges()) {
                     if (!row.isEmpty()) return row;
                     continue;

@@ -135,10 +135,13 @@ class LogSyncerTest {
         other.disk = ended::countDown;
         other.pending = true;
         await(ended);
+        Tables.await("the end of the other sync", () -> other.syncs.get() == 1);
+        // On a busy machine that one may have come late.
+        int late = other.lags.get();
         // Their writers learn it, if there is more to sync.
         logs.get(0).pending = true;
         Tables.await("word of a sync that does not end", () -> logs.get(0).lags.get() > 0);
-        assertThat(other.lags).hasValue(0);
+        assertThat(other.lags).hasValue(late);
         blocked.countDown();
     }
 

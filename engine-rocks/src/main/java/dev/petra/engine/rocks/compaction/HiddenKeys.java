@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.ClusteringKeys;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import dev.petra.engine.rocks.read.PartitionHeader;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.RangeTombstone;
+
+/**
+ * Ranges of keys of rows that partitions' deletions and range tombstones hide. A compaction that
+ * rewrites such a row takes away what is hidden of it, within {@code gc_grace_seconds} too, as
+ * Cassandra's does: the deletion stays, and hides whatever of the row is elsewhere or comes late.
+ */
+final class HiddenKeys {
+    /** Of what is packed. What has no room is hidden as before, and taken away another time. */
+    private static final int MOST_BYTES = 16 << 20;
+
+    private static final int HEAD = 2 * Integer.BYTES + 2 * Long.BYTES;
+
+    /** The first key, the first key behind the range, and what hides all between them. */
+    @SuppressWarnings("ArrayRecordComponent") // never compared
+    private record Range(byte[] from, byte[] to, DeletionTime deletion) {}
+
+    private final StoreContext store;
+    private final long epoch;
+    private final List<Range> ranges = new ArrayList<>();
+    private final long since;
+    private int bytes;
+
+    /**
+     * Begins before the deletions are read.
+     *
+     * @param since what deletions of this local time or a later one hide; those before do not stay
+     *     for certain
+     */
+    HiddenKeys(StoreContext store, long since) {
+        this.store = store;
+        this.epoch = store.reconciler().hidingEpoch();
+        this.since = since;
+    }
+
+    /**
+     * Adds what hides rows of a partition; partitions in the order of their keys.
+     *
+     * @param position the partition's, which is put back
+     */
+    void add(ByteSink position, PartitionHeader header, ClusteringKeys clusterings) {
+        // A deleted counter wins over a newer count, whatever hides it.
+        if (store.table().isCounter()) return;
+        int prefix = position.position();
+        DeletionTime partition = header.deletion();
+        if (!partition.isLive())
+            add(key(position, KeyKind.STATIC), key(position, KeyKind.RANGE), partition);
+        byte[] from = key(position, KeyKind.ROW);
+        Iterator<RangeTombstone> tombstones = header.deletions().rangeIterator(false);
+        while (tombstones.hasNext()) {
+            RangeTombstone tombstone = tombstones.next();
+            position.put(KeyKind.ROW);
+            clusterings.put(position, tombstone.deletedSlice().start());
+            byte[] begin = position.copy(0, position.position());
+            position.truncate(prefix + 1);
+            clusterings.put(position, tombstone.deletedSlice().end());
+            byte[] end = position.copy(0, position.position());
+            position.truncate(prefix);
+            DeletionTime deletion = tombstone.deletionTime();
+            add(from, begin, partition);
+            add(begin, end, deletion.supersedes(partition) ? deletion : partition);
+            from = end;
+        }
+        add(from, key(position, KeyKind.END), partition);
+    }
+
+    private static byte[] key(ByteSink position, int kind) {
+        int prefix = position.position();
+        position.put(kind);
+        byte[] key = position.copy(0, prefix + 1);
+        position.truncate(prefix);
+        return key;
+    }
+
+    private void add(byte[] from, byte[] to, DeletionTime deletion) {
+        if (deletion.isLive() || deletion.localDeletionTime() < since || bytes >= MOST_BYTES)
+            return;
+        ranges.add(new Range(from, to, deletion));
+        bytes += HEAD + from.length + to.length;
+    }
+
+    boolean isEmpty() {
+        return ranges.isEmpty();
+    }
+
+    /** Has compactions take away what is hidden, until {@link Reconciler#hideNothing}. */
+    void hide() {
+        store.reconciler().hide(isEmpty() ? null : packed(), epoch);
+    }
+
+    private byte[] packed() {
+        byte[] packed = new byte[bytes];
+        ByteBuffer out = ByteBuffer.wrap(packed).order(ByteOrder.nativeOrder());
+        for (Range range : ranges) {
+            out.putInt(range.from.length).putInt(range.to.length);
+            out.putLong(range.deletion.markedForDeleteAt());
+            out.putLong(range.deletion.localDeletionTime());
+            out.put(range.from).put(range.to);
+        }
+        return packed;
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.HiddenNotice;
+import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.nativelib.Reconciler;
+import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.rocks.read.PartitionHeader;
+import dev.petra.engine.rocks.read.ReadContext;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.rocksdb.RocksDBException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Removes rows that the deletion of their partition or range tombstones hide, as Cassandra's
+ * compaction does: every read behind them would step over them all, until {@code gc_grace_seconds}
+ * has passed. What hides them stays, so nothing can be seen of it. A read that steps over many, one
+ * after the other, says so; the files with them are rewritten in the background.
+ */
+public final class HiddenRows {
+    private static final Logger logger = LoggerFactory.getLogger(HiddenRows.class);
+
+    private static final int REST = 9;
+
+    /** After one that removed nothing. */
+    private static final long LONG_REST = TimeUnit.HOURS.toNanos(1);
+
+    private final StoreContext store;
+    private final DataFiles held;
+    private volatile long restsUntil = System.nanoTime();
+
+    public HiddenRows(StoreContext store, DataFiles held) {
+        this.store = store;
+        this.held = held;
+    }
+
+    /** Whether there is something to remove; not at once after the last time. */
+    public boolean isDue() {
+        return store.hidden().isThere()
+                && System.nanoTime() - restsUntil >= 0
+                // Of whole runs RocksDB compacts all, whatever range it is given.
+                && !store.reopenable().isCompactedBySize();
+    }
+
+    /** Not while a purge may remove what hides them. */
+    void run(Database database) throws RocksDBException {
+        HiddenNotice.Part part = store.hidden().take();
+        // It may have waited: they may be gone by now.
+        if (part == null || !isThere(part)) return;
+        long began = System.nanoTime();
+        long rest = LONG_REST;
+        try {
+            long removed = remove(database, part);
+            if (removed == 0) return;
+            rest = REST * (System.nanoTime() - began);
+            logger.info(
+                    "Removed {} rows of a partition of {} that deletions hide",
+                    removed,
+                    store.name());
+        } finally {
+            restsUntil = System.nanoTime() + rest;
+        }
+    }
+
+    /** Whether there are still as many rows in it. */
+    private boolean isThere(HiddenNotice.Part part) {
+        ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
+        ByteBuffer to = Keys.direct(part.to());
+        int rows = 0;
+        try (Cursor cursor = context.openAside()) {
+            for (cursor.seek(Keys.direct(part.from()));
+                    rows < HiddenNotice.MANY / 2
+                            && cursor.isValid()
+                            && Keys.compare(cursor.key(), to) <= 0;
+                    cursor.next()) rows++;
+        }
+        return rows == HiddenNotice.MANY / 2;
+    }
+
+    private long remove(Database database, HiddenNotice.Part part) throws RocksDBException {
+        HiddenKeys hidden = hidden(part.position());
+        if (hidden.isEmpty()) return 0;
+        // What hides them, and whatever is not in a file.
+        database.flush();
+        List<String> files =
+                SupersededRanges.rewritten(database.dataFiles(), part.from(), part.to());
+        if (!held.haveRoom(database, files)
+                || !held.areWhole(database, files, held.pacing(database.stopped()))) return 0;
+        Reconciler reconciler = store.reconciler();
+        long before = reconciler.removed();
+        hidden.hide();
+        reconciler.watch(true);
+        try {
+            long leftovers = reconciler.leftovers();
+            // What was merged just now did not pass the filter.
+            if (Purge.force(database, part.from(), part.to())
+                    && reconciler.leftovers() != leftovers)
+                Purge.force(database, part.from(), part.to());
+        } finally {
+            reconciler.watch(false);
+            reconciler.hideNothing();
+        }
+        return reconciler.removed() - before;
+    }
+
+    private HiddenKeys hidden(byte[] position) {
+        HiddenKeys hidden = new HiddenKeys(store, Long.MIN_VALUE);
+        ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
+        ByteBuffer prefix = Keys.direct(position);
+        try (Cursor cursor = context.openAside()) {
+            cursor.seek(prefix.duplicate());
+            PartitionHeader header =
+                    PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
+            ByteSink sink = new ByteSink();
+            sink.put(ByteBuffer.wrap(position));
+            hidden.add(sink, header, context.clusterings());
+        }
+        return hidden;
+    }
+}

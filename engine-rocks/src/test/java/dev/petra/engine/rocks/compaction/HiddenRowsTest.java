@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.compaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.HiddenNotice;
+import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.KeyKind;
+import dev.petra.engine.rocks.format.Keys;
+import dev.petra.engine.rocks.read.Cursor;
+import dev.petra.engine.rocks.read.PartitionHeader;
+import dev.petra.engine.rocks.read.ReadContext;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.utils.FBUtilities;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+/**
+ * Rows that the deletion of their partition or a range tombstone hides leave the disk before {@code
+ * gc_grace_seconds} has passed; what hides them stays, and nothing that is read changes.
+ */
+class HiddenRowsTest extends PurgeFixture {
+    private static final List<String> KEYS = List.of("a", "b", "c");
+
+    HiddenRowsTest() {
+        table = table("LeveledCompactionStrategy");
+    }
+
+    private static TestTable table(String strategy) {
+        return TestTable.of(
+                "CREATE TABLE t (k text, c int, d int, s text static, v text, w text,"
+                        + " PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC) AND"
+                        + " gc_grace_seconds = 3600 AND compression = {'enabled': 'false'} AND"
+                        + " compaction = {'class': '"
+                        + strategy
+                        + "'}");
+    }
+
+    private String read() {
+        StringBuilder all = new StringBuilder();
+        for (String key : KEYS) all.append(key).append(": ").append(read(key)).append('\n');
+        return all.toString();
+    }
+
+    private String read(String key) {
+        return Tables.text(store.read(table.key(key), Slices.ALL, table.all(), false));
+    }
+
+    private void compact() {
+        mayPurge.set(true);
+        permission.clock(database());
+        store.compact(List.of());
+    }
+
+    private UpdateBuilder young(String key, long timestamp) {
+        return table.update(key).at(timestamp).now(FBUtilities.nowInSeconds());
+    }
+
+    private void fill(String key, int rows) {
+        for (int c = 0; c < rows; c++)
+            store.write(table.update(key).at(1).row(c, 0).set("v", noise(c)).build());
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "LeveledCompactionStrategy",
+                "SizeTieredCompactionStrategy",
+                "UnifiedCompactionStrategy"
+            })
+    void aCompactionOfAllTakesThem(String strategy) {
+        table = table(strategy);
+        open();
+        for (String key : KEYS) fill(key, 2_000);
+        store.write(table.update("b").at(1).staticRow().set("s", "static").build());
+        settle();
+        store.write(
+                young("a", 2).deleteRange(Slice.make(table.from(1_499), table.to(500))).build());
+        store.write(young("b", 2).deletePartition().build());
+        store.write(young("b", 3).row(7, 7).set("v", "new").build());
+        // Of one row a part is newer.
+        store.write(young("a", 3).row(600, 0).set("w", "new").build());
+        String before = read();
+        compact();
+        assertThat(read()).isEqualTo(before);
+        // Of "a" 1,000 rows, the one of which a part is newer, the record and the tombstone; of "b"
+        // the record and the new row.
+        assertThat(entries()).isEqualTo(1_000 + 1 + 2 + 2 + 2_000);
+        // What comes late is hidden as before.
+        store.write(table.update("a").at(1).row(700, 0).set("v", "late").build());
+        store.write(table.update("b").at(1).row(700, 0).set("v", "late").build());
+        assertThat(read()).isEqualTo(before);
+        compact();
+        store.close();
+        open();
+        assertThat(read()).isEqualTo(before);
+    }
+
+    /** And not what another table's compaction may take. */
+    @Test
+    void nothingGoesWithoutBeingAskedFor() {
+        open();
+        fill("a", 2_000);
+        store.write(young("a", 2).deletePartition().build());
+        settle();
+        assertThat(entries()).isEqualTo(2_001);
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aReadThatStepsOverManyHasThemTaken(boolean reversed) throws RocksDBException {
+        open();
+        fill("a", 4_000);
+        fill("b", 4_000);
+        settle();
+        // What is merged by a compaction does not pass its filter: it takes another one.
+        fill("a", 4_000);
+        int half = 2_000;
+        store.write(
+                young("a", 2)
+                        .deleteRange(
+                                reversed
+                                        ? Slice.make(ClusteringBound.BOTTOM, table.to(half))
+                                        : Slice.make(table.from(half), ClusteringBound.TOP))
+                        .build());
+        String before = read("a");
+        int entries = entries();
+        Tables.text(store.read(table.key("a"), Slices.ALL, table.all(), reversed));
+        Tables.await("the removal", () -> entries() < entries - 1_900);
+        assertThat(read("a")).isEqualTo(before);
+        store.write(
+                table.update("a").at(1).row(reversed ? 3_000 : 1_000, 0).set("v", "late").build());
+        assertThat(read("a")).isEqualTo(before);
+    }
+
+    /** What is told is what was stepped over in one go, not what was returned around it. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aReadTellsOfHiddenRowsOnly(boolean reversed) throws RocksDBException {
+        // Nothing takes it away.
+        table = table("LeveledCompactionStrategy', 'enabled': 'false");
+        open();
+        fill("a", 9_000);
+        store.write(
+                young("a", 2).deleteRange(Slice.make(table.from(5_999), table.to(3_000))).build());
+        Tables.text(store.read(table.key("a"), Slices.ALL, table.all(), reversed));
+        HiddenNotice.Part part = Tables.context(store).hidden().take();
+        assertThat(part).isNotNull();
+        assertThat(part.position()).isEqualTo(position("a"));
+        long rows = 0;
+        try (RocksIterator it = database().db.newIterator(database().data)) {
+            for (it.seek(part.from());
+                    it.isValid() && Arrays.compareUnsigned(it.key(), part.to()) <= 0;
+                    it.next()) rows++;
+        }
+        assertThat(rows).isBetween(2_900L, 3_000L);
+        // Fewer are not worth it.
+        store.write(young("a", 1).deleteRange(Slice.make(table.from(999), table.to(100))).build());
+        Tables.text(
+                store.read(
+                        table.key("a"),
+                        table.slices(table.from(999), table.to(0)),
+                        table.all(),
+                        reversed));
+        assertThat(Tables.context(store).hidden().isThere()).isFalse();
+    }
+
+    /** A deleted counter wins over a newer count, whatever hides it. */
+    @Test
+    void nothingOfCountersGoes() {
+        table =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, d int, n counter, PRIMARY KEY (k, c, d))");
+        open();
+        store.write(young("a", 5).row(1, 0).unset("n").build());
+        settle();
+        store.write(young("a", 10).deleteRange(table.prefix(1)).build());
+        compact();
+        // The record, the range tombstone, the row.
+        assertThat(entries()).isEqualTo(3);
+    }
+
+    /** As cleanup takes away a deletion and what it hides, and the node gets the range back. */
+    @Test
+    void whatIsHiddenByADeletionThatMayBeGoneStays() throws RocksDBException {
+        open();
+        fill("a", 100);
+        settle();
+        store.write(young("a", 2).deletePartition().build());
+        store.flush();
+        ReadContext context =
+                new ReadContext(Tables.context(store), ColumnFilter.all(table.metadata()));
+        ByteBuffer prefix = Keys.direct(position("a"));
+        ByteSink position = new ByteSink();
+        position.put(ByteBuffer.wrap(position("a")));
+        for (boolean ended : new boolean[] {true, false}) {
+            HiddenKeys hidden = new HiddenKeys(Tables.context(store), Long.MIN_VALUE);
+            try (Cursor cursor = context.open()) {
+                cursor.seek(prefix.duplicate());
+                hidden.add(
+                        position,
+                        PartitionHeader.read(cursor, prefix, context, Slices.ALL, false),
+                        context.clusterings());
+            }
+            if (ended) Tables.context(store).reconciler().endHiding();
+            hidden.hide();
+            Purge.force(database(), null, null);
+            assertThat(entries()).isEqualTo(ended ? 101 : 1);
+            Tables.context(store).reconciler().hideNothing();
+        }
+    }
+
+    private Slice randomSlice(Random random) {
+        int c = random.nextInt(12);
+        int other = random.nextInt(12);
+        int d = random.nextInt(4);
+        return switch (random.nextInt(7)) {
+            case 0 -> table.prefix(c);
+            case 1 -> table.prefix(c, d);
+            case 2 -> Slice.make(table.from(c, d), table.to(c));
+            case 3 -> Slice.make(table.after(c, d), table.to(c));
+            case 4 -> Slice.make(table.from(Math.max(c, other)), table.to(Math.min(c, other)));
+            case 5 ->
+                    Slice.make(
+                            table.after(Math.max(c, other) + 1), table.before(Math.min(c, other)));
+            default -> Slice.make(table.from(c), ClusteringBound.TOP);
+        };
+    }
+
+    /** Bounds of all kinds, timestamps in any order, young deletions and old ones. */
+    @ParameterizedTest
+    @ValueSource(strings = {"LeveledCompactionStrategy", "UnifiedCompactionStrategy"})
+    void nothingThatIsReadChanges(String strategy) {
+        table = table(strategy);
+        open();
+        long seed = Long.getLong("petra.seed", System.nanoTime());
+        Random random = new Random(seed);
+        for (int round = 0; round < 60; round++) {
+            for (int i = 0; i < 60; i++) {
+                String key = KEYS.get(random.nextInt(KEYS.size()));
+                UpdateBuilder update = young(key, 1 + random.nextInt(100));
+                int c = random.nextInt(12);
+                int d = random.nextInt(4);
+                String column = random.nextBoolean() ? "v" : "w";
+                switch (random.nextInt(16)) {
+                    case 0, 1 -> update.deleteRange(randomSlice(random));
+                    case 2 -> {
+                        if (random.nextInt(4) == 0) update.deletePartition();
+                        else update.row(c, d).liveness();
+                    }
+                    case 3 -> update.deleteRow(c, d);
+                    case 4 -> update.staticRow().set("s", "s" + i);
+                    case 5 -> update.row(c, d).unset(column);
+                    default -> update.row(c, d).set(column, "x" + i);
+                }
+                store.write(update.build());
+                if (random.nextInt(30) == 0) store.flush();
+            }
+            String before = read();
+            String what = "-Dpetra.seed=" + seed + ", round " + round;
+            if (random.nextInt(3) == 0) settle();
+            assertThat(read()).as(what).isEqualTo(before);
+            compact();
+            assertThat(read()).as(what).isEqualTo(before);
+            // Rows that are there have something that is read.
+            if (random.nextInt(3) > 0) continue;
+            for (String key : KEYS) assertThat(rowKeys(key)).as(what).isEqualTo(rowsRead(key));
+        }
+    }
+
+    private long rowsRead(String key) {
+        long rows = 0;
+        try (var all = store.read(table.key(key), Slices.ALL, table.all(), false)) {
+            while (all != null && all.hasNext()) if (all.next().isRow()) rows++;
+        }
+        return rows;
+    }
+
+    private long rowKeys(String key) {
+        byte[] rows = Keys.withKind(position(key), KeyKind.ROW);
+        long count = 0;
+        try (var it = database().db.newIterator(database().data)) {
+            for (it.seek(rows); it.isValid(); it.next(), count++)
+                if (!Arrays.equals(Arrays.copyOf(it.key(), rows.length), rows)) break;
+        }
+        return count;
+    }
+
+    private byte[] position(String key) {
+        ByteSink position = new ByteSink();
+        Tables.context(store).partitionKeys().put(position, table.key(key));
+        return position.copy(0, position.position());
+    }
+}

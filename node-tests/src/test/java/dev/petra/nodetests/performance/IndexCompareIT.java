@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.performance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import com.datastax.oss.driver.api.core.cql.BoundStatement;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
+import java.util.function.LongFunction;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer.OrderAnnotation;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * What Storage-Attached Indexes cost on a {@code rocks} table and on a table as {@code
+ * cassandra_latest.yaml} has it, in one node and in turns: writes with none, one and three of them,
+ * and queries that match 1, 100 and 10,000 rows. {@code -Dit.test=IndexCompareIT
+ * -Dpetra.index.rows=1000000}. Prints; {@code docs/performance.md} has figures.
+ */
+@EnabledIfSystemProperty(named = "petra.index.rows", matches = "\\d+")
+@TestMethodOrder(OrderAnnotation.class)
+@Timeout(value = 4, unit = TimeUnit.HOURS)
+class IndexCompareIT {
+    private static final long ROWS = Long.getLong("petra.index.rows", 1);
+    private static final int ROUNDS = Integer.getInteger("petra.index.rounds", 5);
+    private static final int MEMORY_MIB = Integer.getInteger("petra.index.memory", 512);
+
+    /** Of a round, for each kind of table. */
+    private static final long ROUND_NANOS =
+            TimeUnit.SECONDS.toNanos(Integer.getInteger("petra.index.seconds", 5));
+
+    private static final int IN_FLIGHT = 32;
+    private static final List<String> KINDS = List.of("rocks", "trie");
+    private static final List<String> INDEXED = List.of("hundred", "one", "many");
+    private static final String PAD = "a value that is not indexed ".repeat(4);
+
+    /** Odd, so that it makes of each row's number another number. */
+    private static final long MIX = 0x9E3779B97F4A7C15L;
+
+    @TempDir static Path directory;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() {
+        Map<String, Object> latest = new HashMap<>();
+        latest.put("memtable_allocation_type", "offheap_objects");
+        latest.put("column_index_size", "4KiB");
+        latest.put("concurrent_compactors", 8);
+        latest.put("trickle_fsync", true);
+        latest.put("storage_compatibility_mode", "NONE");
+        latest.put("uuid_sstable_identifiers_enabled", true);
+        latest.put("sstable", Map.of("selected_format", "bti"));
+        node =
+                TestNode.start(
+                        directory,
+                        config ->
+                                config.heap("1GiB")
+                                        .jvmOptions(TestNode.measured(1024))
+                                        .yaml(latest)
+                                        .engineParameters(
+                                                Map.of(
+                                                        "engine",
+                                                        "rocks",
+                                                        "memory",
+                                                        MEMORY_MIB + "MiB")));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (node != null) node.close();
+    }
+
+    private static void create(String table, String kind, int indexes) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (k bigint PRIMARY KEY, one bigint, hundred bigint, many bigint,"
+                        + " pad text) WITH memtable = '"
+                        + kind
+                        + "' AND compaction = {'class': 'UnifiedCompactionStrategy'}");
+        for (String column : INDEXED.subList(0, indexes))
+            session.execute("CREATE INDEX ON ks." + table + " (" + column + ") USING 'sai'");
+    }
+
+    private static PreparedStatement insert(String table) {
+        return session.prepare(
+                "INSERT INTO ks." + table + " (k, one, hundred, many, pad) VALUES (?, ?, ?, ?, ?)");
+    }
+
+    /** The values by which a row is found: each of them is that of 1, 100 or 10,000 rows. */
+    private static BoundStatement row(PreparedStatement insert, long key, long values) {
+        return insert.bind(key, one(values), hundred(values), many(values), PAD);
+    }
+
+    private static long one(long row) {
+        return row * MIX;
+    }
+
+    private static long hundred(long row) {
+        return row % Math.max(1, ROWS / 100);
+    }
+
+    /** The rows of one {@link #hundred} are all of one of these. */
+    private static long many(long row) {
+        return hundred(row) % Math.max(1, ROWS / 10_000);
+    }
+
+    private static double cpuSeconds() {
+        return ProcessHandle.of(node.process().pid())
+                        .flatMap(process -> process.info().totalCpuDuration())
+                        .orElseThrow()
+                        .toMillis()
+                / 1e3;
+    }
+
+    private static void settle() throws Exception {
+        node.nodetool("flush", "ks");
+        double before;
+        do {
+            before = cpuSeconds();
+            TimeUnit.SECONDS.sleep(3);
+        } while (cpuSeconds() - before > 0.3);
+    }
+
+    /** Keeps many in flight until it has sent all, or its time is over. */
+    private static long run(long most, long nanos, LongFunction<BoundStatement> next)
+            throws Exception {
+        Semaphore free = new Semaphore(IN_FLIGHT);
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        long end = System.nanoTime() + nanos;
+        long sent = 0;
+        for (; sent < most && System.nanoTime() - end < 0 && failure.get() == null; sent++) {
+            free.acquire();
+            CompletionStage<AsyncResultSet> answer = session.executeAsync(next.apply(sent));
+            var unused =
+                    answer.whenComplete(
+                            (rows, failed) -> {
+                                if (failed != null) failure.compareAndSet(null, failed);
+                                free.release();
+                            });
+        }
+        free.acquire(IN_FLIGHT);
+        assertThat(failure.get()).isNull();
+        return sent;
+    }
+
+    @Test
+    @Order(1)
+    void writesWithNoneOneAndThreeIndexes() throws Exception {
+        SplittableRandom random = new SplittableRandom(1);
+        long rows = Math.max(1, ROWS / 10);
+        for (int indexes : new int[] {0, 1, 3}) {
+            PreparedStatement[] inserts = new PreparedStatement[KINDS.size()];
+            for (int kind = 0; kind < inserts.length; kind++) {
+                String table = KINDS.get(kind) + "_w" + indexes;
+                create(table, KINDS.get(kind), indexes);
+                inserts[kind] = insert(table);
+            }
+            double[][] rates = new double[inserts.length][ROUNDS];
+            double[][] cpu = new double[inserts.length][ROUNDS];
+            for (int round = -2; round < ROUNDS; round++)
+                for (int i = 0; i < inserts.length; i++) {
+                    // Who is first is not the same each time.
+                    int kind = (i + Math.floorMod(round, 2)) % 2;
+                    settle();
+                    double cpuBefore = cpuSeconds();
+                    long begun = System.nanoTime();
+                    long sent =
+                            run(
+                                    Long.MAX_VALUE,
+                                    ROUND_NANOS,
+                                    number ->
+                                            row(
+                                                    inserts[kind],
+                                                    random.nextLong(rows),
+                                                    random.nextLong(ROWS)));
+                    double seconds = (System.nanoTime() - begun) / 1e9;
+                    // What is written is paid for when it is in files.
+                    settle();
+                    if (round < 0) continue;
+                    rates[kind][round] = sent / seconds;
+                    cpu[kind][round] = (cpuSeconds() - cpuBefore) / sent * 1e6;
+                }
+            for (int kind = 0; kind < inserts.length; kind++)
+                System.out.printf(
+                        Locale.ROOT,
+                        "IndexCompareIT: %d indexes, %s: writes/s %s, CPU with flush, µs %s%n",
+                        indexes,
+                        KINDS.get(kind),
+                        spread(rates[kind]),
+                        spread(cpu[kind]));
+        }
+    }
+
+    /** Median, least and most. */
+    private static String spread(double[] values) {
+        double[] sorted = values.clone();
+        Arrays.sort(sorted);
+        return String.format(
+                Locale.ROOT,
+                "%.0f (%.0f–%.0f)",
+                sorted[sorted.length / 2],
+                sorted[0],
+                sorted[sorted.length - 1]);
+    }
+
+    @Test
+    @Order(2)
+    void queries() throws Exception {
+        for (String kind : KINDS) {
+            create(kind + "_q", kind, 3);
+            PreparedStatement insert = insert(kind + "_q");
+            long begun = System.nanoTime();
+            run(ROWS, Long.MAX_VALUE / 2, number -> row(insert, number, number));
+            settle();
+            System.out.printf(
+                    Locale.ROOT,
+                    "IndexCompareIT: %s: %d rows after %.0f s%n",
+                    kind,
+                    ROWS,
+                    (System.nanoTime() - begun) / 1e9);
+        }
+        queries("flushed");
+        for (String kind : KINDS) node.nodetool("compact", "ks", kind + "_q");
+        settle();
+        queries("compacted");
+    }
+
+    private static void queries(String state) throws Exception {
+        measure(state + ", one = ? (1 row)", 1, "one = ?", (s, row) -> s.bind(one(row)));
+        measure(
+                state + ", hundred = ? (100 rows)",
+                Math.min(100, ROWS),
+                "hundred = ?",
+                (s, row) -> s.bind(hundred(row)));
+        measure(
+                state + ", many = ? (10,000 rows)",
+                Math.min(10_000, ROWS),
+                "many = ?",
+                (s, row) -> s.bind(many(row)));
+        measure(
+                state + ", hundred >= ? AND hundred < ? (1,000 rows)",
+                Math.min(1_000, ROWS),
+                "hundred >= ? AND hundred < ?",
+                (s, row) -> {
+                    long from = Math.max(0, Math.min(hundred(row), ROWS / 100 - 10));
+                    return s.bind(from, from + 10);
+                });
+        measure(
+                state + ", hundred = ? AND many = ? (100 rows)",
+                Math.min(100, ROWS),
+                "hundred = ? AND many = ?",
+                (s, row) -> s.bind(hundred(row), many(row)));
+    }
+
+    private interface Query {
+        BoundStatement of(PreparedStatement statement, long row);
+    }
+
+    private static void measure(String what, long matches, String where, Query query)
+            throws Exception {
+        Map<String, PreparedStatement> selects = new HashMap<>();
+        for (String kind : KINDS)
+            selects.put(
+                    kind, session.prepare("SELECT k, pad FROM ks." + kind + "_q WHERE " + where));
+        SplittableRandom random = new SplittableRandom(2);
+        double[][] micros = new double[KINDS.size()][ROUNDS];
+        double[][] cpu = new double[KINDS.size()][ROUNDS];
+        for (int round = -2; round < ROUNDS; round++)
+            for (int i = 0; i < KINDS.size(); i++) {
+                int kind = (i + Math.floorMod(round, 2)) % 2;
+                double cpuBefore = cpuSeconds();
+                long begun = System.nanoTime();
+                int asked = 0;
+                for (; System.nanoTime() - begun < ROUND_NANOS; asked++) {
+                    BoundStatement bound =
+                            query.of(selects.get(KINDS.get(kind)), random.nextLong(ROWS));
+                    long rows = 0;
+                    for (Row ignored : session.execute(bound.setTimeout(Duration.ofMinutes(1))))
+                        rows++;
+                    assertThat(rows).as("%s of %s", what, KINDS.get(kind)).isEqualTo(matches);
+                }
+                if (round < 0) continue;
+                micros[kind][round] = (System.nanoTime() - begun) / 1e3 / asked;
+                cpu[kind][round] = (cpuSeconds() - cpuBefore) / asked * 1e6;
+            }
+        Function<Integer, String> figures =
+                kind -> "µs " + spread(micros[kind]) + ", CPU µs " + spread(cpu[kind]);
+        System.out.printf(
+                Locale.ROOT,
+                "IndexCompareIT: %s: rocks: %s; trie: %s%n",
+                what,
+                figures.apply(0),
+                figures.apply(1));
+    }
+}
