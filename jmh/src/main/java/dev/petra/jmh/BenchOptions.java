@@ -195,7 +195,7 @@ final class BenchOptions {
 
     /** Where histograms and time lines go, of each round. */
     Path histograms() {
-        return out.resolve("histograms");
+        return Claim.histograms(out);
     }
 
     /** What is wrong with the command line. */

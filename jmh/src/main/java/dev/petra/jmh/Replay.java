@@ -189,22 +189,29 @@ public final class Replay implements Callable<Integer> {
     public Integer call() throws IOException {
         PrintWriter console = spec.commandLine().getOut();
         List<Engine> compared = checked();
-        Path work = out.resolve("work");
+        try (Claim claim = Claim.of(out)) {
+            Thread hook = Leftovers.endWithThisJvm(false, console, spec.commandLine().getErr());
+            claim.begin();
+            int code = replay(compared, Claim.work(out), console);
+            claim.end();
+            Runtime.getRuntime().removeShutdownHook(hook);
+            return code;
+        } catch (Claim.RefusedException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private int replay(List<Engine> compared, Path work, PrintWriter console) throws IOException {
         boolean different = false;
         boolean failing = false;
         if (timed > 0) {
             // Counted first: a share of them is to warm up.
             Survey survey = survey();
-            Files.createDirectories(out.resolve("histograms"));
-            // Of one that failed.
-            delete(work);
             time(survey, work, console);
             different = failed.values().stream().distinct().count() > 1;
             failing = failed.values().stream().anyMatch(numbers -> !numbers.isEmpty());
         }
         if (this.compared > 0) {
-            Files.createDirectories(out);
-            delete(work);
             Comparison comparison = compare(compared, work, console);
             different |= comparison.different() > 0;
             failing |= comparison.failedOnBoth() > 0;
@@ -213,8 +220,8 @@ public final class Replay implements Callable<Integer> {
         return different ? DIFFERENT : failing ? FAILED : 0;
     }
 
-    private static void delete(Path work) {
-        if (Files.exists(work)) FileTree.delete(work);
+    private static void delete(Path node) {
+        if (Files.exists(node)) FileTree.delete(node);
     }
 
     /** Checks all that was given before a node is started. */
@@ -242,8 +249,11 @@ public final class Replay implements Callable<Integer> {
             throw wrong(
                     "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
                             .formatted(totalMemory, heap, memory, BenchPlan.JVM));
-        if (Files.exists(out.resolve("results.json")) || Files.exists(out.resolve("answers.md")))
-            throw wrong(out + " has results already: name another directory with --out");
+        try {
+            Claim.check(out);
+        } catch (Claim.RefusedException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
         try (QueryLog readable = new QueryLog(logs)) {
             if (selection(readable, 1).next() != null) return all;
             String none = "no request of the log is of the tables that are given: " + names();
@@ -357,7 +367,7 @@ public final class Replay implements Callable<Integer> {
         Results results =
                 new Results(started, "", Machine.describe(out), settings(survey), figures.all());
         results.write(out.resolve("results.json"));
-        Report report = new Report(results, out.resolve("histograms"));
+        Report report = new Report(results, Claim.histograms(out));
         Files.writeString(out.resolve("report.md"), report.markdown());
         Files.writeString(out.resolve("report.html"), report.html());
         console.println(out.resolve("report.html").toAbsolutePath());
@@ -365,7 +375,8 @@ public final class Replay implements Callable<Integer> {
 
     private void time(Engine engine, Survey survey, Path work, PrintWriter console)
             throws IOException {
-        try (Node node = new Node(engine, work.resolve(engine.label()));
+        Path directory = work.resolve(engine.label());
+        try (Node node = new Node(engine, directory);
                 QueryLog log = new QueryLog(logs)) {
             node.settle();
             // No more than was counted: a node may go on writing its log.
@@ -402,7 +413,7 @@ public final class Replay implements Callable<Integer> {
                     failures.isEmpty() ? "" : ": " + first.errors() + " " + pace.errors());
             console.flush();
         } finally {
-            delete(work);
+            delete(directory);
         }
     }
 
@@ -445,7 +456,8 @@ public final class Replay implements Callable<Integer> {
             console.println(out.resolve("answers.md").toAbsolutePath());
             return comparison;
         } finally {
-            delete(work);
+            delete(work.resolve("1"));
+            delete(work.resolve("2"));
         }
     }
 
@@ -571,6 +583,7 @@ public final class Replay implements Callable<Integer> {
                 process.nodetool("compact", table.keyspace(), table.name());
             }
             Quiet.await(process.probe());
+            Quiet.sync();
         }
 
         private void end() throws IOException {
