@@ -183,7 +183,9 @@ public class StoreBenchmark {
                     case CLIENT -> {
                         ProcessTarget started =
                                 ProcessTarget.start(
-                                        Nodes.limited(root, which, gc, heap, memory, limit), root);
+                                        Nodes.limited(
+                                                root, which, workload, gc, heap, memory, limit),
+                                        root);
                         process = started;
                         yield new ClientAccess(which, work, started);
                     }
@@ -195,6 +197,7 @@ public class StoreBenchmark {
                                             root,
                                             new ContainerTarget.Shape(image, nodes, nodeMemory),
                                             which,
+                                            workload,
                                             gc,
                                             heap,
                                             memory));

@@ -39,7 +39,8 @@ class ReplayIT {
         Path data = directory.resolve("node");
         log = Files.createDirectory(directory.resolve("log"));
         ProcessTarget process =
-                ProcessTarget.start(Nodes.limited(data, Engine.LEGACY, "G1", 512, 64, null), data);
+                ProcessTarget.start(
+                        Nodes.limited(data, Engine.LEGACY, "", "G1", 512, 64, null), data);
         try (process;
                 CqlSession session =
                         CqlSession.builder()
