@@ -100,8 +100,9 @@ public final class Replay implements Callable<Integer> {
             names = "--engine",
             split = ",",
             description =
-                    "rocks, legacy, legacy-latest (default: ${DEFAULT-VALUE}). The answers of the"
-                            + " first two are compared.")
+                    "rocks, legacy, legacy-latest, legacy-latest-cache, legacy-latest-mmap"
+                            + " (default: ${DEFAULT-VALUE}). The answers of the first two are"
+                            + " compared.")
     private List<String> engines = List.of("rocks", "legacy-latest");
 
     @Option(
@@ -392,7 +393,7 @@ public final class Replay implements Callable<Integer> {
             failures.or(pace.failed());
             failed.computeIfAbsent(engine.label(), label -> new BitSet()).or(failures);
             Run run = new Run("log", Access.Level.CLIENT, gc, "replay", engine);
-            figures.add(run, "failed", "requests", failures.cardinality());
+            figures.add(run, Report.FAILED, "requests", failures.cardinality());
             Histogram reads = pace.reads();
             Histogram writes = pace.writes();
             long answered = reads.getTotalCount() + writes.getTotalCount();
