@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.NodeException;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -58,8 +59,10 @@ public final class Bench implements Callable<Integer> {
         CommandLine command = new CommandLine(new Bench());
         command.setExecutionExceptionHandler(
                 (e, line, parsed) -> {
-                    if (!(e instanceof RunnerException)) throw e;
+                    boolean complete = e instanceof NodeException;
+                    if (!complete && !(e instanceof RunnerException)) throw e;
                     line.getErr().println("petra bench: " + e.getMessage());
+                    if (complete) return 1;
                     line.getErr().println("What the engine said is in 'logs' beside the results.");
                     if (((Bench) line.getCommand()).options.totalMemory > 0)
                         line.getErr()
@@ -86,12 +89,13 @@ public final class Bench implements Callable<Integer> {
         incomplete = plan.get(0).name() + ", round 1";
         int turns = options.turns();
         try (Claim claim = Claim.of(options.out)) {
+            Revision revision = Revision.measured();
             Thread hook =
                     Leftovers.endWithThisJvm(options.docker, console, spec.commandLine().getErr());
             console.println("seed: " + options.seed());
             console.flush();
             try (MemoryLimit limited = memoryLimit()) {
-                compare(plan, turns, limited, claim, console);
+                compare(plan, turns, limited, claim, revision, console);
             }
             Runtime.getRuntime().removeShutdownHook(hook);
         } catch (Claim.RefusedException e) {
@@ -117,13 +121,14 @@ public final class Bench implements Callable<Integer> {
             int turns,
             @Nullable MemoryLimit limited,
             Claim claim,
+            Revision revision,
             PrintWriter console)
             throws IOException, RunnerException {
         Path work = Claim.work(options.out);
         Measurement measurement = new Measurement(options, work, limited);
         claim.begin();
         Files.createDirectories(options.out.resolve("logs"));
-        machine = Machine.describe(options.out);
+        machine = Machine.describe(options.out, revision);
         boolean complete = false;
         try {
             if (options.live) runLive(plan, turns, work, console);

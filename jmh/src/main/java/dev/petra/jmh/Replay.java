@@ -10,6 +10,7 @@ import dev.petra.jmh.querylog.QueryLog;
 import dev.petra.jmh.querylog.Selection;
 import dev.petra.jmh.querylog.TableSchema;
 import dev.petra.launcher.FileTree;
+import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -179,7 +180,8 @@ public final class Replay implements Callable<Integer> {
         CommandLine command = new CommandLine(new Replay());
         command.setExecutionExceptionHandler(
                 (e, line, parsed) -> {
-                    if (!(e instanceof QueryLog.QueryLogException)) throw e;
+                    if (!(e instanceof QueryLog.QueryLogException || e instanceof NodeException))
+                        throw e;
                     line.getErr().println("petra replay: " + e.getMessage());
                     return 1;
                 });
@@ -191,6 +193,7 @@ public final class Replay implements Callable<Integer> {
         PrintWriter console = spec.commandLine().getOut();
         List<Engine> compared = checked();
         try (Claim claim = Claim.of(out)) {
+            Revision unused = Revision.measured();
             Thread hook = Leftovers.endWithThisJvm(false, console, spec.commandLine().getErr());
             claim.begin();
             int code = replay(compared, Claim.work(out), console);
@@ -366,7 +369,12 @@ public final class Replay implements Callable<Integer> {
         for (int round = 0; round < rounds; round++)
             for (Engine engine : turned(round)) time(engine, survey, work, console);
         Results results =
-                new Results(started, "", Machine.describe(out), settings(survey), figures.all());
+                new Results(
+                        started,
+                        "",
+                        Machine.describe(out, Revision.measured()),
+                        settings(survey),
+                        figures.all());
         results.write(out.resolve("results.json"));
         Report report = new Report(results, Claim.histograms(out));
         Files.writeString(out.resolve("report.md"), report.markdown());
