@@ -30,7 +30,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
-import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
@@ -93,6 +92,9 @@ final class BareAccess implements Access {
 
     private static final double BUSY_FILTER_RATIO = 0.02;
     private static final long SYNC_SECONDS = 10;
+
+    /** Bytes a second, as the engine has it: RocksDB's limiter has no number for all. */
+    private static final long UNLIMITED = 4L << 30;
 
     static {
         RocksDB.loadLibrary();
@@ -236,7 +238,7 @@ final class BareAccess implements Access {
 
     /** Compaction as the node's, and beside it twice what is written, for the flushes. */
     private RateLimiter throttled() {
-        long limit = (long) DatabaseDescriptor.getCompactionThroughputBytesPerSec();
+        long limit = Math.min(UNLIMITED, EmbeddedNode.compactionThroughput());
         RateLimiter limiter =
                 new RateLimiter(limit, 10_000, 10, RateLimiterMode.WRITES_ONLY, false);
         long[] seconds = new long[10];
@@ -249,7 +251,9 @@ final class BareAccess implements Access {
                             seconds[at.getAndIncrement() % seconds.length] =
                                     now - before.getAndSet(now);
                             limiter.setBytesPerSecond(
-                                    limit + 2 * Arrays.stream(seconds).max().orElse(0));
+                                    Math.min(
+                                            UNLIMITED,
+                                            limit + 2 * Arrays.stream(seconds).max().orElse(0)));
                         },
                         1,
                         1,

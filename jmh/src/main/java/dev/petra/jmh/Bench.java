@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
-import dev.petra.launcher.FileTree;
+import dev.petra.launcher.NodeException;
 import java.io.IOException;
 import java.io.PrintWriter;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Collection;
@@ -61,8 +59,10 @@ public final class Bench implements Callable<Integer> {
         CommandLine command = new CommandLine(new Bench());
         command.setExecutionExceptionHandler(
                 (e, line, parsed) -> {
-                    if (!(e instanceof RunnerException)) throw e;
+                    boolean complete = e instanceof NodeException;
+                    if (!complete && !(e instanceof RunnerException)) throw e;
                     line.getErr().println("petra bench: " + e.getMessage());
+                    if (complete) return 1;
                     line.getErr().println("What the engine said is in 'logs' beside the results.");
                     if (((Bench) line.getCommand()).options.totalMemory > 0)
                         line.getErr()
@@ -88,50 +88,22 @@ public final class Bench implements Callable<Integer> {
         List<Run> plan = new BenchPlan(options).runs();
         incomplete = plan.get(0).name() + ", round 1";
         int turns = options.turns();
-        if (Files.exists(options.out.resolve("results.json")))
-            throw options.wrong(
-                    options.out + " has results already: name another directory with --out");
-        Files.createDirectories(options.out);
-        try (FileChannel lock =
-                FileChannel.open(
-                        options.out.resolve("lock"),
-                        StandardOpenOption.CREATE,
-                        StandardOpenOption.WRITE)) {
-            if (lock.tryLock() == null)
-                throw options.wrong(
-                        "another run writes to "
-                                + options.out
-                                + ": name another directory with --out");
-            Leftovers.remove(Owner::isDead, options.docker)
-                    .forEach(
-                            what ->
-                                    console.println(
-                                            "left by a run that was killed, ended: " + what));
+        try (Claim claim = Claim.of(options.out)) {
+            Revision revision = Revision.measured();
+            Thread hook =
+                    Leftovers.endWithThisJvm(options.docker, console, spec.commandLine().getErr());
             console.println("seed: " + options.seed());
             console.flush();
-            Thread hook = new Thread(this::end, "end-bench");
-            Runtime.getRuntime().addShutdownHook(hook);
             try (MemoryLimit limited = memoryLimit()) {
-                compare(plan, turns, limited, console);
+                compare(plan, turns, limited, claim, revision, console);
             }
             Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (Claim.RefusedException e) {
+            throw options.wrong(String.valueOf(e.getMessage()));
         }
         console.println(options.out.resolve("report.html").toAbsolutePath());
         console.flush();
         return 0;
-    }
-
-    /**
-     * Nothing of this run outlives it, if it is ended (Ctrl-C, SIGTERM) or fails. What a SIGKILL
-     * leaves, the next run ends.
-     */
-    private void end() {
-        Owner mine = Owner.mine();
-        try {
-            List<String> unused = Leftovers.remove(mine::equals, options.docker);
-        } catch (IOException | RuntimeException e) {
-            spec.commandLine().getErr().println("petra bench: not all was ended: " + e);
-        }
     }
 
     private @Nullable MemoryLimit memoryLimit() throws IOException {
@@ -145,19 +117,18 @@ public final class Bench implements Callable<Integer> {
     }
 
     private void compare(
-            List<Run> plan, int turns, @Nullable MemoryLimit limited, PrintWriter console)
+            List<Run> plan,
+            int turns,
+            @Nullable MemoryLimit limited,
+            Claim claim,
+            Revision revision,
+            PrintWriter console)
             throws IOException, RunnerException {
-        Path work = options.out.resolve("work");
+        Path work = Claim.work(options.out);
         Measurement measurement = new Measurement(options, work, limited);
-        // Of a run that failed: other rows, perhaps.
-        if (Files.exists(work)) FileTree.delete(work);
-        // Rounds of that run would be taken for some of this.
-        Path histograms = options.histograms();
-        if (Files.exists(histograms)) FileTree.delete(histograms);
-        Files.createDirectories(work);
-        Files.createDirectories(histograms);
+        claim.begin();
         Files.createDirectories(options.out.resolve("logs"));
-        machine = Machine.describe(options.out);
+        machine = Machine.describe(options.out, revision);
         boolean complete = false;
         try {
             if (options.live) runLive(plan, turns, work, console);
@@ -174,7 +145,7 @@ public final class Bench implements Callable<Integer> {
             if (!complete && !figures.isEmpty()) report();
             measurement.deleteContainers(plan);
         }
-        FileTree.delete(work);
+        claim.end();
     }
 
     /** What is not measured yet: if this process is killed, the files say so. */

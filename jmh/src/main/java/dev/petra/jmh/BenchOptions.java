@@ -41,7 +41,10 @@ final class BenchOptions {
             split = ",",
             description =
                     "rocks, legacy, legacy-latest, legacy-latest-cache (the same with a chunk cache"
-                            + " as large as --memory); at the level spi also bare (RocksDB).")
+                            + " as large as --memory), which are those that are compared if none"
+                            + " is given, and legacy-latest-mmap (legacy-latest with a commit log"
+                            + " that loses nothing by a kill -9, as that of rocks); at the level"
+                            + " spi also bare (RocksDB).")
     List<String> engines = List.of();
 
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")
@@ -195,7 +198,7 @@ final class BenchOptions {
 
     /** Where histograms and time lines go, of each round. */
     Path histograms() {
-        return out.resolve("histograms");
+        return Claim.histograms(out);
     }
 
     /** What is wrong with the command line. */

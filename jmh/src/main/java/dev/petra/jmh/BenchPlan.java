@@ -11,6 +11,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
 import java.util.SplittableRandom;
+import java.util.stream.Stream;
 import picocli.CommandLine.ParameterException;
 
 /** What is measured, by the command line, or else by how much is asked for. */
@@ -18,9 +19,10 @@ record BenchPlan(BenchOptions options) {
     private static final List<String> QUICK_WORKLOADS = List.of("emp", "wideblob10");
     private static final List<String> LEVELS = List.of("spi", "local", "client", "cluster");
     private static final List<String> CLUSTER = List.of("cluster");
-    private static final List<String> NODE_ENGINES = List.of("rocks", "legacy", "legacy-latest");
+    private static final List<String> NODE_ENGINES =
+            List.of("rocks", "legacy", "legacy-latest", "legacy-latest-cache");
     private static final List<String> ALL_ENGINES =
-            List.of("rocks", "legacy", "legacy-latest", "bare");
+            Stream.concat(NODE_ENGINES.stream(), Stream.of("bare")).toList();
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
     /** What a node needs beside heap and engine, in MiB: the JVM, and Cassandra's own caches. */

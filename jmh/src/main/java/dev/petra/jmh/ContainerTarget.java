@@ -71,6 +71,10 @@ final class ContainerTarget implements ClientAccess.Target {
                                             "PETRA_YAML=" + SHARED + "/" + SETTINGS,
                                             "--env",
                                             "JVM_OPTS="
+                                                    + String.join(" ", Nodes.SHIPPED)
+                                                    + " "
+                                                    + hints(directory, number)
+                                                    + " "
                                                     + String.join(" ", Nodes.collector(gc))
                                                     + " "
                                                     + Probe.option(Path.of(SHARED))
@@ -86,17 +90,28 @@ final class ContainerTarget implements ClientAccess.Target {
                 });
     }
 
+    private static String hints(Path directory, int number) {
+        return Nodes.compilerHints(shared(directory, number), Path.of(SHARED));
+    }
+
     private static Path shared(Path directory, int number) {
         return directory.resolve("node" + number);
     }
 
     /** Starts what does not run, made where it is missing. */
     static ContainerTarget start(
-            Path directory, Shape shape, Engine engine, String gc, int heapMiB, int nativeMiB) {
+            Path directory,
+            Shape shape,
+            Engine engine,
+            String workload,
+            String gc,
+            int heapMiB,
+            int nativeMiB) {
         ContainerNodes nodes = containers(directory, shape, engine, gc, nativeMiB);
         List<Integer> present = nodes.present();
         for (int number = 1; number <= shape.nodes(); number++) {
-            if (!present.contains(number)) share(shared(directory, number), engine.yaml(nativeMiB));
+            if (!present.contains(number))
+                share(shared(directory, number), Nodes.yaml(engine, workload, nativeMiB));
             String unused = nodes.start(number, new HeapSize(heapMiB));
         }
         return new ContainerTarget(nodes, shape.nodes(), directory);

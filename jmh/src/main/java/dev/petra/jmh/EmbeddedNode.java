@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.function.LongSupplier;
 import org.apache.cassandra.cache.ChunkCache;
+import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ConsistencyLevel;
@@ -28,6 +29,12 @@ final class EmbeddedNode {
 
     private static void query(String cql) {
         QueryProcessor.process(cql, ConsistencyLevel.ONE);
+    }
+
+    /** What compaction may write in a second, in bytes, where the settings have 0 for all. */
+    static long compactionThroughput() {
+        long bytes = (long) DatabaseDescriptor.getCompactionThroughputBytesPerSec();
+        return bytes == 0 ? Long.MAX_VALUE : bytes;
     }
 
     /**

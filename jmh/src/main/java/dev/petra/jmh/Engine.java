@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /** What is compared: an engine in one of its configurations. */
 enum Engine {
@@ -17,6 +19,9 @@ enum Engine {
 
     /** The same with as much memory for its chunk cache as the engine has. */
     LEGACY_LATEST_CACHE("legacy-latest-cache", "default"),
+
+    /** The same as {@link #LEGACY_LATEST}, with a log that keeps what was acknowledged. */
+    LEGACY_LATEST_MMAP("legacy-latest-mmap", "default"),
 
     /** RocksDB with this engine's options, and without an engine. At the level spi only. */
     BARE("bare", "default");
@@ -37,7 +42,10 @@ enum Engine {
         throw new IllegalArgumentException(
                 "no engine '"
                         + label
-                        + "': rocks, legacy, legacy-latest, legacy-latest-cache or bare");
+                        + "': "
+                        + Arrays.stream(values())
+                                .map(Engine::label)
+                                .collect(Collectors.joining(", ")));
     }
 
     /** As reports and options have it. */
@@ -65,7 +73,7 @@ enum Engine {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
             case ROCKS, LEGACY, BARE -> {}
-            case LEGACY_LATEST, LEGACY_LATEST_CACHE -> {
+            case LEGACY_LATEST, LEGACY_LATEST_CACHE, LEGACY_LATEST_MMAP -> {
                 yaml.put(
                         "memtable",
                         Map.of("configurations", Map.of("default", Map.of("inherits", "trie"))));
@@ -101,6 +109,8 @@ enum Engine {
             yaml.put("file_cache_enabled", true);
             yaml.put("file_cache_size", nativeMiB + CHUNK_CACHE_RESERVED + "MiB");
         }
+        // With direct I/O the writes since the last sync are in the process only.
+        if (this == LEGACY_LATEST_MMAP) yaml.put("commitlog_disk_access_mode", "mmap");
         return yaml;
     }
 }

@@ -6,6 +6,7 @@ import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import dev.petra.launcher.ContainerNodes;
 import dev.petra.launcher.Processes;
 import java.io.IOException;
+import java.io.PrintWriter;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -47,6 +48,32 @@ final class Leftovers {
         leftovers.removeGroups();
         if (docker) leftovers.removeContainers();
         return leftovers.ended;
+    }
+
+    /**
+     * Nothing of this comparison outlives it, if it is ended (Ctrl-C, SIGTERM) or fails. What a
+     * SIGKILL leaves, the next one ends, as this one does first.
+     *
+     * @param docker as in {@link #remove}
+     * @return to be removed when nothing is left
+     */
+    static Thread endWithThisJvm(boolean docker, PrintWriter console, PrintWriter errors)
+            throws IOException {
+        remove(Owner::isDead, docker)
+                .forEach(what -> console.println("left by a run that was killed, ended: " + what));
+        Owner mine = Owner.mine();
+        Thread hook =
+                new Thread(
+                        () -> {
+                            try {
+                                List<String> unused = remove(mine::equals, docker);
+                            } catch (IOException | RuntimeException e) {
+                                errors.println("petra: not all was ended: " + e);
+                            }
+                        },
+                        "end-bench");
+        Runtime.getRuntime().addShutdownHook(hook);
+        return hook;
     }
 
     private void endProcesses() throws IOException {

@@ -93,7 +93,13 @@ final class LiveNodes implements AutoCloseable {
         ProcessTarget process =
                 ProcessTarget.start(
                         Nodes.limited(
-                                directory, engine, run.gc(), options.heap, options.memory, limit),
+                                directory,
+                                engine,
+                                run.workload(),
+                                run.gc(),
+                                options.heap,
+                                options.memory,
+                                limit),
                         directory);
         open.push(process::close);
         // Of this node alone: what was written is known of each.

@@ -2,15 +2,12 @@
 package dev.petra.jmh;
 
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -22,8 +19,9 @@ final class Machine {
      * As far as the system tells.
      *
      * @param data a directory of the disk that the data is on
+     * @param revision of what is measured
      */
-    static Map<String, String> describe(Path data) {
+    static Map<String, String> describe(Path data, Revision revision) {
         Map<String, String> machine = new LinkedHashMap<>();
         machine.put("processor", first("/proc/cpuinfo", "model name\\s*:\\s*(.*)"));
         machine.put("cores", Integer.toString(Runtime.getRuntime().availableProcessors()));
@@ -39,24 +37,9 @@ final class Machine {
                         ? "jemalloc"
                         : "of the C library");
         machine.put("read-ahead of the disk", readAhead(data));
-        machine.put("revision of Petra", revision());
+        machine.put("revision of Petra", revision.toString());
         machine.put("load when it began", first("/proc/loadavg", "(\\S+ \\S+ \\S+)"));
         return machine;
-    }
-
-    /** The git revision that this was built of. */
-    private static String revision() {
-        Properties git = new Properties();
-        try (InputStream in = Machine.class.getResourceAsStream("git.properties")) {
-            if (in != null) git.load(in);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-        // Of sources without a repository the build knows none.
-        String revision = git.getProperty("git.commit.id.full", "unknown");
-        return Boolean.parseBoolean(git.getProperty("git.dirty"))
-                ? revision + ", changed"
-                : revision;
     }
 
     /** Of the device, or of the disk that it is a part of. */

@@ -35,6 +35,8 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
      * @param figures for what comes of it
      */
     void measure(Run run, int round, Figures figures) throws IOException, RunnerException {
+        // Else a node would find the pages of the one before, which was charged for them.
+        if (limited != null) limited.forget();
         Path directory = run.directory(work);
         // What an earlier round loaded.
         if (run.isOnce()) {
@@ -103,10 +105,7 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                     node.classPath() + System.getProperty("path.separator") + libraries("bench"));
             jmh.jvmArgs(node.prepareForAnotherJvm().toArray(String[]::new));
             // From its beginning: what a JVM has already is not counted when it enters.
-            if (limited != null) {
-                limited.forget();
-                jmh.jvm(limited.java(work).toString());
-            }
+            if (limited != null) jmh.jvm(limited.java(work).toString());
         }
         Collection<RunResult> results = new Runner(jmh.build()).run();
         if (results.size() != 1)

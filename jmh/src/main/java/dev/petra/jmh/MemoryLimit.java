@@ -26,6 +26,9 @@ record MemoryLimit(Path group) implements Closeable {
     private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(10);
     private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
 
+    /** How often the system is asked at most to forget what there is. */
+    private static final int RECLAIMS = 5;
+
     /** Where a process enters. */
     private static final String PROCESSES = "cgroup.procs";
 
@@ -118,15 +121,34 @@ record MemoryLimit(Path group) implements Closeable {
                 "sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", group.resolve(PROCESSES).toString());
     }
 
+    /** Writes to a file of the system's. */
+    interface Request {
+        void write(Path file, String value) throws IOException;
+    }
+
     /** Has the system forget what processes that have ended left in memory, as far as it can. */
     void forget() throws IOException {
+        forget(Files::writeString);
+    }
+
+    void forget(Request request) throws IOException {
         Path first = group.resolve("memory.force_empty");
         Path second = group.resolve("memory.reclaim");
+        boolean goesOn = !Files.exists(first) || asks(request, first, "0");
+        for (int tries = 0; tries < RECLAIMS && goesOn && Files.exists(second); tries++) {
+            String all = Files.readString(group.resolve("memory.current")).strip();
+            goesOn = !all.equals("0") && asks(request, second, all);
+        }
+    }
+
+    /** Whether all was forgotten that was asked for. */
+    private static boolean asks(Request request, Path file, String value) {
         try {
-            if (Files.exists(first)) Files.writeString(first, "0");
-            else if (Files.exists(second)) Files.writeString(second, Long.toString(1L << 40));
-        } catch (FileSystemException e) {
-            // There was less than it was asked for.
+            request.write(file, value);
+            return true;
+        } catch (IOException | RuntimeException e) {
+            // There was less: EBUSY; or EAGAIN, of which Java makes a RuntimeException.
+            return false;
         }
     }
 

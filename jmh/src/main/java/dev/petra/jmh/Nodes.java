@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeProcess;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipFile;
 import org.jspecify.annotations.Nullable;
 
 /** Configures the nodes of a comparison: alike in everything but what is compared. */
@@ -29,11 +37,29 @@ final class Nodes {
     private static final List<String> ZGC =
             List.of("-XX:+AlwaysPreTouch", "-XX:-UseG1GC", "-XX:+UseZGC");
 
+    /** What Cassandra 5.0 ships for every JVM, beside what the launcher gives each node. */
+    static final List<String> SHIPPED =
+            List.of(
+                    "-da:net.openhft...",
+                    "-Xss256k",
+                    "-XX:+UseNUMA",
+                    "-Dio.netty.allocator.useCacheForAllThreads=true",
+                    "-Dio.netty.allocator.maxOrder=11");
+
+    /** Hints to the compiler, in Cassandra's jar and in the directory of a node. */
+    private static final String HINTS = "hotspot_compiler";
+
     /** What a stream can do is asked, not what it may. */
     private static final Map<String, Object> UNTHROTTLED =
             Map.of(
                     "stream_throughput_outbound", "0MiB/s",
                     "entire_sstable_stream_throughput_outbound", "0MiB/s");
+
+    /**
+     * Of these it is asked what compaction can do. Else {@code compaction_throughput} would decide,
+     * which counts what Cassandra's compaction reads, and what the engine's writes.
+     */
+    private static final Set<String> COMPACTION = Set.of("load", "leveled");
 
     private Nodes() {}
 
@@ -46,7 +72,8 @@ final class Nodes {
      * @param nativeMiB memory beside the heap
      */
     static NodeProcess embedded(Path directory, Run run, int heapMiB, int nativeMiB) {
-        NodeConfig.Builder config = config(directory, run.engine(), run.gc(), heapMiB, nativeMiB);
+        NodeConfig.Builder config =
+                config(directory, run.engine(), run.workload(), run.gc(), heapMiB, nativeMiB);
         // It has the SPI, by which Cassandra's own storage is measured there too.
         if (run.level() == Access.Level.SPI) config.plugin(true);
         return new NodeProcess(config.build());
@@ -61,11 +88,12 @@ final class Nodes {
     static NodeProcess limited(
             Path directory,
             Engine engine,
+            String workload,
             String gc,
             int heapMiB,
             int nativeMiB,
             @Nullable MemoryLimit limit) {
-        return in(limit, config(directory, engine, gc, heapMiB, nativeMiB));
+        return in(limit, config(directory, engine, workload, gc, heapMiB, nativeMiB));
     }
 
     private static NodeProcess in(@Nullable MemoryLimit limit, NodeConfig.Builder config) {
@@ -89,7 +117,7 @@ final class Nodes {
         for (String request : List.of("read", "range", "write", "counter_write"))
             timeouts.put(request + "_request_timeout", "50s");
         timeouts.put("cas_contention_timeout", "50s");
-        return in(limit, config(directory, engine, gc, heapMiB, nativeMiB).yaml(timeouts));
+        return in(limit, config(directory, engine, "", gc, heapMiB, nativeMiB).yaml(timeouts));
     }
 
     /** One like another that runs, which joins that when it is started. */
@@ -101,13 +129,13 @@ final class Nodes {
             int heapMiB,
             int nativeMiB) {
         return new NodeProcess(
-                config(directory, engine, gc, heapMiB, nativeMiB)
+                config(directory, engine, "", gc, heapMiB, nativeMiB)
                         .seeds(List.of(seed.address() + ":" + seed.storagePort()))
                         .build());
     }
 
     private static NodeConfig.Builder config(
-            Path directory, Engine engine, String gc, int heapMiB, int nativeMiB) {
+            Path directory, Engine engine, String workload, String gc, int heapMiB, int nativeMiB) {
         boolean plugin = hasPlugin(engine);
         NodeConfig.Builder config =
                 NodeConfig.builder(directory)
@@ -119,8 +147,9 @@ final class Nodes {
                         .fastRing()
                         .agent(plugin)
                         .plugin(plugin)
-                        .yaml(engine.yaml(nativeMiB))
-                        .yaml(UNTHROTTLED)
+                        .yaml(yaml(engine, workload, nativeMiB))
+                        .jvmOptions(SHIPPED.toArray(String[]::new))
+                        .jvmOptions(compilerHints(directory, directory.toAbsolutePath()))
                         .jvmOptions(collector(gc).toArray(String[]::new))
                         .jvmOptions(Probe.option(directory));
         config.jvmOptions(Owner.mine().option());
@@ -129,6 +158,35 @@ final class Nodes {
         if (engine == Engine.ROCKS)
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
         return config;
+    }
+
+    /** The settings of a node of an engine, for a workload. */
+    static Map<String, Object> yaml(Engine engine, String workload, int nativeMiB) {
+        Map<String, Object> yaml = new LinkedHashMap<>(engine.yaml(nativeMiB));
+        yaml.putAll(UNTHROTTLED);
+        if (COMPACTION.contains(workload)) yaml.put("compaction_throughput", "0MiB/s");
+        return yaml;
+    }
+
+    /**
+     * Gives a node's JVM the hints of Cassandra's jar. In the JVM of a benchmark, JMH adds its own
+     * to them.
+     *
+     * @param directory made if it is not there
+     * @param seen where the node finds it
+     * @return the option
+     */
+    static String compilerHints(Path directory, Path seen) {
+        Path jar = Distribution.fromSystemProperty().cassandraJar();
+        try (ZipFile all = new ZipFile(jar.toFile())) {
+            ZipEntry hints = all.getEntry("META-INF/" + HINTS);
+            if (hints == null) throw new IOException(jar + " has no META-INF/" + HINTS);
+            Files.createDirectories(directory);
+            Files.write(directory.resolve(HINTS), all.getInputStream(hints).readAllBytes());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return "-XX:CompileCommandFile=" + seen.resolve(HINTS);
     }
 
     /** Cassandra's caches are direct memory, of which a node has half its heap otherwise. */

@@ -10,6 +10,7 @@ import dev.petra.jmh.querylog.QueryLog;
 import dev.petra.jmh.querylog.Selection;
 import dev.petra.jmh.querylog.TableSchema;
 import dev.petra.launcher.FileTree;
+import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -100,8 +101,9 @@ public final class Replay implements Callable<Integer> {
             names = "--engine",
             split = ",",
             description =
-                    "rocks, legacy, legacy-latest (default: ${DEFAULT-VALUE}). The answers of the"
-                            + " first two are compared.")
+                    "rocks, legacy, legacy-latest, legacy-latest-cache, legacy-latest-mmap"
+                            + " (default: ${DEFAULT-VALUE}). The answers of the first two are"
+                            + " compared.")
     private List<String> engines = List.of("rocks", "legacy-latest");
 
     @Option(
@@ -178,7 +180,8 @@ public final class Replay implements Callable<Integer> {
         CommandLine command = new CommandLine(new Replay());
         command.setExecutionExceptionHandler(
                 (e, line, parsed) -> {
-                    if (!(e instanceof QueryLog.QueryLogException)) throw e;
+                    if (!(e instanceof QueryLog.QueryLogException || e instanceof NodeException))
+                        throw e;
                     line.getErr().println("petra replay: " + e.getMessage());
                     return 1;
                 });
@@ -189,22 +192,30 @@ public final class Replay implements Callable<Integer> {
     public Integer call() throws IOException {
         PrintWriter console = spec.commandLine().getOut();
         List<Engine> compared = checked();
-        Path work = out.resolve("work");
+        try (Claim claim = Claim.of(out)) {
+            Revision unused = Revision.measured();
+            Thread hook = Leftovers.endWithThisJvm(false, console, spec.commandLine().getErr());
+            claim.begin();
+            int code = replay(compared, Claim.work(out), console);
+            claim.end();
+            Runtime.getRuntime().removeShutdownHook(hook);
+            return code;
+        } catch (Claim.RefusedException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private int replay(List<Engine> compared, Path work, PrintWriter console) throws IOException {
         boolean different = false;
         boolean failing = false;
         if (timed > 0) {
             // Counted first: a share of them is to warm up.
             Survey survey = survey();
-            Files.createDirectories(out.resolve("histograms"));
-            // Of one that failed.
-            delete(work);
             time(survey, work, console);
             different = failed.values().stream().distinct().count() > 1;
             failing = failed.values().stream().anyMatch(numbers -> !numbers.isEmpty());
         }
         if (this.compared > 0) {
-            Files.createDirectories(out);
-            delete(work);
             Comparison comparison = compare(compared, work, console);
             different |= comparison.different() > 0;
             failing |= comparison.failedOnBoth() > 0;
@@ -213,8 +224,8 @@ public final class Replay implements Callable<Integer> {
         return different ? DIFFERENT : failing ? FAILED : 0;
     }
 
-    private static void delete(Path work) {
-        if (Files.exists(work)) FileTree.delete(work);
+    private static void delete(Path node) {
+        if (Files.exists(node)) FileTree.delete(node);
     }
 
     /** Checks all that was given before a node is started. */
@@ -242,8 +253,11 @@ public final class Replay implements Callable<Integer> {
             throw wrong(
                     "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
                             .formatted(totalMemory, heap, memory, BenchPlan.JVM));
-        if (Files.exists(out.resolve("results.json")) || Files.exists(out.resolve("answers.md")))
-            throw wrong(out + " has results already: name another directory with --out");
+        try {
+            Claim.check(out);
+        } catch (Claim.RefusedException e) {
+            throw wrong(String.valueOf(e.getMessage()));
+        }
         try (QueryLog readable = new QueryLog(logs)) {
             if (selection(readable, 1).next() != null) return all;
             String none = "no request of the log is of the tables that are given: " + names();
@@ -355,9 +369,14 @@ public final class Replay implements Callable<Integer> {
         for (int round = 0; round < rounds; round++)
             for (Engine engine : turned(round)) time(engine, survey, work, console);
         Results results =
-                new Results(started, "", Machine.describe(out), settings(survey), figures.all());
+                new Results(
+                        started,
+                        "",
+                        Machine.describe(out, Revision.measured()),
+                        settings(survey),
+                        figures.all());
         results.write(out.resolve("results.json"));
-        Report report = new Report(results, out.resolve("histograms"));
+        Report report = new Report(results, Claim.histograms(out));
         Files.writeString(out.resolve("report.md"), report.markdown());
         Files.writeString(out.resolve("report.html"), report.html());
         console.println(out.resolve("report.html").toAbsolutePath());
@@ -365,7 +384,8 @@ public final class Replay implements Callable<Integer> {
 
     private void time(Engine engine, Survey survey, Path work, PrintWriter console)
             throws IOException {
-        try (Node node = new Node(engine, work.resolve(engine.label()));
+        Path directory = work.resolve(engine.label());
+        try (Node node = new Node(engine, directory);
                 QueryLog log = new QueryLog(logs)) {
             node.settle();
             // No more than was counted: a node may go on writing its log.
@@ -381,7 +401,7 @@ public final class Replay implements Callable<Integer> {
             failures.or(pace.failed());
             failed.computeIfAbsent(engine.label(), label -> new BitSet()).or(failures);
             Run run = new Run("log", Access.Level.CLIENT, gc, "replay", engine);
-            figures.add(run, "failed", "requests", failures.cardinality());
+            figures.add(run, Report.FAILED, "requests", failures.cardinality());
             Histogram reads = pace.reads();
             Histogram writes = pace.writes();
             long answered = reads.getTotalCount() + writes.getTotalCount();
@@ -402,7 +422,7 @@ public final class Replay implements Callable<Integer> {
                     failures.isEmpty() ? "" : ": " + first.errors() + " " + pace.errors());
             console.flush();
         } finally {
-            delete(work);
+            delete(directory);
         }
     }
 
@@ -445,7 +465,8 @@ public final class Replay implements Callable<Integer> {
             console.println(out.resolve("answers.md").toAbsolutePath());
             return comparison;
         } finally {
-            delete(work);
+            delete(work.resolve("1"));
+            delete(work.resolve("2"));
         }
     }
 
@@ -571,6 +592,7 @@ public final class Replay implements Callable<Integer> {
                 process.nodetool("compact", table.keyspace(), table.name());
             }
             Quiet.await(process.probe());
+            Quiet.sync();
         }
 
         private void end() throws IOException {

@@ -29,7 +29,14 @@ import org.HdrHistogram.HistogramIterationValue;
  */
 final class Report {
     private static final String BASELINE = "legacy-latest";
+
+    /** What all but the baseline are held against, too, where it was measured. */
+    private static final String WITH_CACHE = "legacy-latest-cache";
+
     private static final String TITLE = "Petra against Cassandra's own storage";
+
+    /** The metric of how many requests were not answered. */
+    static final String FAILED = "failed";
 
     /** Between a metric and a number of tables. */
     static final String WITH = " with ";
@@ -180,14 +187,36 @@ final class Report {
     }
 
     /**
+     * Against the baseline, and against the same with as much memory as the engine has.
+     *
+     * @param row its metric, of all engines
+     * @param rows all figures of their setting
+     */
+    private String ratios(Figure figure, List<Figure> row, Map<String, List<Figure>> rows) {
+        Figure baseline = baseline(row);
+        if (figure.equals(baseline)) return "";
+        String first = against(figure, baseline, rows);
+        String second =
+                of(WITH_CACHE, row)
+                        .filter(cache -> !cache.equals(figure) && !cache.equals(baseline))
+                        .map(cache -> against(figure, cache, rows))
+                        .orElse("");
+        return second.isEmpty() || second.equals(first)
+                ? first
+                : (first.isEmpty() ? "–" : first) + " / " + second;
+    }
+
+    /**
      * A ratio, or why there is none.
      *
      * @param rows all figures of their setting
      */
     private String against(Figure figure, Figure baseline, Map<String, List<Figure>> rows) {
         if (!results.isComplete()) return "incomplete";
-        // It is no result.
-        if (figure.metric().startsWith(WarmUp.WINDOWS)) return "";
+        // They are no results.
+        if (figure.metric().startsWith(WarmUp.WINDOWS) || figure.metric().equals(FAILED)) return "";
+        for (Figure one : List.of(figure, baseline))
+            if (haveFailed(one, rows)) return one.engine() + " failed requests";
         if (isTooLittle(figure, rows)) return "too few rows";
         if (!keptUp(figure, rows)) return "did not keep up";
         if (!keptUp(baseline, rows)) return baseline.engine() + " did not keep up";
@@ -195,6 +224,13 @@ final class Report {
         String ratio = String.format(Locale.ROOT, "%.2f×", figure.median() / baseline.median());
         boolean cold = isUnsteady(figure, rows) || isUnsteady(baseline, rows);
         return ratio + verdict(figure, baseline) + (cold ? " (not warm)" : "");
+    }
+
+    /** Whether an engine has not answered some of what was asked: others have done more. */
+    private static boolean haveFailed(Figure figure, Map<String, List<Figure>> rows) {
+        return of(figure.engine(), rows.getOrDefault(FAILED + " (requests)", List.of()))
+                .filter(requests -> requests.max() > 0)
+                .isPresent();
     }
 
     /** Whether the warm-up of an engine was ended before it did twice as much. */
@@ -243,10 +279,12 @@ final class Report {
         text.append(
                 "\nMedian (least–most) of all rounds, and against "
                         + BASELINE
-                        + ". *(noise)*: chance explains the difference as well (rank-sum test of"
-                        + " Mann and Whitney, 5 %). *(?)*: fewer than four rounds, too few to"
-                        + " tell. *(not warm)*: the warm-up of one of both was ended before it was"
-                        + " steady.\n");
+                        + "; where "
+                        + WITH_CACHE
+                        + " was measured, too, behind a slash against that. *(noise)*: chance"
+                        + " explains the difference as well (rank-sum test of Mann and Whitney, 5"
+                        + " %). *(?)*: fewer than four rounds, too few to tell. *(not warm)*: the"
+                        + " warm-up of one of both was ended before it was steady.\n");
         MEANINGS.forEach((key, value) -> text.append("\n- *" + key + "*: " + value));
         text.append("\n");
         grouped(results.figures())
@@ -268,14 +306,10 @@ final class Report {
     private String markdownRow(
             String metric, List<Figure> row, List<String> engines, Map<String, List<Figure>> rows) {
         StringBuilder text = new StringBuilder("| " + metric + " |");
-        Figure baseline = baseline(row);
         for (String engine : engines) {
             Optional<Figure> figure = of(engine, row);
             text.append(" " + figure.map(Report::spread).orElse("–") + " | ");
-            text.append(
-                    figure.filter(f -> !f.equals(baseline))
-                            .map(f -> against(f, baseline, rows))
-                            .orElse(""));
+            text.append(figure.map(f -> ratios(f, row, rows)).orElse(""));
             text.append(" |");
         }
         return text + "\n";
@@ -358,16 +392,12 @@ final class Report {
         for (String engine : engines) text.append("<th colspan=2>" + escape(engine));
         rows.forEach(
                 (metric, row) -> {
-                    Figure baseline = baseline(row);
                     text.append("<tr><td>" + escape(metric));
                     for (String engine : engines) {
                         Optional<Figure> figure = of(engine, row);
                         text.append("<td class=n>" + figure.map(Report::spread).orElse("–"));
                         text.append(
-                                "<td class=r>"
-                                        + figure.filter(f -> !f.equals(baseline))
-                                                .map(f -> against(f, baseline, rows))
-                                                .orElse(""));
+                                "<td class=r>" + figure.map(f -> ratios(f, row, rows)).orElse(""));
                     }
                 });
         return text + "</table>";
@@ -531,6 +561,8 @@ final class Report {
             if (!before.isComplete() || !after.isComplete()) without = "incomplete";
             else if (isTooLittle(now, withNow) || isTooLittle(then, withThen))
                 without = "too few rows";
+            else if (haveFailed(now, withNow) || haveFailed(then, withThen))
+                without = "failed requests";
             else if (!keptUp(now, withNow) || !keptUp(then, withThen)) without = "did not keep up";
             text.append(
                     String.format(

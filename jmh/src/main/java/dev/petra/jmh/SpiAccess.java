@@ -12,7 +12,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -65,7 +64,7 @@ final class SpiAccess implements Access {
                 StorageEngines.open(
                         engine.label(), new EngineSettings(Map.of("memory", nativeMiB + "MiB")));
         opened.walSync(WalSync.PERIODIC, Duration.ofSeconds(10));
-        opened.compactionThroughput((long) DatabaseDescriptor.getCompactionThroughputBytesPerSec());
+        opened.compactionThroughput(EmbeddedNode.compactionThroughput());
         return opened;
     }
 

@@ -183,7 +183,9 @@ public class StoreBenchmark {
                     case CLIENT -> {
                         ProcessTarget started =
                                 ProcessTarget.start(
-                                        Nodes.limited(root, which, gc, heap, memory, limit), root);
+                                        Nodes.limited(
+                                                root, which, workload, gc, heap, memory, limit),
+                                        root);
                         process = started;
                         yield new ClientAccess(which, work, started);
                     }
@@ -195,6 +197,7 @@ public class StoreBenchmark {
                                             root,
                                             new ContainerTarget.Shape(image, nodes, nodeMemory),
                                             which,
+                                            workload,
                                             gc,
                                             heap,
                                             memory));
@@ -208,17 +211,29 @@ public class StoreBenchmark {
         }
         if (Files.exists(written())) work.written().restore(written());
         if (work.isPreloaded()) {
-            rest();
-            // Before the warm-up: what is merged is in new files, which no cache of an engine's
-            // has,
-            // while the page cache has them.
-            access.settle();
-            rest();
             String method = benchmark.getBenchmark();
-            warmUp(method.substring(method.lastIndexOf('.') + 1), at.clients());
-        }
-        rest();
+            prepare(method.substring(method.lastIndexOf('.') + 1), at.clients());
+        } else rest();
         StallProfiler.watch(access.probe());
+    }
+
+    /** For tests: without a node. */
+    void open(Access opened, Workload rows) {
+        access = opened;
+        work = rows;
+    }
+
+    /** What is measured next finds everything compiled, merged, on disk and in caches. */
+    void prepare(String operation, int clients) {
+        // What was loaded is not merged beside the warm-up.
+        rest();
+        warmUp(operation, clients);
+        // What it has written is merged, too.
+        access.settle();
+        rest();
+        // What is merged is in new files, which no cache of an engine's has, while the page cache
+        // has them.
+        if (warmUp.windows() > 0 || !warmUp.isSteady()) fillCaches(operation, clients);
     }
 
     /** What other processes have written. */
@@ -245,6 +260,15 @@ public class StoreBenchmark {
                     case "scan" -> WarmUp.run(this::scans, SCANS * warmups);
                     default -> warmUp;
                 };
+    }
+
+    /** By reads, which leave everything as it is, until they are no faster any more. */
+    private void fillCaches(String operation, int clients) {
+        WarmUp filled =
+                operation.equals("scan")
+                        ? WarmUp.run(this::scans, SCANS * warmups)
+                        : warmUp(1, new SplittableRandom(~seed + 1), clients);
+        warmUp = new WarmUp(warmUp.windows(), warmUp.isSteady() && filled.isSteady());
     }
 
     private WarmUp warmUp(double readShare, SplittableRandom seeds, int clients) {

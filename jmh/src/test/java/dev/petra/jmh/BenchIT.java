@@ -81,6 +81,19 @@ class BenchIT {
         assertThat(results.machine().get("revision of Petra")).matches("[0-9a-f]{40}.*|unknown");
         assertThat(results.machine()).containsKey("read-ahead of the disk");
         assertThat(output()).contains("seed: " + results.settings().get("seed"));
+        // JMH takes Cassandra's hints to the compiler and adds its own.
+        if (level.equals("local") || level.equals("spi"))
+            try (Stream<Path> logs = Files.list(out.resolve("logs"))) {
+                assertThat(logs)
+                        .isNotEmpty()
+                        .allSatisfy(
+                                log ->
+                                        assertThat(log)
+                                                .content()
+                                                .contains(
+                                                        "CompileCommand: dontinline"
+                                                                + " org/apache/cassandra"));
+            }
         return results;
     }
 
@@ -325,7 +338,7 @@ class BenchIT {
     }
 
     /** Not if it has ended, and nobody has asked how. */
-    private static boolean lives(long pid) throws IOException {
+    static boolean lives(long pid) throws IOException {
         try {
             String stat = Files.readString(Path.of("/proc/" + pid + "/stat"));
             return !stat.substring(stat.lastIndexOf(')')).startsWith(") Z");
@@ -334,7 +347,7 @@ class BenchIT {
         }
     }
 
-    private static Optional<Owner> of(MemoryLimit group) {
+    static Optional<Owner> of(MemoryLimit group) {
         return Owner.of(group.group().getFileName().toString());
     }
 
@@ -369,7 +382,7 @@ class BenchIT {
         }
     }
 
-    private static List<String> arguments(long pid) {
+    static List<String> arguments(long pid) {
         try {
             return List.of(Files.readString(Path.of("/proc/" + pid + "/cmdline")).split("\0"));
         } catch (IOException e) {

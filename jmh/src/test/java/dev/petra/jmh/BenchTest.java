@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -89,6 +90,26 @@ class BenchTest {
                 .containsEntry("file_cache_enabled", true)
                 .containsEntry("file_cache_size", "332MiB");
         assertThat(Engine.LEGACY_LATEST.yaml(300)).doesNotContainKey("file_cache_size");
+    }
+
+    @Test
+    void aLogThatKeepsWhatWasAcknowledgedIsAllThatDiffers() {
+        Map<String, Object> expected = Engine.LEGACY_LATEST.yaml(300);
+        expected.put("commitlog_disk_access_mode", "mmap");
+        assertThat(Engine.LEGACY_LATEST_MMAP.yaml(300)).isEqualTo(expected);
+    }
+
+    @Test
+    void ofWhatIsComparedOneHasAsMuchCacheAsTheEngine() {
+        for (String level : List.of("spi", "local", "client")) {
+            BenchOptions options = new BenchOptions();
+            options.levels = List.of(level);
+            options.operations = List.of("read");
+            assertThat(new BenchPlan(options).runs())
+                    .extracting(Run::engine)
+                    .contains(Engine.LEGACY_LATEST, Engine.LEGACY_LATEST_CACHE)
+                    .doesNotContain(Engine.LEGACY_LATEST_MMAP);
+        }
     }
 
     @Test

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.fail;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.BufferedReader;
@@ -90,6 +91,43 @@ class MemoryLimitTest {
         MemoryLimit limit = MemoryLimit.create(mounted, "mine", BYTES);
         assertThat(limit.group()).isEqualTo(mounted.resolve("mine"));
         assertThat(limit.group().resolve("memory.max")).hasContent("268435456");
+    }
+
+    /** The second version fails, as Java says it (EAGAIN), when there is no more to forget. */
+    @Test
+    void thatThereIsNoMoreToForgetIsNoFailure() throws IOException {
+        MemoryLimit limit = new MemoryLimit(mounted);
+        Path current = Files.writeString(mounted.resolve("memory.current"), "1000\n");
+        Path reclaim = Files.createFile(mounted.resolve("memory.reclaim"));
+        List<String> asked = new ArrayList<>();
+        limit.forget(
+                (file, value) -> {
+                    assertThat(file).isEqualTo(reclaim);
+                    asked.add(value);
+                    if (asked.size() == 2) throw new IllegalStateException("no bytes written");
+                    Files.writeString(current, "400\n");
+                });
+        assertThat(asked).containsExactly("1000", "400");
+
+        asked.clear();
+        limit.forget(
+                (file, value) -> {
+                    asked.add(value);
+                    throw new IOException("Resource temporarily unavailable");
+                });
+        assertThat(asked).hasSize(1);
+
+        asked.clear();
+        limit.forget((file, value) -> asked.add(value));
+        assertThat(asked).hasSizeBetween(2, 10);
+
+        // By a file of the system's that takes nothing.
+        Files.delete(reclaim);
+        Files.createSymbolicLink(reclaim, Path.of("/dev/full"));
+        limit.forget();
+
+        Files.writeString(current, "0\n");
+        limit.forget((file, value) -> fail("there is nothing to forget"));
     }
 
     @Test

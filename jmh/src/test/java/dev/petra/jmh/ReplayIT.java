@@ -20,7 +20,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -39,7 +41,8 @@ class ReplayIT {
         Path data = directory.resolve("node");
         log = Files.createDirectory(directory.resolve("log"));
         ProcessTarget process =
-                ProcessTarget.start(Nodes.limited(data, Engine.LEGACY, "G1", 512, 64, null), data);
+                ProcessTarget.start(
+                        Nodes.limited(data, Engine.LEGACY, "", "G1", 512, 64, null), data);
         try (process;
                 CqlSession session =
                         CqlSession.builder()
@@ -153,17 +156,20 @@ class ReplayIT {
         session.execute("SELECT * FROM ks.other");
     }
 
-    private String replay(int code, String... arguments) throws IOException, InterruptedException {
+    private Process start(Path output, String... arguments) throws IOException {
         List<String> command = new ArrayList<>();
         command.add(System.getProperty("petra.command"));
         command.addAll(List.of("replay", "--log=" + log, "--heap=512", "--memory=64"));
         command.addAll(List.of(arguments));
+        return new ProcessBuilder(command)
+                .redirectErrorStream(true)
+                .redirectOutput(output.toFile())
+                .start();
+    }
+
+    private String replay(int code, String... arguments) throws IOException, InterruptedException {
         Path output = directory.resolve("output");
-        Process process =
-                new ProcessBuilder(command)
-                        .redirectErrorStream(true)
-                        .redirectOutput(output.toFile())
-                        .start();
+        Process process = start(output, arguments);
         try {
             assertThat(process.waitFor()).describedAs(Files.readString(output)).isEqualTo(code);
         } finally {
@@ -202,6 +208,7 @@ class ReplayIT {
 
         differencesAreFound();
         failuresAreNoAnswers();
+        nothingOutlivesAReplayThatIsEnded();
         aLogThatIsCutIsAskedAsFarAsItIsWhole();
     }
 
@@ -260,6 +267,37 @@ class ReplayIT {
                 .singleElement()
                 .satisfies(figure -> assertThat(figure.values()).containsExactly(1.0));
         assertThat(results.settings()).containsKey("not asked, of tables that are not given");
+    }
+
+    private void nothingOutlivesAReplayThatIsEnded() throws IOException, InterruptedException {
+        Path out = directory.resolve("ended");
+        Path output = directory.resolve("output of one that is ended");
+        Process process =
+                start(
+                        output,
+                        "--snapshot=" + snapshot,
+                        "--speed=0.000001",
+                        "--total-memory=" + totalMemory(),
+                        "--out=" + out);
+        Optional<ProcessHandle> node = Optional.empty();
+        while (node.isEmpty()) {
+            assertThat(process.isAlive()).describedAs(Files.readString(output)).isTrue();
+            Thread.sleep(100);
+            String mark = "-Dpetra.node=" + directory.toRealPath().resolve("ended");
+            node =
+                    process.descendants()
+                            .filter(
+                                    child ->
+                                            BenchIT.arguments(child.pid()).stream()
+                                                    .anyMatch(a -> a.startsWith(mark)))
+                            .findFirst();
+        }
+        Owner owner = Owner.of(BenchIT.arguments(node.get().pid())).orElseThrow();
+        process.destroy();
+        assertThat(process.waitFor(1, TimeUnit.MINUTES)).isTrue();
+        assertThat(BenchIT.lives(node.get().pid())).isFalse();
+        assertThat(MemoryLimit.all())
+                .noneMatch(group -> BenchIT.of(group).equals(Optional.of(owner)));
     }
 
     /** In MiB; 0 for no limit, where this machine allows none. */

@@ -49,6 +49,49 @@ class ReportTest {
     }
 
     @Test
+    void ratiosAreAlsoAgainstTheSameWithAsMuchCache() throws IOException {
+        Report report =
+                new Report(
+                        results(
+                                figure("rocks", "read P99", 100.0),
+                                figure("legacy", "read P99", 400.0),
+                                figure("legacy-latest", "read P99", 200.0),
+                                figure("legacy-latest-cache", "read P99", 125.0),
+                                figure("rocks", "stall", 1.0),
+                                figure("legacy-latest-cache", "stall", 2.0)),
+                        directory);
+        assertThat(report.markdown())
+                .contains(
+                        "| read P99 (us) | 100 | 0.50× (?) / 0.80× (?) | 400 | 2.00× (?) / 3.20×"
+                                + " (?) | 200 |  | 125 | 0.63× (?) |")
+                .contains("| stall (us) | 1.00 |  | – |  | – |  | 2.00 | 2.00× (?) |");
+        assertThat(report.html()).contains("0.50× (?) / 0.80× (?)");
+    }
+
+    @Test
+    void whereRequestsFailedThereIsNoRatio() {
+        List<Figure> figures = new ArrayList<>();
+        for (String engine : List.of("rocks", "legacy", "legacy-latest")) {
+            double failed = engine.equals("legacy") ? 1 : 0;
+            figures.add(replayed(engine, Report.FAILED, "requests", failed));
+            figures.add(replayed(engine, "read P99", "us", 100));
+        }
+        assertThat(new Report(results(figures.toArray(Figure[]::new)), directory).markdown())
+                .contains(
+                        "| read P99 (us) | 100 | 1.00× (?) | 100 | legacy failed requests | 100 |")
+                .contains("| failed (requests) | 0 |  | 1.00 |  | 0 |  |");
+        figures.add(replayed("rocks", "write P99", "us", 100));
+        figures.set(4, replayed("legacy-latest", Report.FAILED, "requests", 2));
+        figures.add(replayed("legacy-latest", "write P99", "us", 50));
+        assertThat(new Report(results(figures.toArray(Figure[]::new)), directory).markdown())
+                .contains("| write P99 (us) | 100 | legacy-latest failed requests |");
+    }
+
+    private static Figure replayed(String engine, String metric, String unit, double value) {
+        return new Figure("log", "client", "replay", "G1", engine, metric, unit, List.of(value));
+    }
+
+    @Test
     void anEngineThatDoesNotKeepUpHasNoRatio() {
         Results results =
                 results(

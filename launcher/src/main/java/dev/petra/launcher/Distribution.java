@@ -44,12 +44,25 @@ public record Distribution(Path home) {
     /** Throws a {@link NodeException} if Petra's jar or Cassandra's jars are missing. */
     void check() {
         checkPlugin();
-        if (jar("cassandra-all-").isEmpty() && jar("apache-cassandra-").isEmpty())
-            throw new NodeException(
-                    "there is no Cassandra in "
-                            + cassandra()
-                            + ": set CASSANDRA_HOME to the folder of an unpacked Cassandra 5.0, or"
-                            + " to /usr/share/cassandra");
+        Path unused = cassandraJar();
+    }
+
+    /**
+     * Cassandra's own jar.
+     *
+     * @throws NodeException if there is none
+     */
+    public Path cassandraJar() {
+        return jar("cassandra-all-")
+                .or(() -> jar("apache-cassandra-"))
+                .orElseThrow(
+                        () ->
+                                new NodeException(
+                                        "there is no Cassandra in "
+                                                + cassandra()
+                                                + ": set CASSANDRA_HOME to the folder of an"
+                                                + " unpacked Cassandra 5.0, or to"
+                                                + " /usr/share/cassandra"));
     }
 
     /** Refuses a folder without Petra. */
@@ -62,7 +75,7 @@ public record Distribution(Path home) {
     }
 
     /** Petra's jar, which is both on the node's class path and its agent. */
-    Path plugin() {
+    public Path plugin() {
         return home.resolve("lib/petra.jar");
     }
 

@@ -12,10 +12,10 @@ import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Chooses ports for the nodes of tests and benchmarks. A node binds its ports seconds after they
@@ -23,8 +23,8 @@ import java.util.concurrent.ThreadLocalRandom;
  *
  * <ul>
  *   <li>by an outgoing connection: the ports are below the range that the system uses for these;
- *   <li>by another process that uses this class: each port has a lock file in the temporary
- *       directory, which this process keeps locked until it ends;
+ *   <li>by another process of this user that uses this class: each port is a byte of a file that
+ *       this process keeps locked until it ends;
  *   <li>by another caller in this process: each port is returned once.
  * </ul>
  *
@@ -38,8 +38,14 @@ public final class FreePorts {
 
     private static final Path EPHEMERAL = Path.of("/proc/sys/net/ipv4/ip_local_port_range");
 
+    /** Of {@link UserTemp}. */
+    static final String FILE = "ports";
+
     /** Held until the process ends. */
     private static final List<FileLock> LOCKS = new ArrayList<>();
+
+    /** Never closed: the system would release all locks that this process has on the file. */
+    private static @Nullable FileChannel channel;
 
     private static final int LIMIT = firstEphemeral();
     private static int candidate = ThreadLocalRandom.current().nextInt(LOWEST, LIMIT);
@@ -51,7 +57,8 @@ public final class FreePorts {
      * returns as long as this process lives.
      *
      * @throws IllegalStateException if there is none
-     * @throws UncheckedIOException if a lock file cannot be opened
+     * @throws NodeException if the file of locks cannot be opened
+     * @throws UncheckedIOException if it cannot be locked
      */
     public static synchronized int next() {
         for (int tries = LIMIT - LOWEST; tries > 0; tries--) {
@@ -73,23 +80,13 @@ public final class FreePorts {
     }
 
     private static boolean reserve(int port) throws IOException {
-        Path directory =
-                Files.createDirectories(
-                        Path.of(System.getProperty("java.io.tmpdir"), "petra-ports"));
-        FileChannel channel =
-                FileChannel.open(
-                        directory.resolve(Integer.toString(port)),
-                        StandardOpenOption.CREATE,
-                        StandardOpenOption.WRITE);
-        FileLock lock = null;
+        FileChannel opened = channel == null ? UserTemp.open(FILE) : channel;
+        channel = opened;
         try {
-            lock = channel.tryLock();
-            if (lock == null) return false;
-            return LOCKS.add(lock);
+            FileLock lock = opened.tryLock(port, 1, false);
+            return lock != null && LOCKS.add(lock);
         } catch (OverlappingFileLockException mine) {
             return false;
-        } finally {
-            if (lock == null) channel.close();
         }
     }
 

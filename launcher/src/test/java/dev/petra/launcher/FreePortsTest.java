@@ -3,17 +3,21 @@ package dev.petra.launcher;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** A port that was chosen must still be free when it is bound later. */
 class FreePortsTest {
@@ -63,6 +67,37 @@ class FreePortsTest {
         String theirs = new String(other.getInputStream().readAllBytes(), UTF_8).strip();
         assertThat(other.waitFor()).as(theirs).isZero();
         assertThat(Integer.parseInt(theirs)).isNotIn(mine);
+    }
+
+    @Test
+    void portsOfAllUsersCanBeLockedAndLeaveOneFileEach(@TempDir Path temporary) throws IOException {
+        for (String user : List.of("root", "DOMAIN\\user"))
+            try (FileChannel channel = UserTemp.open(temporary, user, FreePorts.FILE)) {
+                assertThat(channel.tryLock(10_000, 1, false)).isNotNull();
+            }
+        try (Stream<Path> directories = Files.list(temporary)) {
+            assertThat(directories)
+                    .map(directory -> directory.getFileName().toString())
+                    .containsExactlyInAnyOrder("petra-root", "petra-DOMAIN_user");
+        }
+        FreePorts.next();
+        FreePorts.next();
+        Path own =
+                Path.of(System.getProperty("java.io.tmpdir"))
+                        .resolve("petra-" + System.getProperty("user.name"));
+        assertThat(own.resolve(FreePorts.FILE)).isRegularFile();
+        try (Stream<Path> files = Files.list(own)) {
+            assertThat(files).noneMatch(file -> file.getFileName().toString().matches("\\d+"));
+        }
+    }
+
+    @Test
+    void whereNoFileCanBeMadeTheMessageSaysWhatToDo(@TempDir Path temporary) throws IOException {
+        Files.createFile(temporary.resolve("petra-me"));
+        assertThatThrownBy(() -> UserTemp.open(temporary, "me", FreePorts.FILE))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining(temporary.resolve("petra-me").toString())
+                .hasMessageContaining("java.io.tmpdir");
     }
 
     /** Prints the first free port from a given one on. */
