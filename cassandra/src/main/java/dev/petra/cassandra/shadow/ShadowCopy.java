@@ -5,6 +5,7 @@ import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.engine.TableStore;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -77,6 +78,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     static final Duration SOON = Duration.ofSeconds(1);
 
+    static final long NOT_CAUGHT_UP = -1;
+
+    /** What is asked of the limiter at once. */
+    private static final int CHUNK = 64 << 10;
+
     /** After {@code nodetool stop}. */
     static final Duration LATER = Duration.ofSeconds(10);
 
@@ -86,10 +92,15 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** SSTables of the table whose content is in the store, or in one of those to copy. */
     private final Set<Descriptor> accounted = ConcurrentHashMap.newKeySet();
 
+    /**
+     * The last of the table's sets of SSTables, which never change, that was found accounted for.
+     */
+    private volatile WeakReference<Set<SSTableReader>> verified = new WeakReference<>(null);
+
     private final Deque<Ref<SSTableReader>> toCopy = new ArrayDeque<>();
     private final AtomicLong copiedBytes = new AtomicLong();
     private boolean counted;
-    private volatile long arrivals;
+    private long arrivals;
     private volatile boolean caughtUp;
 
     /** The partition up to which the first of those to copy is in the store. */
@@ -108,9 +119,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return caughtUp && !isOver();
     }
 
-    /** How often something came to the table that is no write. */
-    long arrivals() {
-        return arrivals;
+    /**
+     * How often something came to the table that is no write, if all of that is here; else {@link
+     * #NOT_CAUGHT_UP}. As of one moment: what came just before must not be counted and missing.
+     */
+    synchronized long arrivalsIfCaughtUp() {
+        return isCaughtUp() ? arrivals : NOT_CAUGHT_UP;
     }
 
     /**
@@ -124,10 +138,13 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     private boolean hasAll(Set<SSTableReader> sstables) {
         if (!isCaughtUp()) return false;
-        for (SSTableReader sstable : sstables)
-            // What a compaction has written so far of others, which are accounted for.
-            if (sstable.openReason != SSTableReader.OpenReason.EARLY
-                    && !accounted.contains(sstable.descriptor)) return false;
+        if (verified.get() != sstables) {
+            for (SSTableReader sstable : sstables)
+                // What a compaction has written so far of others, which are accounted for.
+                if (sstable.openReason != SSTableReader.OpenReason.EARLY
+                        && !accounted.contains(sstable.descriptor)) return false;
+            verified = new WeakReference<>(sstables);
+        }
         return isCaughtUp();
     }
 
@@ -307,7 +324,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                     last = partition.partitionKey();
                 }
                 long now = scanner.getCurrentPosition();
-                throttle(now - before);
+                throttle(now - before, progress);
                 before = now;
                 if (!scanner.hasNext()) break;
                 boolean isStopped = isHalted(progress);
@@ -336,13 +353,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return isHalted() || progress.isStopRequested();
     }
 
-    /** As {@code compaction_throughput} wants it. */
-    private void throttle(long bytes) {
-        if (bytes <= 0) return;
-        copiedBytes.addAndGet(bytes);
+    /** As {@code compaction_throughput} wants it. In chunks: a compaction waits for one at most. */
+    private void throttle(long bytes, Progress progress) {
         RateLimiter limiter = CompactionManager.instance.getRateLimiter();
-        for (long left = bytes; left > 0; left -= Integer.MAX_VALUE)
-            limiter.acquire((int) Math.min(left, Integer.MAX_VALUE));
+        for (long left = bytes; left > 0 && !isHalted(progress); left -= CHUNK)
+            limiter.acquire((int) Math.min(left, CHUNK));
+        if (bytes > 0) copiedBytes.addAndGet(bytes);
     }
 
     /** About how many bytes are to be copied yet. */

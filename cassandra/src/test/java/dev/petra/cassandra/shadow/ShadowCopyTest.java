@@ -129,6 +129,21 @@ class ShadowCopyTest {
     }
 
     @Test
+    void anSSTableOfWhichItWasNotToldIsNotThere() {
+        assertThat(copy.hasAllSSTables()).isTrue();
+        assertThat(copy.hasAllSSTables()).isTrue();
+        SSTableReader second = sstable(2);
+        tracker.addInitialSSTablesWithoutUpdatingSize(List.of(second));
+        assertThat(copy.hasAllSSTables()).isFalse();
+        copy.handleNotification(new SSTableAddedNotification(List.of(second), null), tracker);
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
+        copy.release();
+        Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(1);
+        assertThat(copy.hasAllSSTables()).isTrue();
+    }
+
+    @Test
     void whatArrivesIsCopiedFirst() {
         copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
         assertThat(copy.isCaughtUp()).isFalse();
