@@ -114,9 +114,13 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     // What it has
 
-    /** Whether it has all that the table has, but for what is being written. */
+    /**
+     * Whether it has all that the table has, and the reverse, but for what is being written. Not
+     * while {@code cleanup} or {@code scrub} goes on: reads of the table lack what it leaves out
+     * before {@link #handleNotification} is told of it.
+     */
     boolean isCaughtUp() {
-        return caughtUp && !isOver();
+        return caughtUp && !isOver() && !Shadows.isShrinking(cfs);
     }
 
     /**
@@ -248,8 +252,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private synchronized void changed(SSTableListChangedNotification change) {
         if (!counted) return;
         if (!KEEPS_CONTENT.contains(change.compactionType)) {
-            // Such an operation changes one SSTable after the other: the next copy waits a while.
-            fault("the table's SSTables were changed (" + change.compactionType + ")");
+            String reason = "the table's SSTables were changed (" + change.compactionType + ")";
+            // Such an operation changes one SSTable after the other: the next copy waits until it
+            // is over, or for a while if nothing says when that is.
+            if (Shadows.isShrinking(cfs)) end(reason);
+            else fault(reason);
             return;
         }
         boolean isKnown = true;

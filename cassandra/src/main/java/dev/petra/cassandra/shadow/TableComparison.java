@@ -444,7 +444,11 @@ public class TableComparison {
     private void awaitCaughtUp() throws Ended, InterruptedException {
         check();
         while (!copy.isCaughtUp()) {
-            state = "waits until the shadow has copied what a stream or an import has brought";
+            state =
+                    Shadows.isShrinking(shadow.cfs)
+                            ? "waits until cleanup or scrub of the table is over"
+                            : "waits until the shadow has copied what a stream or an import has"
+                                    + " brought";
             TimeUnit.MILLISECONDS.sleep(WAIT_MILLIS);
             check();
         }
