@@ -82,6 +82,7 @@ class Attempt {
     private @Nullable ClusteringPrefix<?> reached;
     private boolean isOfOneMoment;
     private boolean isUnreadable;
+    private boolean isUndecided;
     private long bytes;
     private long tableMicros;
     private long shadowMicros;
@@ -202,6 +203,7 @@ class Attempt {
             }
             tableMicros = ofTable.micros();
             shadowMicros = ofShadow.micros();
+            isUndecided = comparison.isUndecided();
             ClusteringPrefix<?> last = comparison.reached();
             // What is in a memtable is freed when this has been closed.
             reached = last != null && isProgress(last) ? last.retainable() : null;
@@ -305,6 +307,11 @@ class Attempt {
     /** The last place that was compared, if that is behind where it began. */
     @Nullable ClusteringPrefix<?> reached() {
         return reached;
+    }
+
+    /** Whether something is {@link Comparison.Result#UNDECIDED}, of what was compared. */
+    boolean isUndecided() {
+        return isUndecided;
     }
 
     /** Whether one of the sides could not be read. */
