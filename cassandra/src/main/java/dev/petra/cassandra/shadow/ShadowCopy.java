@@ -361,7 +361,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     /** As {@code compaction_throughput} wants it. In chunks: a compaction waits for one at most. */
-    private void throttle(long bytes, Progress progress) {
+    void throttle(long bytes, Progress progress) {
         RateLimiter limiter = CompactionManager.instance.getRateLimiter();
         for (long left = bytes; left > 0 && !isHalted(progress); left -= CHUNK)
             limiter.acquire((int) Math.min(left, CHUNK));

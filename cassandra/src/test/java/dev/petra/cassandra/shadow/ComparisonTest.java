@@ -19,10 +19,13 @@ import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
-import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.utils.CounterId;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -480,9 +483,18 @@ class ComparisonTest {
                                 BufferCell.live(
                                         counters.metadata().getColumn(bytes("n")),
                                         20,
-                                        ByteBufferUtil.EMPTY_BYTE_BUFFER))
+                                        CounterContext.instance()
+                                                .createGlobal(CounterId.generate(), 1, 3)))
                         .end()
                         .build();
+        Transformation<UnfilteredRowIterator> skipping =
+                new Transformation<>() {
+                    @Override
+                    protected Row applyToRow(Row read) {
+                        return read.transformAndFilter(
+                                (ColumnData cell) -> ((Cell<?>) cell).withSkippedValue());
+                    }
+                };
         assertThat(
                         new Comparison(
                                         counters.metadata(),
@@ -490,7 +502,10 @@ class ComparisonTest {
                                         NOW,
                                         NOW - GRACE,
                                         false)
-                                .compare(row.unfilteredIterator(), row.unfilteredIterator(), 10))
+                                .compare(
+                                        Transformation.apply(row.unfilteredIterator(), skipping),
+                                        Transformation.apply(row.unfilteredIterator(), skipping),
+                                        10))
                 .isEqualTo(Comparison.Outcome.EQUAL);
     }
 

@@ -191,6 +191,16 @@ class ShadowCopyTest {
         copy.release();
     }
 
+    /** Which compactions wait for. */
+    @Test
+    void whatIsHaltedAsksNothingOfTheLimiter() {
+        DatabaseDescriptor.setCompactionThroughputMebibytesPerSec(1);
+        ShadowCopy.Progress progress = copy.new Progress();
+        progress.stop();
+        copy.throttle(1L << 30, progress);
+        assertThat(CompactionManager.instance.getRateLimiter().tryAcquire()).isTrue();
+    }
+
     /** Cassandra asks this before each of them, and gives up without a word if something is. */
     @ParameterizedTest
     @EnumSource(
