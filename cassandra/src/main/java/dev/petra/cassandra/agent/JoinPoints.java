@@ -357,6 +357,7 @@ final class JoinPoints {
                             CASSANDRA + "io.sstable.IVerifier$Options"),
                     // first lines: var done = NodetoolHooks.cleanup(this);
                     // if (done != null) return done;
+                    // try { ... } finally { NodetoolHooks.afterSSTables(this); }
                     at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
                     // first lines: var done = NodetoolHooks.garbageCollect(this);
                     // if (done != null) return done;
@@ -377,16 +378,20 @@ final class JoinPoints {
                             "long",
                             "boolean",
                             "int"),
-
-                    // nodetool and JMX operations that are refused; first line of each:
-                    // NodetoolHooks.refuse(this, "<name of the method>");
-
-                    refused(
+                    // first line: NodetoolHooks.scrub(this);
+                    // try { ... } finally { NodetoolHooks.afterSSTables(this); }
+                    at(
+                            CFS,
                             "scrub",
+                            NODETOOL_ADVICE + "Scrub",
                             "boolean",
                             "boolean",
                             CASSANDRA + "io.sstable.IScrubber$Options",
                             "int"),
+
+                    // nodetool and JMX operations that are refused; first line of each:
+                    // NodetoolHooks.refuse(this, "<name of the method>");
+
                     refused("relocateSSTables", "int"),
                     refused("forceCompactionForKey", CASSANDRA + "db.DecoratedKey"),
                     refused("forceCompactionKeysIgnoringGcGrace", STRINGS),

@@ -6,6 +6,7 @@ import dev.petra.cassandra.index.IndexSweeps;
 import dev.petra.cassandra.nodetool.CompactionActivity;
 import dev.petra.cassandra.nodetool.NodetoolOperations;
 import dev.petra.cassandra.nodetool.UnsupportedOperation;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
@@ -109,11 +110,20 @@ public final class NodetoolHooks {
     }
 
     /**
-     * Removes what the node does not own. Null if that is Cassandra's to do. Not while the table is
-     * on its way into the engine or out of it: what moves meanwhile would be where it was looked
-     * for already.
+     * Removes what the node does not own. Null if that is Cassandra's to do; then {@link
+     * #afterSSTables} follows.
      */
     public static @Nullable AllSSTableOpStatus cleanup(ColumnFamilyStore cfs) {
+        AllSSTableOpStatus done = cleanupStores(cfs);
+        if (done == null) Shadows.shrinkingBegins(cfs);
+        return done;
+    }
+
+    /**
+     * Not while the table is on its way into the engine or out of it: what moves meanwhile would be
+     * where it was looked for already.
+     */
+    private static @Nullable AllSSTableOpStatus cleanupStores(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores == null) return null;
         long migrations = stores.migration().begun();
@@ -128,6 +138,17 @@ public final class NodetoolHooks {
                         + " does not have it",
                 stores.displayName());
         return AllSSTableOpStatus.ABORTED;
+    }
+
+    /** Before Cassandra scrubs SSTables; {@link #afterSSTables} follows. Refused as others are. */
+    public static void scrub(ColumnFamilyStore cfs) {
+        refuse(cfs, UnsupportedOperation.scrub.name());
+        Shadows.shrinkingBegins(cfs);
+    }
+
+    /** When Cassandra has cleaned up or scrubbed SSTables, or failed to. */
+    public static void afterSSTables(ColumnFamilyStore cfs) {
+        Shadows.shrinkingEnds(cfs);
     }
 
     /**

@@ -167,7 +167,7 @@ public final class TableHooks {
 
     /** The end of what {@link #beforeTruncate} began, also after an exception. */
     public static void truncationEnds(ColumnFamilyStore cfs) {
-        Shadows.truncationEnds(cfs);
+        Shadows.shrinkingEnds(cfs);
     }
 
     /**

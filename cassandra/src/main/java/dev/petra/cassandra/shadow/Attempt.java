@@ -82,6 +82,7 @@ class Attempt {
     private @Nullable ClusteringPrefix<?> reached;
     private boolean isOfOneMoment;
     private boolean isUnreadable;
+    private boolean isUndecided;
     private long bytes;
     private long tableMicros;
     private long shadowMicros;
@@ -105,7 +106,8 @@ class Attempt {
      */
     Comparison.@Nullable Outcome run() {
         int stripe = WriteClock.stripe(command.partitionKey());
-        long arrivals = copy.arrivals();
+        long arrivals = copy.arrivalsIfCaughtUp();
+        if (arrivals == ShadowCopy.NOT_CAUGHT_UP) return null;
         long moment = copy.clock.quietSince(stripe);
         if (moment == WriteClock.WRITING || !command.metadata().equals(table)) return null;
         // A clock that has gone back may have been ahead of itself when something was compacted.
@@ -122,7 +124,7 @@ class Attempt {
         isOfOneMoment =
                 copy.clock.isQuietSince(stripe, moment)
                         && copy.hasAllSSTables()
-                        && copy.arrivals() == arrivals
+                        && copy.arrivalsIfCaughtUp() == arrivals
                         && shadow.copy() == copy
                         && shadow.cfs.metadata().equals(table)
                         && FBUtilities.nowInSeconds() <= now;
@@ -201,6 +203,7 @@ class Attempt {
             }
             tableMicros = ofTable.micros();
             shadowMicros = ofShadow.micros();
+            isUndecided = comparison.isUndecided();
             ClusteringPrefix<?> last = comparison.reached();
             // What is in a memtable is freed when this has been closed.
             reached = last != null && isProgress(last) ? last.retainable() : null;
@@ -228,10 +231,8 @@ class Attempt {
         return whole.queryMemtableAndDisk(
                 shadow.cfs,
                 shadow.cfs.select(View.select(SSTableSet.LIVE, whole.partitionKey())),
-                source -> {
-                    Timed.check(isInTime);
-                    return each;
-                },
+                // What is thrown here would leave the source open.
+                source -> each,
                 reading);
     }
 
@@ -306,6 +307,11 @@ class Attempt {
     /** The last place that was compared, if that is behind where it began. */
     @Nullable ClusteringPrefix<?> reached() {
         return reached;
+    }
+
+    /** Whether something is {@link Comparison.Result#UNDECIDED}, of what was compared. */
+    boolean isUndecided() {
+        return isUndecided;
     }
 
     /** Whether one of the sides could not be read. */

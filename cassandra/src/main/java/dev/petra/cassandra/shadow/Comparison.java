@@ -2,10 +2,16 @@
 package dev.petra.cassandra.shadow;
 
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
@@ -40,11 +46,13 @@ final class Comparison {
         DIFFERENT,
 
         /**
-         * They differ by what is older than a deletion past {@code gc_grace_seconds}, which the one
-         * side has purged and the other not. In Cassandra such a write is too late, and whether it
-         * shows depends on when the deletion was compacted.
+         * All else is equal, but they differ by what Cassandra's own replicas may differ by. The
+         * table has what is older than a deletion past {@code gc_grace_seconds}, which it has
+         * purged and the shadow has not: whether a write that is so late shows depends on when the
+         * deletion was compacted. Or the bytes of clustering values differ that the type takes for
+         * equal: whose of several writes they are depends on what was merged first.
          */
-        TOO_LATE,
+        UNDECIDED,
 
         /** They were equal as far as there was time to read. */
         TOO_LONG
@@ -53,12 +61,13 @@ final class Comparison {
     /**
      * What came of it.
      *
-     * @param where the first difference is; empty if they are equal
+     * @param where the first difference is; empty if there is none
      * @param table what the table has there, and the shadow has not
      * @param shadow what the shadow has there, and the table has not
      */
     record Outcome(Result result, String where, String table, String shadow) {
         static final Outcome EQUAL = new Outcome(Result.EQUAL, "", "", "");
+        static final Outcome UNDECIDED = new Outcome(Result.UNDECIDED, "", "", "");
         static final Outcome TOO_LONG = new Outcome(Result.TOO_LONG, "", "", "");
     }
 
@@ -75,19 +84,45 @@ final class Comparison {
         }
     }
 
+    /**
+     * What a fact is about: a column or an element of it, the row's marker, or a deletion.
+     *
+     * @param of a column's name, or a text
+     */
+    private record Subject(Object of, @Nullable ByteBuffer path) {
+        static final Subject ROW = new Subject("row", null);
+        static final Subject ROW_DELETION = new Subject("row deletion", null);
+        static final Subject RANGE_DELETION = new Subject("range deletion", null);
+        static final Subject PARTITION_DELETION = new Subject("partition deletion", null);
+
+        /** The column with all of its elements. */
+        Subject whole() {
+            return path == null ? this : new Subject(of, null);
+        }
+
+        @Override
+        public String toString() {
+            ByteBuffer element = path;
+            return element == null ? of.toString() : of + "[" + Fact.shortened(element) + "]";
+        }
+    }
+
     /** One thing that a side says. */
     private record Fact(
-            String what,
-            @Nullable ByteBuffer path,
+            Subject subject,
+            boolean isDeletion,
             long timestamp,
             int ttl,
             long localDeletionTime,
             @Nullable ByteBuffer value) {
+        static Fact deletion(Subject subject, long timestamp, long localDeletionTime) {
+            return new Fact(subject, true, timestamp, 0, localDeletionTime, null);
+        }
+
         @Override
         public String toString() {
-            StringBuilder text = new StringBuilder(what);
-            ByteBuffer element = path;
-            if (element != null) text.append('[').append(shortened(element)).append(']');
+            StringBuilder text = new StringBuilder(subject.toString());
+            if (isDeletion && subject.of() instanceof ColumnIdentifier) text.append(" deleted");
             ByteBuffer bytes = value;
             if (bytes != null) text.append(" = 0x").append(shortened(bytes));
             text.append(" @").append(timestamp);
@@ -109,18 +144,46 @@ final class Comparison {
     private static final int SHOWN_FACTS = 20;
     private static final int SHOWN_CHARACTERS = 500;
 
-    /** All that a side says of one row. */
+    /** All that a side says of one row, or of one deletion. */
     private static final class Facts {
         static final Facts NONE = new Facts();
 
         final Set<Fact> all = new LinkedHashSet<>();
+
+        /** What the row lives by and was not asked for. */
+        final List<Fact> others = new ArrayList<>();
+
+        /** Timestamps of deletions that may be purged, and of expired cells that may. */
+        final Map<Subject, Long> purged = new HashMap<>();
+
+        /** Of the row, if there is one. */
+        @Nullable ClusteringPrefix<?> clustering;
+
         boolean isLive;
 
         /** Whether {@link #isLive} rests on something that may be left out of an answer. */
         boolean mayLackCells;
 
-        /** The highest timestamp of a deletion that may be purged. */
-        long purged = Long.MIN_VALUE;
+        /** Whether the side gave the row more than once. */
+        boolean isRepeated;
+
+        void purged(Subject subject, long timestamp) {
+            purged.merge(subject, timestamp, Math::max);
+        }
+
+        long purgedOver(Subject subject) {
+            return Math.max(
+                    purged.getOrDefault(Subject.ROW_DELETION, Long.MIN_VALUE),
+                    Math.max(
+                            purged.getOrDefault(subject, Long.MIN_VALUE),
+                            purged.getOrDefault(subject.whole(), Long.MIN_VALUE)));
+        }
+
+        static Facts ofRepeatedRow() {
+            Facts facts = new Facts();
+            facts.isRepeated = true;
+            return facts;
+        }
     }
 
     private final TableMetadata table;
@@ -129,6 +192,7 @@ final class Comparison {
     private final long gcBefore;
     private final boolean reversed;
     private @Nullable ClusteringPrefix<?> reached;
+    private boolean isUndecided;
 
     /**
      * @param columns that were asked for
@@ -156,46 +220,66 @@ final class Comparison {
      * @throws SideFailure if one of them cannot be read
      */
     Outcome compare(UnfilteredRowIterator ofTable, UnfilteredRowIterator ofShadow, int maxRows) {
-        Side left = new Side(ofTable, false);
-        Side right = new Side(ofShadow, true);
-        if (!left.partition().equals(right.partition()))
-            return differ(
-                    "the partition's deletion",
-                    left,
-                    right,
-                    deletion("partition", left.partition()),
-                    deletion("partition", right.partition()));
+        Outcome difference =
+                difference(new Side(ofTable, false), new Side(ofShadow, true), maxRows);
+        if (difference != null) return difference;
+        return isUndecided ? Outcome.UNDECIDED : Outcome.EQUAL;
+    }
+
+    private @Nullable Outcome difference(Side left, Side right, int maxRows) {
+        Outcome partition =
+                difference(
+                        () -> "the partition's deletion",
+                        right,
+                        deletion(Subject.PARTITION_DELETION, left.whole),
+                        deletion(Subject.PARTITION_DELETION, right.whole));
+        if (partition != null) return partition;
         Outcome statics =
-                compareRows(
+                difference(
                         () -> "the static row",
-                        left,
                         right,
                         facts(left.statics, left.whole),
                         facts(right.statics, right.whole));
-        if (statics.result() != Result.EQUAL) return statics;
+        if (statics != null) return statics;
         for (int live = 0; live < maxRows; ) {
             ClusteringPrefix<?> at = first(left.peek(), right.peek());
-            if (at == null) return Outcome.EQUAL;
+            if (at == null) return null;
             Facts ofLeft = takeAt(at, left);
             Facts ofRight = takeAt(at, right);
-            Outcome rows = compareRows(() -> "row " + shown(at), left, right, ofLeft, ofRight);
-            if (rows.result() != Result.EQUAL) return rows;
-            if (!left.open().equals(right.open()))
-                return differ(
-                        "range deletion from " + shown(at),
-                        left,
-                        right,
-                        deletion("range", left.open()),
-                        deletion("range", right.open()));
+            Outcome rows = difference(() -> "row " + shown(at), right, ofLeft, ofRight);
+            if (rows != null) return rows;
+            if (ofLeft.clustering != null
+                    && ofRight.clustering != null
+                    && !ofLeft.clustering.equals(ofRight.clustering)) isUndecided = true;
+            Outcome ranges = ranges(at, left, right);
+            if (ranges != null) return ranges;
             reached = at;
             if (ofLeft.isLive) live++;
         }
-        return Outcome.EQUAL;
+        return null;
     }
 
-    /** The last place up to which both are equal; null before the first. */
+    /**
+     * Of two range deletions with one timestamp Cassandra's memtable keeps the local deletion time
+     * of the first, and its merge that of the later: by the timestamp alone they are the same.
+     */
+    private @Nullable Outcome ranges(ClusteringPrefix<?> at, Side left, Side right) {
+        if (left.open().markedForDeleteAt() == right.open().markedForDeleteAt()) return null;
+        return difference(
+                () -> "range deletion from " + shown(at),
+                right,
+                deletion(Subject.RANGE_DELETION, left.open()),
+                deletion(Subject.RANGE_DELETION, right.open()));
+    }
+
+    /** The last place up to which nothing differs; null before the first. */
     @Nullable ClusteringPrefix<?> reached() {
         return reached;
+    }
+
+    /** Whether something of what was compared so far is {@link Result#UNDECIDED}. */
+    boolean isUndecided() {
+        return isUndecided;
     }
 
     /** One of the two answers, and what is deleted where it has been read up to. */
@@ -237,28 +321,29 @@ final class Comparison {
 
         /** What hides older data here. */
         DeletionTime covering() {
-            return range.supersedes(whole) ? range : whole;
+            return later(range, whole);
         }
 
-        /** The partition's deletion, unless it may be purged. */
-        DeletionTime partition() {
-            return kept(whole);
-        }
-
-        /** The range deletion here, unless it is hidden or may be purged. */
+        /** The range deletion here, unless the partition's hides it. */
         DeletionTime open() {
-            return range.supersedes(whole) ? kept(range) : DeletionTime.LIVE;
+            return isHidden(range, whole) ? DeletionTime.LIVE : range;
         }
 
-        private DeletionTime kept(DeletionTime deletion) {
-            return isPurgeable(deletion) ? DeletionTime.LIVE : deletion;
-        }
-
+        /** The timestamp of what covers this place and may be purged. */
         long purged() {
             return Math.max(
                     isPurgeable(whole) ? whole.markedForDeleteAt() : Long.MIN_VALUE,
                     isPurgeable(range) ? range.markedForDeleteAt() : Long.MIN_VALUE);
         }
+    }
+
+    /** By the timestamp alone: of ranges, the local deletion time is not always the same. */
+    private static boolean isHidden(DeletionTime deletion, DeletionTime covering) {
+        return deletion.markedForDeleteAt() <= covering.markedForDeleteAt();
+    }
+
+    private static DeletionTime later(DeletionTime one, DeletionTime other) {
+        return isHidden(one, other) ? other : one;
     }
 
     private boolean isPurgeable(DeletionTime deletion) {
@@ -279,11 +364,14 @@ final class Comparison {
     /** Takes all that is at one position; a row and a bound are never at the same. */
     private Facts takeAt(ClusteringPrefix<?> at, Side side) {
         Facts facts = Facts.NONE;
+        boolean hasRow = false;
         for (Unfiltered next = side.peek();
                 next != null && table.comparator.compare(next.clustering(), at) == 0;
                 next = side.peek()) {
-            if (next instanceof Row row) facts = facts(row, side.covering());
-            else {
+            if (next instanceof Row row) {
+                facts = hasRow ? Facts.ofRepeatedRow() : facts(row, side.covering());
+                hasRow = true;
+            } else {
                 RangeTombstoneMarker marker = (RangeTombstoneMarker) next;
                 side.range =
                         marker.isOpen(reversed)
@@ -298,8 +386,9 @@ final class Comparison {
     private Facts facts(Row row, DeletionTime covering) {
         if (row.isEmpty()) return Facts.NONE;
         Facts facts = new Facts();
+        facts.clustering = row.clustering();
         DeletionTime deleted = row.deletion().time();
-        DeletionTime hiding = add(facts, "row deletion", deleted, covering);
+        DeletionTime hiding = add(facts, Subject.ROW_DELETION, deleted, covering, true);
         LivenessInfo liveness = row.primaryKeyLivenessInfo();
         if (!liveness.isEmpty() && !hiding.deletes(liveness)) addLiveness(facts, liveness);
         for (ColumnData data : row) {
@@ -309,13 +398,12 @@ final class Comparison {
             if (data instanceof ComplexColumnData complex) {
                 boolean isQueried = columns.fetchedColumnIsQueried(column);
                 DeletionTime within =
-                        isQueried
-                                ? add(
-                                        facts,
-                                        column.name + " deletion",
-                                        complex.complexDeletion(),
-                                        hiding)
-                                : later(complex.complexDeletion(), hiding);
+                        add(
+                                facts,
+                                new Subject(column.name, null),
+                                complex.complexDeletion(),
+                                hiding,
+                                isQueried);
                 for (Cell<?> cell : complex)
                     addCell(
                             facts,
@@ -327,31 +415,27 @@ final class Comparison {
         return facts;
     }
 
-    private static DeletionTime later(DeletionTime one, DeletionTime other) {
-        return one.supersedes(other) ? one : other;
-    }
-
     /** Adds a deletion unless it is hidden or may be purged. Returns what hides older data now. */
     private DeletionTime add(
-            Facts facts, String what, DeletionTime deletion, DeletionTime covering) {
-        if (!deletion.supersedes(covering)) return covering;
-        if (isPurgeable(deletion))
-            facts.purged = Math.max(facts.purged, deletion.markedForDeleteAt());
-        else facts.all.addAll(deletion(what, deletion));
+            Facts facts,
+            Subject subject,
+            DeletionTime deletion,
+            DeletionTime covering,
+            boolean isQueried) {
+        if (isHidden(deletion, covering)) return covering;
+        if (isPurgeable(deletion)) facts.purged(subject, deletion.markedForDeleteAt());
+        else if (isQueried)
+            facts.all.add(
+                    Fact.deletion(
+                            subject, deletion.markedForDeleteAt(), deletion.localDeletionTime()));
         return deletion;
     }
 
-    private static Set<Fact> deletion(String what, DeletionTime deletion) {
-        return deletion.isLive()
-                ? Set.of()
-                : Set.of(
-                        new Fact(
-                                what,
-                                null,
-                                deletion.markedForDeleteAt(),
-                                0,
-                                deletion.localDeletionTime(),
-                                null));
+    private Facts deletion(Subject subject, DeletionTime deletion) {
+        if (deletion.isLive()) return Facts.NONE;
+        Facts facts = new Facts();
+        DeletionTime unused = add(facts, subject, deletion, DeletionTime.LIVE, true);
+        return facts;
     }
 
     private void addLiveness(Facts facts, LivenessInfo liveness) {
@@ -360,14 +444,14 @@ final class Comparison {
             // A cell that only it makes superfluous is left out of some answers.
             facts.mayLackCells = true;
             if (liveness.localExpirationTime() < gcBefore) {
-                facts.purged = Math.max(facts.purged, liveness.timestamp());
+                facts.purged(Subject.ROW, liveness.timestamp());
                 return;
             }
         }
         facts.all.add(
                 new Fact(
-                        "row",
-                        null,
+                        Subject.ROW,
+                        false,
                         liveness.timestamp(),
                         liveness.ttl(),
                         liveness.localExpirationTime(),
@@ -376,29 +460,12 @@ final class Comparison {
 
     private void addCell(Facts facts, Cell<?> cell, DeletionTime hiding, boolean isQueried) {
         if (hiding.deletes(cell)) return;
-        boolean isLive = cell.isLive(nowInSec);
-        if (isLive) facts.isLive = true;
-        if (!isQueried) return;
-        String name = cell.column().name.toString();
-        CellPath cellPath = cell.path();
-        ByteBuffer path = cellPath == null ? null : cellPath.get(0);
-        if (isLive) {
-            facts.all.add(
-                    cell.isCounterCell()
-                            ? new Fact(
-                                    name,
-                                    path,
-                                    cell.timestamp(),
-                                    0,
-                                    Cell.NO_DELETION_TIME,
-                                    ByteBufferUtil.bytes(CounterContext.instance().total(cell)))
-                            : new Fact(
-                                    name,
-                                    path,
-                                    cell.timestamp(),
-                                    cell.ttl(),
-                                    cell.localDeletionTime(),
-                                    cell.buffer()));
+        CellPath path = cell.path();
+        Subject subject = new Subject(cell.column().name, path == null ? null : path.get(0));
+        if (cell.isLive(nowInSec)) {
+            facts.isLive = true;
+            if (isQueried) facts.all.add(live(subject, cell));
+            else facts.others.add(withoutValue(subject, cell));
             return;
         }
         // As a compaction would write it.
@@ -406,52 +473,75 @@ final class Comparison {
                 cell.isTombstone()
                         ? cell.localDeletionTime()
                         : cell.localDeletionTime() - cell.ttl();
-        if (deletedAt < gcBefore) facts.purged = Math.max(facts.purged, cell.timestamp());
-        else facts.all.add(new Fact(name + " deleted", path, cell.timestamp(), 0, deletedAt, null));
+        if (deletedAt < gcBefore)
+            // A deleted counter hides newer updates too.
+            facts.purged(
+                    subject, cell.column().isCounterColumn() ? Long.MAX_VALUE : cell.timestamp());
+        else if (isQueried) facts.all.add(Fact.deletion(subject, cell.timestamp(), deletedAt));
     }
 
-    private static Outcome compareRows(
-            Supplier<String> where, Side left, Side right, Facts ofLeft, Facts ofRight) {
-        boolean mayTellLive = !ofLeft.mayLackCells && !ofRight.mayLackCells;
-        if (ofLeft.all.equals(ofRight.all) && (!mayTellLive || ofLeft.isLive == ofRight.isLive))
-            return Outcome.EQUAL;
-        long purged = Math.max(ofLeft.purged, ofRight.purged);
-        return differ(where.get(), left, right, purged, ofLeft, ofRight);
+    /** A value that was not asked for may be empty here, also a counter's. */
+    private static Fact withoutValue(Subject subject, Cell<?> cell) {
+        return new Fact(subject, false, cell.timestamp(), 0, Cell.NO_DELETION_TIME, null);
     }
 
-    private static Outcome differ(
-            String where, Side left, Side right, long purged, Facts ofLeft, Facts ofRight) {
-        Outcome outcome = differ(where, left, right, purged, ofLeft.all, ofRight.all);
-        return outcome.table().isEmpty() && outcome.shadow().isEmpty()
-                ? new Outcome(
-                        outcome.result(),
-                        where,
-                        ofLeft.isLive ? "live" : "not live",
-                        ofRight.isLive ? "live" : "not live")
-                : outcome;
+    private static Fact live(Subject subject, Cell<?> cell) {
+        return cell.isCounterCell()
+                ? new Fact(
+                        subject,
+                        false,
+                        cell.timestamp(),
+                        0,
+                        Cell.NO_DELETION_TIME,
+                        ByteBufferUtil.bytes(CounterContext.instance().total(cell)))
+                : new Fact(
+                        subject,
+                        false,
+                        cell.timestamp(),
+                        cell.ttl(),
+                        cell.localDeletionTime(),
+                        cell.buffer());
     }
 
-    private static Outcome differ(
-            String where, Side left, Side right, Set<Fact> ofLeft, Set<Fact> ofRight) {
-        return differ(where, left, right, Long.MIN_VALUE, ofLeft, ofRight);
-    }
-
-    private static Outcome differ(
-            String where, Side left, Side right, long purged, Set<Fact> ofLeft, Set<Fact> ofRight) {
-        Set<Fact> onlyLeft = new LinkedHashSet<>(ofLeft);
-        onlyLeft.removeAll(ofRight);
-        Set<Fact> onlyRight = new LinkedHashSet<>(ofRight);
-        onlyRight.removeAll(ofLeft);
-        long limit = Math.max(purged, Math.max(left.purged(), right.purged()));
-        boolean isLate =
-                !(onlyLeft.isEmpty() && onlyRight.isEmpty())
-                        && onlyLeft.stream().allMatch(fact -> fact.timestamp() <= limit)
-                        && onlyRight.stream().allMatch(fact -> fact.timestamp() <= limit);
+    /**
+     * How the two differ at a place, or null. What is too late is noted, and is not a difference.
+     *
+     * <p>Only the table's side can be excused. It purges, and the shadow does not: all that the
+     * table says, and all that hides older data there, the shadow has as well. So a fact of the
+     * table is hidden in the shadow if the table has purged what hid it; and a fact of the shadow
+     * alone was lost by the table, or was not hidden by the engine as it should be.
+     */
+    private @Nullable Outcome difference(
+            Supplier<String> where, Side shadow, Facts ofLeft, Facts ofRight) {
+        boolean isRepeated = ofLeft.isRepeated || ofRight.isRepeated;
+        boolean isAlikeLive =
+                ofLeft.isLive == ofRight.isLive || ofLeft.mayLackCells || ofRight.mayLackCells;
+        if (!isRepeated && isAlikeLive && ofLeft.all.equals(ofRight.all)) return null;
+        Set<Fact> onlyLeft = new LinkedHashSet<>(ofLeft.all);
+        onlyLeft.removeAll(ofRight.all);
+        Set<Fact> onlyRight = new LinkedHashSet<>(ofRight.all);
+        onlyRight.removeAll(ofLeft.all);
+        Predicate<Fact> isLate =
+                fact ->
+                        fact.timestamp()
+                                <= Math.max(shadow.purged(), ofRight.purgedOver(fact.subject()));
+        if (!isRepeated
+                && onlyRight.isEmpty()
+                && onlyLeft.stream().allMatch(isLate)
+                && (isAlikeLive || (ofLeft.isLive && ofLeft.others.stream().allMatch(isLate)))) {
+            isUndecided = true;
+            return null;
+        }
+        boolean haveTexts = !isRepeated && !(onlyLeft.isEmpty() && onlyRight.isEmpty());
         return new Outcome(
-                isLate ? Result.TOO_LATE : Result.DIFFERENT,
-                where,
-                text(onlyLeft),
-                text(onlyRight));
+                Result.DIFFERENT,
+                where.get(),
+                haveTexts ? text(onlyLeft) : state(ofLeft),
+                haveTexts ? text(onlyRight) : state(ofRight));
+    }
+
+    private static String state(Facts facts) {
+        return facts.isRepeated ? "the row more than once" : facts.isLive ? "live" : "not live";
     }
 
     private static String text(Set<Fact> facts) {

@@ -15,7 +15,6 @@ import java.util.Objects;
 import java.util.SortedSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -54,7 +53,6 @@ public final class Shadow {
     private final Differences differences;
     private final RememberedDifferences remembered;
     private volatile @Nullable TableComparison comparison;
-    private final AtomicInteger truncating = new AtomicInteger();
     private final CountDownLatch gone = new CountDownLatch(1);
 
     /** Copies whose files are there yet, because they were still read. */
@@ -115,7 +113,9 @@ public final class Shadow {
     public String state() {
         ShadowCopy now = copy();
         if (now == null) return state;
-        return now.isCaughtUp() ? "caught up" : now.hasBegun() ? "copying" : "beginning";
+        if (now.isCaughtUp()) return "caught up";
+        if (Shadows.isShrinking(cfs)) return "waits until cleanup or scrub of the table is over";
+        return now.hasBegun() ? "copying" : "beginning";
     }
 
     /** Whether it has all that the table has. */
@@ -230,21 +230,8 @@ public final class Shadow {
 
     // The table's life
 
-    /** Before TRUNCATE: from here on the table may have less than its shadow. */
-    void truncationBegins() {
-        truncating.incrementAndGet();
-        dropOut("the table is being truncated");
-    }
-
-    /** The end of {@link #truncationBegins}, also after an exception. */
-    void truncationEnds() {
-        // A copy may have begun before the other method was called, and not be over by it.
-        dropOut("the table was truncated");
-        // The other method was not called if an ALTER made the shadow in between.
-        truncating.updateAndGet(count -> Math.max(0, count - 1));
-    }
-
-    private void dropOut(String reason) {
+    /** Its copy is one of something else than what the table will be. */
+    void dropOut(String reason) {
         ShadowCopy now = copy;
         if (now != null) now.end(reason);
     }
@@ -386,7 +373,8 @@ public final class Shadow {
                 return ShadowCopy.SOON;
             }
             predecessor = null;
-            if (truncating.get() > 0 || System.nanoTime() - restUntil < 0) return ShadowCopy.SOON;
+            if (Shadows.isShrinking(cfs) || System.nanoTime() - restUntil < 0)
+                return ShadowCopy.SOON;
             if (TableRegistry.find(cfs) != null) {
                 state = "waits: the table is leaving a storage engine, see petra.migrations";
                 return ShadowCopy.SOON;
@@ -449,7 +437,8 @@ public final class Shadow {
             logger.info("The shadow of {} is being made", name);
             // From here on writes go to both.
             copy = next;
-            if (ended || truncating.get() > 0) next.end("the table was altered or truncated");
+            if (ended || Shadows.isShrinking(cfs))
+                next.end("the table was altered, truncated, cleaned up or scrubbed");
             else next.begin();
         } catch (RuntimeException | Error e) {
             logger.error("The shadow of {} cannot be made", name, e);

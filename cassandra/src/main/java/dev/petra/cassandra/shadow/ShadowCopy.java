@@ -5,6 +5,7 @@ import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.engine.TableStore;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -77,6 +78,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     static final Duration SOON = Duration.ofSeconds(1);
 
+    static final long NOT_CAUGHT_UP = -1;
+
+    /** What is asked of the limiter at once. */
+    private static final int CHUNK = 64 << 10;
+
     /** After {@code nodetool stop}. */
     static final Duration LATER = Duration.ofSeconds(10);
 
@@ -86,10 +92,15 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** SSTables of the table whose content is in the store, or in one of those to copy. */
     private final Set<Descriptor> accounted = ConcurrentHashMap.newKeySet();
 
+    /**
+     * The last of the table's sets of SSTables, which never change, that was found accounted for.
+     */
+    private volatile WeakReference<Set<SSTableReader>> verified = new WeakReference<>(null);
+
     private final Deque<Ref<SSTableReader>> toCopy = new ArrayDeque<>();
     private final AtomicLong copiedBytes = new AtomicLong();
     private boolean counted;
-    private volatile long arrivals;
+    private long arrivals;
     private volatile boolean caughtUp;
 
     /** The partition up to which the first of those to copy is in the store. */
@@ -103,14 +114,21 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     // What it has
 
-    /** Whether it has all that the table has, but for what is being written. */
+    /**
+     * Whether it has all that the table has, and the reverse, but for what is being written. Not
+     * while {@code cleanup} or {@code scrub} goes on: reads of the table lack what it leaves out
+     * before {@link #handleNotification} is told of it.
+     */
     boolean isCaughtUp() {
-        return caughtUp && !isOver();
+        return caughtUp && !isOver() && !Shadows.isShrinking(cfs);
     }
 
-    /** How often something came to the table that is no write. */
-    long arrivals() {
-        return arrivals;
+    /**
+     * How often something came to the table that is no write, if all of that is here; else {@link
+     * #NOT_CAUGHT_UP}. As of one moment: what came just before must not be counted and missing.
+     */
+    synchronized long arrivalsIfCaughtUp() {
+        return isCaughtUp() ? arrivals : NOT_CAUGHT_UP;
     }
 
     /**
@@ -124,10 +142,13 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     private boolean hasAll(Set<SSTableReader> sstables) {
         if (!isCaughtUp()) return false;
-        for (SSTableReader sstable : sstables)
-            // What a compaction has written so far of others, which are accounted for.
-            if (sstable.openReason != SSTableReader.OpenReason.EARLY
-                    && !accounted.contains(sstable.descriptor)) return false;
+        if (verified.get() != sstables) {
+            for (SSTableReader sstable : sstables)
+                // What a compaction has written so far of others, which are accounted for.
+                if (sstable.openReason != SSTableReader.OpenReason.EARLY
+                        && !accounted.contains(sstable.descriptor)) return false;
+            verified = new WeakReference<>(sstables);
+        }
         return isCaughtUp();
     }
 
@@ -231,8 +252,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private synchronized void changed(SSTableListChangedNotification change) {
         if (!counted) return;
         if (!KEEPS_CONTENT.contains(change.compactionType)) {
-            // Such an operation changes one SSTable after the other: the next copy waits a while.
-            fault("the table's SSTables were changed (" + change.compactionType + ")");
+            String reason = "the table's SSTables were changed (" + change.compactionType + ")";
+            // Such an operation changes one SSTable after the other: the next copy waits until it
+            // is over, or for a while if nothing says when that is.
+            if (Shadows.isShrinking(cfs)) end(reason);
+            else fault(reason);
             return;
         }
         boolean isKnown = true;
@@ -307,7 +331,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                     last = partition.partitionKey();
                 }
                 long now = scanner.getCurrentPosition();
-                throttle(now - before);
+                throttle(now - before, progress);
                 before = now;
                 if (!scanner.hasNext()) break;
                 boolean isStopped = isHalted(progress);
@@ -336,13 +360,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return isHalted() || progress.isStopRequested();
     }
 
-    /** As {@code compaction_throughput} wants it. */
-    private void throttle(long bytes) {
-        if (bytes <= 0) return;
-        copiedBytes.addAndGet(bytes);
+    /** As {@code compaction_throughput} wants it. In chunks: a compaction waits for one at most. */
+    void throttle(long bytes, Progress progress) {
         RateLimiter limiter = CompactionManager.instance.getRateLimiter();
-        for (long left = bytes; left > 0; left -= Integer.MAX_VALUE)
-            limiter.acquire((int) Math.min(left, Integer.MAX_VALUE));
+        for (long left = bytes; left > 0 && !isHalted(progress); left -= CHUNK)
+            limiter.acquire((int) Math.min(left, CHUNK));
+        if (bytes > 0) copiedBytes.addAndGet(bytes);
     }
 
     /** About how many bytes are to be copied yet. */

@@ -50,6 +50,9 @@ public final class Shadows {
     /** Those that have ended, and may be on disk yet. */
     private static final Map<TableId, Shadow> former = new ConcurrentHashMap<>();
 
+    /** Tables that are truncated, cleaned up or scrubbed, and how many times at once. */
+    private static final Map<ColumnFamilyStore, Integer> shrinking = new ConcurrentHashMap<>();
+
     private static final DoubledWrites writes = new DoubledWrites();
     private static final ComparedReads reads = new ComparedReads();
 
@@ -184,16 +187,30 @@ public final class Shadows {
         }
     }
 
-    /** Before TRUNCATE of a table. */
+    /** Before TRUNCATE of a table. {@link #shrinkingEnds} follows, also after an exception. */
     public static void truncationBegins(ColumnFamilyStore cfs) {
+        shrinkingBegins(cfs);
         Shadow shadow = find(cfs);
-        if (shadow != null) shadow.truncationBegins();
+        if (shadow != null) shadow.dropOut("the table is being truncated");
     }
 
-    /** The end of {@link #truncationBegins}, also after an exception. */
-    public static void truncationEnds(ColumnFamilyStore cfs) {
-        Shadow shadow = find(cfs);
-        if (shadow != null) shadow.truncationEnds();
+    /**
+     * Before the table may have less than was written to it: nothing is compared, and no copy
+     * begins, until {@link #shrinkingEnds}, which follows also after an exception. A copy ends if
+     * it is told that an SSTable was changed.
+     */
+    public static void shrinkingBegins(ColumnFamilyStore cfs) {
+        shrinking.merge(cfs, 1, Integer::sum);
+    }
+
+    /** The end of {@link #shrinkingBegins}. */
+    public static void shrinkingEnds(ColumnFamilyStore cfs) {
+        shrinking.computeIfPresent(cfs, (same, count) -> count == 1 ? null : count - 1);
+    }
+
+    /** Whether something other than writes takes from the table. */
+    static boolean isShrinking(ColumnFamilyStore cfs) {
+        return shrinking.containsKey(cfs);
     }
 
     /** Whether a table has a shadow, if only another than that which asks. */

@@ -88,7 +88,9 @@ public class TableComparison {
     private enum Reason {
         WRITTEN("written in each attempt"),
         TOO_LONG("could not be read within read_request_timeout"),
-        TOO_LATE("differ by what is not newer than a deletion past gc_grace_seconds"),
+        UNDECIDED(
+                "differ only as Cassandra's replicas may, by what is not newer than a deletion past"
+                        + " gc_grace_seconds or by the bytes of equal clustering values"),
         UNREADABLE("could not be read, see the log");
 
         final String text;
@@ -98,8 +100,13 @@ public class TableComparison {
         }
     }
 
-    /** What is behind a place of a partition, or all of it. */
-    private record Rest(DecoratedKey key, @Nullable ClusteringPrefix<?> after) {}
+    /**
+     * What is behind a place of a partition, or all of it.
+     *
+     * @param isUndecided whether something up to that place is
+     */
+    private record Rest(
+            DecoratedKey key, @Nullable ClusteringPrefix<?> after, boolean isUndecided) {}
 
     /** It ends early. */
     private static final class Ended extends Exception {
@@ -310,7 +317,7 @@ public class TableComparison {
             awaitCaughtUp();
             SortedSet<DecoratedKey> keys = next(walk);
             throttle((long) PER_SSTABLE * walk.opened());
-            for (DecoratedKey key : keys) compare(key, null, false);
+            for (DecoratedKey key : keys) compare(new Rest(key, null, false), false);
             Token done = walk.isOver() ? range.right : walk.token();
             if (all > 0) tokensDone = before + size(range.left, done) / all;
         }
@@ -332,13 +339,14 @@ public class TableComparison {
 
     private void compareAgain() throws Ended, InterruptedException {
         phase = "compares once more what was written or slow";
-        for (Rest rest : again) compare(rest.key(), rest.after(), true);
+        for (Rest rest : again) compare(rest, true);
     }
 
     /** Compares a partition, or what is behind a place of it, piece by piece. */
-    private void compare(DecoratedKey key, @Nullable ClusteringPrefix<?> begin, boolean isLast)
-            throws Ended, InterruptedException {
-        ClusteringPrefix<?> after = begin;
+    private void compare(Rest rest, boolean isLast) throws Ended, InterruptedException {
+        DecoratedKey key = rest.key();
+        ClusteringPrefix<?> after = rest.after();
+        boolean isUndecided = rest.isUndecided();
         long maxBytes = MAX_BYTES;
         int failed = 0;
         int slow = 0;
@@ -350,17 +358,22 @@ public class TableComparison {
             check();
             ClusteringPrefix<?> reached = attempt.reached();
             if (outcome != null && outcome.result() != Comparison.Result.TOO_LONG) {
-                count(key, outcome);
+                boolean isEqual = outcome.result() == Comparison.Result.EQUAL;
+                count(key, isEqual && isUndecided ? Comparison.Outcome.UNDECIDED : outcome);
                 return;
             }
             if (outcome != null && reached == null) {
                 if (++slow == SLOW_ATTEMPTS) {
-                    if (isLast || !addAgain(key, after)) count(key, Reason.TOO_LONG);
+                    if (isLast || !addAgain(new Rest(key, after, isUndecided)))
+                        count(key, Reason.TOO_LONG);
                     return;
                 }
             } else if (outcome != null && reached != null && attempt.isOfOneMoment()) {
+                isUndecided |= attempt.isUndecided();
                 if (isEnd(shadow.cfs.metadata(), reached)) {
-                    count(key, Comparison.Outcome.EQUAL);
+                    count(
+                            key,
+                            isUndecided ? Comparison.Outcome.UNDECIDED : Comparison.Outcome.EQUAL);
                     return;
                 }
                 after = reached;
@@ -370,7 +383,8 @@ public class TableComparison {
             } else if (copy.isCaughtUp()) {
                 if (++failed == ATTEMPTS) {
                     if (attempt.isUnreadable()) count(key, Reason.UNREADABLE);
-                    else if (isLast || !addAgain(key, after)) count(key, Reason.WRITTEN);
+                    else if (isLast || !addAgain(new Rest(key, after, isUndecided)))
+                        count(key, Reason.WRITTEN);
                     return;
                 }
                 awaitShortQueue();
@@ -411,17 +425,18 @@ public class TableComparison {
                 || (place.size() == 0 && place.kind().comparedToClustering > 0);
     }
 
-    private boolean addAgain(DecoratedKey key, @Nullable ClusteringPrefix<?> after) {
-        int bytes = key.getKey().remaining() + (after == null ? 0 : after.dataSize());
+    private boolean addAgain(Rest rest) {
+        ClusteringPrefix<?> after = rest.after();
+        int bytes = rest.key().getKey().remaining() + (after == null ? 0 : after.dataSize());
         if (again.size() >= MAX_AGAIN || againBytes + bytes > MAX_AGAIN_BYTES) return false;
-        again.add(new Rest(key, after));
+        again.add(rest);
         againBytes += bytes;
         return true;
     }
 
     private void count(DecoratedKey key, Comparison.Outcome outcome) {
         switch (outcome.result()) {
-            case TOO_LATE -> count(key, Reason.TOO_LATE);
+            case UNDECIDED -> count(key, Reason.UNDECIDED);
             case TOO_LONG -> throw new IllegalArgumentException(outcome.toString());
             case EQUAL, DIFFERENT -> {
                 shadow.count(key, outcome);
@@ -444,7 +459,11 @@ public class TableComparison {
     private void awaitCaughtUp() throws Ended, InterruptedException {
         check();
         while (!copy.isCaughtUp()) {
-            state = "waits until the shadow has copied what a stream or an import has brought";
+            state =
+                    Shadows.isShrinking(shadow.cfs)
+                            ? "waits until cleanup or scrub of the table is over"
+                            : "waits until the shadow has copied what a stream or an import has"
+                                    + " brought";
             TimeUnit.MILLISECONDS.sleep(WAIT_MILLIS);
             check();
         }

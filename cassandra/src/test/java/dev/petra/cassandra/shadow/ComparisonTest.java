@@ -2,19 +2,31 @@
 package dev.petra.cassandra.shadow;
 
 import static dev.petra.engine.conformance.UpdateBuilder.LONG_AGO;
+import static org.apache.cassandra.utils.ByteBufferUtil.bytes;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
+import java.math.BigDecimal;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import java.util.stream.Stream;
 import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.BufferCell;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.utils.CounterId;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -276,7 +288,7 @@ class ComparisonTest {
             PartitionUpdate deleted = deletion.build();
             PartitionUpdate late = row(1, "a").build();
             assertThat(compare(late, deleted, TABLE.all()).result())
-                    .isEqualTo(Comparison.Result.TOO_LATE);
+                    .isEqualTo(Comparison.Result.UNDECIDED);
             PartitionUpdate newer = update().at(10).row(1).liveness().set("v", "a").end().build();
             assertThat(compare(newer, deleted, TABLE.all()).result())
                     .isEqualTo(Comparison.Result.DIFFERENT);
@@ -284,6 +296,282 @@ class ComparisonTest {
         // A row elsewhere.
         assertThat(compare(row(7, "a"), update().at(9).now(LONG_AGO).deleteRow(1)).result())
                 .isEqualTo(Comparison.Result.DIFFERENT);
+    }
+
+    private static void isUndecided(UpdateBuilder ofTable, PartitionUpdate ofShadow) {
+        assertThat(compare(ofTable.build(), ofShadow, TABLE.all()).result())
+                .isEqualTo(Comparison.Result.UNDECIDED);
+    }
+
+    /** Not necessarily in the other direction. */
+    private static Comparison.Outcome isDifferent(UpdateBuilder ofTable, PartitionUpdate ofShadow) {
+        Comparison.Outcome outcome = compare(ofTable.build(), ofShadow, TABLE.all());
+        assertThat(outcome.result()).isEqualTo(Comparison.Result.DIFFERENT);
+        return outcome;
+    }
+
+    private static UpdateBuilder purgeable() {
+        return update().at(9).now(LONG_AGO);
+    }
+
+    /** The shadow purges nothing: its engine has lost what the table has. */
+    @Test
+    void aDeletionThatOnlyTheShadowLacksIsNoExcuse() {
+        for (UpdateBuilder deletion :
+                List.of(
+                        purgeable().deletePartition(),
+                        purgeable().deleteRow(1),
+                        purgeable().deleteRange(TABLE.from(1), TABLE.to(5)),
+                        purgeable().row(1).unset("v").end()))
+            isDifferent(deletion, update().at(5).row(1).set("v", "a").end().build());
+        isDifferent(
+                purgeable().deletePartition(),
+                update().at(5).deleteRange(TABLE.from(1), TABLE.to(5)).build());
+    }
+
+    @Test
+    void aPurgedCellExcusesNoOther() {
+        for (UpdateBuilder cell :
+                List.of(
+                        purgeable().row(1).unset("v").end(),
+                        purgeable().ttl(10).row(1).set("v", "a").end())) {
+            PartitionUpdate purged = cell.build();
+            isUndecided(update().at(5).row(1).set("v", "a").end(), purged);
+            isUndecided(update().at(5).row(1).unset("v").end(), purged);
+            isDifferent(update().at(5).row(1).set("w", "a").end(), purged);
+            isDifferent(update().at(5).row(1).liveness().end(), purged);
+            isDifferent(update().at(5).deleteRow(1), purged);
+            isDifferent(update().at(5).row(1).set("v", "a").set("w", "a").end(), purged);
+        }
+        PartitionUpdate element = purgeable().row(1).remove("m", "x").end().build();
+        isUndecided(update().at(5).row(1).put("m", "x", "1").end(), element);
+        isDifferent(update().at(5).row(1).put("m", "y", "1").end(), element);
+        isDifferent(update().at(5).row(1).clear("m").end(), element);
+        PartitionUpdate collection = purgeable().row(1).clear("m").end().build();
+        isUndecided(update().at(5).row(1).put("m", "x", "1").end(), collection);
+        isUndecided(update().at(5).row(1).clear("m").end(), collection);
+        isDifferent(update().at(5).row(1).set("v", "1").end(), collection);
+        PartitionUpdate marker = purgeable().ttl(10).row(1).liveness().end().build();
+        isUndecided(update().at(5).row(1).liveness().end(), marker);
+        isDifferent(update().at(5).row(1).set("v", "a").end(), marker);
+        isDifferent(update().at(5).deleteRow(1), marker);
+    }
+
+    /** Clients do not get the cell, and the row only if it lives by that. */
+    @Test
+    void aRowThatLivesByWhatWasNotAskedForMayBeTooLate() {
+        ColumnFilter columns = TABLE.queried(false, "v");
+        PartitionUpdate late = update().at(5).row(1).set("w", "a").end().build();
+        PartitionUpdate newer = update().at(10).row(1).set("w", "a").end().build();
+        for (UpdateBuilder deletion :
+                List.of(purgeable().row(1).unset("w").end(), purgeable().deleteRow(1))) {
+            PartitionUpdate purged = deletion.build();
+            assertThat(compare(late, purged, columns).result())
+                    .isEqualTo(Comparison.Result.UNDECIDED);
+            assertThat(compare(purged, late, columns).result())
+                    .isEqualTo(Comparison.Result.DIFFERENT);
+            assertThat(compare(newer, purged, columns).result())
+                    .isEqualTo(Comparison.Result.DIFFERENT);
+        }
+        assertThat(
+                        compare(
+                                        update().at(5).row(1).put("m", "x", "1").end().build(),
+                                        purgeable().row(1).clear("m").end().build(),
+                                        columns)
+                                .result())
+                .isEqualTo(Comparison.Result.UNDECIDED);
+    }
+
+    private static UpdateBuilder late() {
+        return update().at(5).staticRow().set("s", "a").end().row(1).liveness().end();
+    }
+
+    @Test
+    void whatDiffersBehindATooLatePlaceIsFound() {
+        for (UpdateBuilder deletion :
+                List.of(
+                        purgeable().deletePartition(),
+                        purgeable().deleteRow(1).at(5).now(NOW).staticRow().set("s", "a").end(),
+                        purgeable()
+                                .staticRow()
+                                .unset("s")
+                                .end()
+                                .at(5)
+                                .now(NOW)
+                                .row(1)
+                                .liveness()
+                                .end())) {
+            PartitionUpdate purged = deletion.build();
+            isUndecided(late(), purged);
+            assertThat(isDifferent(late().at(10).row(3).set("v", "a").end(), purged).where())
+                    .isEqualTo("row c=3");
+        }
+        UpdateBuilder ranges =
+                update().at(5)
+                        .deleteRange(TABLE.from(1), TABLE.before(3))
+                        .deleteRange(TABLE.from(7), TABLE.to(9));
+        PartitionUpdate first = purgeable().deleteRange(TABLE.from(1), TABLE.before(3)).build();
+        assertThat(isDifferent(ranges, first).where()).contains("range deletion from");
+    }
+
+    @Test
+    void rangeDeletionsOfOneTimestampAndOtherSeconds() {
+        areEqual(
+                update().at(9).now(NOW - 20).deleteRange(TABLE.from(1), TABLE.to(5)),
+                update().at(9).now(NOW - 10).deleteRange(TABLE.from(1), TABLE.to(5)));
+        // One of them may be purged.
+        areEqual(
+                purgeable().deleteRange(TABLE.from(1), TABLE.to(5)),
+                update().at(9).now(NOW - 10).deleteRange(TABLE.from(1), TABLE.to(5)));
+        // Of a row as well, which by its second is the later in one of them.
+        areEqual(
+                update().at(9)
+                        .now(NOW - 20)
+                        .deleteRange(TABLE.from(1), TABLE.to(5))
+                        .now(NOW - 15)
+                        .deleteRow(2),
+                update().at(9)
+                        .now(NOW - 10)
+                        .deleteRange(TABLE.from(1), TABLE.to(5))
+                        .now(NOW - 15)
+                        .deleteRow(2));
+        // Both sides reconcile those of a row or of a partition in one way.
+        differ(
+                update().at(9).now(NOW - 20).deleteRow(1),
+                update().at(9).now(NOW - 10).deleteRow(1));
+        differ(
+                update().at(9).now(NOW - 20).deletePartition(),
+                update().at(9).now(NOW - 10).deletePartition());
+    }
+
+    /** Clients may have written both forms; whose is shown is not Cassandra's rule either. */
+    @Test
+    void otherBytesOfAnEqualClusteringValue() {
+        TestTable decimals =
+                TestTable.of("CREATE TABLE t (k text, c decimal, v text, PRIMARY KEY (k, c))");
+        Function<String, PartitionUpdate> row =
+                c -> decimals.update("k").at(5).row(new BigDecimal(c)).set("v", "a").end().build();
+        for (String other : List.of("1.0", "1.00"))
+            assertThat(
+                            new Comparison(
+                                            decimals.metadata(),
+                                            decimals.all(),
+                                            NOW,
+                                            NOW - GRACE,
+                                            false)
+                                    .compare(
+                                            row.apply("1.0").unfilteredIterator(),
+                                            row.apply(other).unfilteredIterator(),
+                                            10)
+                                    .result())
+                    .isEqualTo(
+                            other.equals("1.0")
+                                    ? Comparison.Result.EQUAL
+                                    : Comparison.Result.UNDECIDED);
+    }
+
+    /** Cassandra leaves out the value; the row lives by the cell all the same. */
+    @Test
+    void aCounterThatWasNotAskedFor() {
+        TestTable counters =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, n counter, o counter, PRIMARY KEY (k, c))");
+        PartitionUpdate row =
+                counters.update("k")
+                        .row(1)
+                        .cell(
+                                BufferCell.live(
+                                        counters.metadata().getColumn(bytes("n")),
+                                        20,
+                                        CounterContext.instance()
+                                                .createGlobal(CounterId.generate(), 1, 3)))
+                        .end()
+                        .build();
+        Transformation<UnfilteredRowIterator> skipping =
+                new Transformation<>() {
+                    @Override
+                    protected Row applyToRow(Row read) {
+                        return read.transformAndFilter(
+                                (ColumnData cell) -> ((Cell<?>) cell).withSkippedValue());
+                    }
+                };
+        assertThat(
+                        new Comparison(
+                                        counters.metadata(),
+                                        counters.queried(false, "o"),
+                                        NOW,
+                                        NOW - GRACE,
+                                        false)
+                                .compare(
+                                        Transformation.apply(row.unfilteredIterator(), skipping),
+                                        Transformation.apply(row.unfilteredIterator(), skipping),
+                                        10))
+                .isEqualTo(Comparison.Outcome.EQUAL);
+    }
+
+    /** The deletion of a counter hides updates of whatever time, until it is purged. */
+    @Test
+    void aCounterThatIsUsedAfterItsDeletionWasPurged() {
+        TestTable counters =
+                TestTable.of("CREATE TABLE t (k text, c int, n counter, PRIMARY KEY (k, c))");
+        PartitionUpdate used =
+                counters.update("k")
+                        .row(1)
+                        .cell(
+                                BufferCell.live(
+                                        counters.metadata().getColumn(bytes("n")),
+                                        20,
+                                        CounterContext.instance()
+                                                .createGlobal(CounterId.generate(), 1, 3)))
+                        .end()
+                        .build();
+        PartitionUpdate deleted =
+                counters.update("k").at(9).now(LONG_AGO).row(1).unset("n").end().build();
+        PartitionUpdate kept = counters.update("k").at(9).row(1).unset("n").end().build();
+        Comparison.Result[] results =
+                Stream.of(List.of(used, deleted), List.of(deleted, used), List.of(used, kept))
+                        .map(
+                                sides ->
+                                        new Comparison(
+                                                        counters.metadata(),
+                                                        counters.all(),
+                                                        NOW,
+                                                        NOW - GRACE,
+                                                        false)
+                                                .compare(
+                                                        sides.get(0).unfilteredIterator(),
+                                                        sides.get(1).unfilteredIterator(),
+                                                        10)
+                                                .result())
+                        .toArray(Comparison.Result[]::new);
+        assertThat(results)
+                .containsExactly(
+                        Comparison.Result.UNDECIDED,
+                        Comparison.Result.DIFFERENT,
+                        Comparison.Result.DIFFERENT);
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aRowThatIsGivenTwice(boolean isShadow) {
+        PartitionUpdate row = row(1, "a").build();
+        UnfilteredRowIterator twice =
+                new WrappingUnfilteredRowIterator() {
+                    private final UnfilteredRowIterator first = row.unfilteredIterator();
+                    private final UnfilteredRowIterator second = row.unfilteredIterator();
+
+                    @Override
+                    public UnfilteredRowIterator wrapped() {
+                        return first.hasNext() ? first : second;
+                    }
+                };
+        UnfilteredRowIterator once = row.unfilteredIterator();
+        Comparison.Outcome outcome =
+                new Comparison(TABLE.metadata(), TABLE.all(), NOW, NOW - GRACE, false)
+                        .compare(isShadow ? once : twice, isShadow ? twice : once, 10);
+        assertThat(outcome.result()).isEqualTo(Comparison.Result.DIFFERENT);
+        assertThat(isShadow ? outcome.shadow() : outcome.table())
+                .isEqualTo("the row more than once");
     }
 
     @Test

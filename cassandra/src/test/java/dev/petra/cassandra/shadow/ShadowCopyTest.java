@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.hooks.NodetoolHooks;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
@@ -172,7 +173,61 @@ class ShadowCopyTest {
     @EnumSource(names = {"CLEANUP", "SCRUB", "UNKNOWN", "P0"})
     void anOperationThatChangesTheContentEndsIt(OperationType type) {
         changed(List.of(first), List.of(sstable(2)), type);
-        assertThat(copy.isOver()).isTrue();
+        assertThat(copy.end()).matches(ShadowStore.End::isFault);
+    }
+
+    /** Else the next copies would wait ever longer. */
+    @ParameterizedTest
+    @EnumSource(names = {"CLEANUP", "SCRUB"})
+    void whatIsWaitedForIsNoFault(OperationType type) {
+        Shadows.shrinkingBegins(copy.cfs);
+        changed(List.of(first), List.of(sstable(2)), type);
+        Shadows.shrinkingEnds(copy.cfs);
+        assertThat(copy.end()).matches(end -> !end.isFault());
+    }
+
+    /** Which leave content out of what is read of the table before the copy is told of it. */
+    @Test
+    void cleanupAndScrubHoldUpComparisons() {
+        Shadows.shrinkingBegins(copy.cfs);
+        Shadows.shrinkingBegins(copy.cfs);
+        assertThat(copy.isCaughtUp()).isFalse();
+        assertThat(copy.hasAllSSTables()).isFalse();
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
+        assertThat(copy.whole()).isNull();
+        Shadows.shrinkingEnds(copy.cfs);
+        assertThat(copy.isCaughtUp()).isFalse();
+        Shadows.shrinkingEnds(copy.cfs);
+        // They have found nothing to remove.
+        assertThat(copy.isCaughtUp()).isTrue();
+        assertThat(copy.hasAllSSTables()).isTrue();
+    }
+
+    @Test
+    void nodetoolSaysWhenTheyBeginAndEnd() {
+        assertThat(NodetoolHooks.cleanup(copy.cfs)).isNull();
+        assertThat(copy.isCaughtUp()).isFalse();
+        NodetoolHooks.scrub(copy.cfs);
+        NodetoolHooks.afterSSTables(copy.cfs);
+        assertThat(copy.isCaughtUp()).isFalse();
+        NodetoolHooks.afterSSTables(copy.cfs);
+        assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    /** One is among the table's before the copy is told of it. */
+    @Test
+    void anSSTableOfWhichItWasNotToldIsNotThere() {
+        assertThat(copy.hasAllSSTables()).isTrue();
+        assertThat(copy.hasAllSSTables()).isTrue();
+        SSTableReader second = sstable(2);
+        tracker.addInitialSSTablesWithoutUpdatingSize(List.of(second));
+        assertThat(copy.hasAllSSTables()).isFalse();
+        copy.handleNotification(new SSTableAddedNotification(List.of(second), null), tracker);
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
+        copy.release();
+        Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(1);
+        assertThat(copy.hasAllSSTables()).isTrue();
     }
 
     @Test
@@ -181,6 +236,16 @@ class ShadowCopyTest {
         assertThat(copy.isCaughtUp()).isFalse();
         assertThat(copy.isOver()).isFalse();
         copy.release();
+    }
+
+    /** Which compactions wait for. */
+    @Test
+    void whatIsHaltedAsksNothingOfTheLimiter() {
+        DatabaseDescriptor.setCompactionThroughputMebibytesPerSec(1);
+        ShadowCopy.Progress progress = copy.new Progress();
+        progress.stop();
+        copy.throttle(1L << 30, progress);
+        assertThat(CompactionManager.instance.getRateLimiter().tryAcquire()).isTrue();
     }
 
     /** Cassandra asks this before each of them, and gives up without a word if something is. */

@@ -13,6 +13,8 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BiFunction;
+import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -30,6 +32,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** The order of attempts, whose results are made up, and how a comparison ends. */
 class TableComparisonTest {
@@ -74,7 +78,27 @@ class TableComparisonTest {
         engine.close();
     }
 
+    private record Piece(
+            Comparison.Result result, @Nullable ClusteringPrefix<?> reached, boolean isUndecided) {}
+
+    private static Piece piece(Comparison.Result result) {
+        return new Piece(result, null, false);
+    }
+
     private TableComparison comparison(int slowAttempts) {
+        return comparison(
+                (key, number) -> {
+                    boolean isSlow = key.equals(TABLE.key("k1")) && number < slowAttempts;
+                    return piece(isSlow ? Comparison.Result.TOO_LONG : Comparison.Result.EQUAL);
+                });
+    }
+
+    /**
+     * One whose attempts are made up.
+     *
+     * @param pieces for each attempt of a partition, which are counted from 0
+     */
+    private TableComparison comparison(BiFunction<DecoratedKey, Integer, Piece> pieces) {
         Token minimum = Murmur3Partitioner.instance.getMinimumToken();
         return new TableComparison(shadow, copy, "", List.of(new Range<>(minimum, minimum))) {
             @Override
@@ -86,15 +110,95 @@ class TableComparisonTest {
                                 key,
                                 TABLE.all(),
                                 new ClusteringIndexSliceFilter(Slices.ALL, false));
-                boolean isSlow = key.equals(TABLE.key("k1")) && attempts++ < slowAttempts;
+                Piece piece = pieces.apply(key, key.equals(TABLE.key("k1")) ? attempts++ : 0);
                 return new Attempt(shadow, copy, command, Attempt.Extent.piece(after, maxBytes)) {
                     @Override
                     Comparison.Outcome run() {
-                        return isSlow ? Comparison.Outcome.TOO_LONG : Comparison.Outcome.EQUAL;
+                        return new Comparison.Outcome(piece.result(), "", "", "");
+                    }
+
+                    @Override
+                    @Nullable ClusteringPrefix<?> reached() {
+                        return piece.reached();
+                    }
+
+                    @Override
+                    boolean isUndecided() {
+                        return piece.isUndecided();
+                    }
+
+                    @Override
+                    boolean isOfOneMoment() {
+                        return true;
                     }
                 };
             }
         };
+    }
+
+    /** Something arrived since whoever makes the attempt has looked. */
+    @Test
+    void nothingIsReadWhileTheShadowHasNotCaughtUp() {
+        SinglePartitionReadCommand command =
+                SinglePartitionReadCommand.create(
+                        TABLE.metadata(),
+                        0,
+                        TABLE.key("k1"),
+                        TABLE.all(),
+                        new ClusteringIndexSliceFilter(Slices.ALL, false));
+        Attempt attempt =
+                new Attempt(shadow, copy, command, Attempt.Extent.piece(null, Long.MAX_VALUE));
+        Hollow.set(copy, ShadowCopy.class, "caughtUp", false);
+        assertThat(attempt.run()).isNull();
+        assertThat(attempt.isUnreadable()).isFalse();
+        assertThat(attempt.bytes()).isZero();
+    }
+
+    /** A piece of k1 that is too late, and then what comes of the rest. */
+    @ParameterizedTest
+    @CsvSource({"EQUAL, UNDECIDED", "UNDECIDED, UNDECIDED", "DIFFERENT, DIFFERENT"})
+    void aPieceThatIsTooLateIsNotTheEnd(Comparison.Result ofRest, Comparison.Result ofAll) {
+        TableComparison comparison =
+                comparison(
+                        (key, number) -> {
+                            if (!key.equals(TABLE.key("k1"))) return piece(Comparison.Result.EQUAL);
+                            // Three times slow: the rest is taken again at the end.
+                            return number == 0
+                                    ? new Piece(
+                                            Comparison.Result.TOO_LONG, TABLE.clustering(1), true)
+                                    : number < 5
+                                            ? piece(Comparison.Result.TOO_LONG)
+                                            : piece(ofRest);
+                        });
+        comparison.run();
+        assertThat(comparison.state()).isEqualTo("complete");
+        assertThat(comparison.compared()).isEqualTo(2);
+        assertThat(comparison.equal()).isEqualTo(1);
+        assertThat(comparison.different()).isEqualTo(ofAll == Comparison.Result.DIFFERENT ? 1 : 0);
+        assertThat(comparison.notComparableBecause())
+                .isEqualTo(
+                        ofAll == Comparison.Result.UNDECIDED
+                                ? "1 differ only as Cassandra's replicas may, by what is not newer"
+                                        + " than a deletion past gc_grace_seconds or by the bytes"
+                                        + " of equal clustering values; partition keys: k1"
+                                : "");
+    }
+
+    /** The end of a partition may be reached by a piece that finds no time for more. */
+    @Test
+    void aLastPieceThatIsTooLateCounts() {
+        TableComparison comparison =
+                comparison(
+                        (key, number) ->
+                                key.equals(TABLE.key("k1"))
+                                        ? new Piece(
+                                                Comparison.Result.TOO_LONG,
+                                                ClusteringBound.TOP,
+                                                true)
+                                        : piece(Comparison.Result.EQUAL));
+        comparison.run();
+        assertThat(comparison.notComparable()).isEqualTo(1);
+        assertThat(comparison.equal()).isEqualTo(1);
     }
 
     @Test

@@ -353,8 +353,21 @@ class ShadowIT {
         assertThat(row.getLong("copies")).isEqualTo(2);
     }
 
+    /** Nothing is compared while they run; another copy begins if they have changed something. */
     @Test
     @Order(6)
+    void cleanupAndScrubOfTheTable() throws Exception {
+        node.nodetool("flush", "ks", "t");
+        // The node owns all of it.
+        node.nodetool("cleanup", "ks", "t");
+        assertThat(compare("t", KEYS).getLong("copies")).isEqualTo(2);
+        node.nodetool("scrub", "ks", "t");
+        await("t", row -> row.getLong("copies") > 2 && row.getBoolean("caught_up"));
+        assertThat(compare("t", KEYS).getLong("different")).isZero();
+    }
+
+    @Test
+    @Order(7)
     void statementsThatAreRefused() {
         create("moved");
         session.execute("ALTER TABLE ks.moved WITH memtable = 'rocks'");
@@ -373,7 +386,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(7)
+    @Order(8)
     void aCleanRestartGoesOnAndACrashBeginsAnew() throws Exception {
         session.close();
         node.process().stop();
@@ -398,7 +411,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(8)
+    @Order(9)
     void alteredBackItIsGoneAndTheTableIsWhole() throws Exception {
         int rows = session.execute("SELECT k FROM ks.t").all().size();
         session.execute("ALTER TABLE ks.t WITH memtable = 'default'");
@@ -409,7 +422,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(9)
+    @Order(10)
     void aTableWithAShadowMovesIntoTheEngine() throws Exception {
         create("p");
         for (int k = 0; k < KEYS; k++)
@@ -500,7 +513,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(10)
+    @Order(11)
     void allOfATableIsComparedWhileItIsWritten() throws Exception {
         NodeTool.Result none = report();
         assertThat(none.output()).contains("No table has a shadow.");
@@ -563,7 +576,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(11)
+    @Order(12)
     void aTableWithoutPartitionsTellsNothing() throws Exception {
         create("nothing");
         session.execute("ALTER TABLE ks.nothing WITH memtable = 'rocks_shadow'");
@@ -575,7 +588,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(11)
+    @Order(12)
     void whatIsNotComparedIsRefused() {
         create("plain");
         refuses("plain", "table ks.plain has no shadow");
@@ -598,7 +611,7 @@ class ShadowIT {
 
     /** By a limit of the throughput that leaves time to look. */
     @Test
-    @Order(12)
+    @Order(13)
     void aComparisonIsStopped() throws Exception {
         node.nodetool("setcompactionthroughput", "1");
         try {
@@ -646,7 +659,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(13)
+    @Order(14)
     void aPartitionThatOnlyOneSideHasIsFound() throws Exception {
         create("lost");
         session.execute("ALTER TABLE ks.lost WITH memtable = 'static_shadow'");
@@ -688,7 +701,7 @@ class ShadowIT {
 
     /** The table must not get into the engine past a difference, whatever became of the node. */
     @Test
-    @Order(14)
+    @Order(15)
     void aDifferenceIsRememberedUntilTheTableHasNoShadow() throws Exception {
         node.nodetool("setcompactionthroughput", "1");
         begin("big");

@@ -73,11 +73,27 @@ final class NodetoolAdvice {
             return NodetoolHooks.cleanup(cfs);
         }
 
-        @Advice.OnMethodExit
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit(
+                @Advice.This ColumnFamilyStore cfs,
                 @Advice.Enter @Nullable AllSSTableOpStatus done,
                 @Advice.Return(readOnly = false) @Nullable AllSSTableOpStatus status) {
-            if (done != null) status = done;
+            if (done == null) NodetoolHooks.afterSSTables(cfs);
+            else status = done;
+        }
+    }
+
+    static final class Scrub {
+        private Scrub() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs) {
+            NodetoolHooks.scrub(cfs);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.This ColumnFamilyStore cfs) {
+            NodetoolHooks.afterSSTables(cfs);
         }
     }
 
