@@ -31,6 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -59,7 +60,9 @@ class IndexCompareIT {
     /** Odd, so that it makes of each row's number another number. */
     private static final long MIX = 0x9E3779B97F4A7C15L;
 
-    @TempDir static Path directory;
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
     private static TestNode node;
     private static CqlSession session;
 
@@ -73,6 +76,10 @@ class IndexCompareIT {
         latest.put("storage_compatibility_mode", "NONE");
         latest.put("uuid_sstable_identifiers_enabled", true);
         latest.put("sstable", Map.of("selected_format", "bti"));
+        // With the default of 1 GiB Cassandra's compaction of an index of a unique column takes all
+        // of
+        // a heap of that size, and the node ends.
+        latest.put("sai_options", Map.of("segment_write_buffer_size", "128MiB"));
         node =
                 TestNode.start(
                         directory,
