@@ -317,24 +317,25 @@ public final class ReopenableDatabase {
     }
 
     /**
-     * Makes the column family of indexes anew if its files are damaged.
+     * Makes the column family of indexes anew if its files are damaged: by healing, which ends what
+     * may take hours, as a merge of files or the compaction of all.
      *
-     * @throws WriteStallException if the store is read for long, so that it cannot be now
+     * @throws WriteStallException if that cannot be now; writes are refused too then, until it can
      */
     public void renewDamagedIndex() {
         heal();
         if (!index.isDamaged()) return;
         synchronized (this) {
-            if (!index.isDamaged() || closed) return;
-            boolean isIdle = opened.database().closeIfIdle(MOST_PATIENCE_NANOS);
-            // A merge of files may have hours to go: healing ends it.
-            if (isIdle || compactingFiles() > 0) {
+            if (full == null && !closed && index.isDamaged()) {
+                // Else writes would be refused until there is.
+                if (!hasRoom())
+                    throw RocksErrors.full(name(), spec.directory(), "no room to open it anew");
                 healAt = System.nanoTime();
+                lookAt = healAt;
                 full = "its indexes are damaged";
             }
-            if (!isIdle) throw refused(null);
-            openAnew();
         }
+        heal();
     }
 
     /**

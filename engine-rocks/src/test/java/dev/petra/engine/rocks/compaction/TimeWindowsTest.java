@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.google.common.primitives.ImmutableLongArray;
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
@@ -32,8 +33,11 @@ import java.util.Map;
 import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
@@ -620,6 +624,35 @@ class TimeWindowsTest {
         Tables.await("the definition", this::isDefinedAgain);
         merging.join();
         assertThat(files()).hasSize(files);
+        live("k2", 10, 2 * MINUTE);
+        store.flush();
+    }
+
+    /** As a purge reads files, or a compaction of all runs: for hours, in between reads wait. */
+    @Test
+    void aDamagedIndexIsDefinedAgainThoughTheStoreIsUsedForLong() {
+        open();
+        live("k1", 9, 2 * MINUTE);
+        store.indexes().define(INDEX);
+        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
+                .isInstanceOf(DamagedIndexException.class);
+        CountDownLatch began = new CountDownLatch(1);
+        CompletableFuture<Void> using =
+                CompletableFuture.runAsync(
+                        () ->
+                                reopenable.maintain(
+                                        database -> {
+                                            began.countDown();
+                                            while (true) {
+                                                reopenable.checkNotFull();
+                                                LockSupport.parkNanos(
+                                                        TimeUnit.MILLISECONDS.toNanos(1));
+                                            }
+                                        }));
+        Uninterruptibles.awaitUninterruptibly(began);
+        Tables.await("the definition", this::isDefinedAgain);
+        assertThatThrownBy(using::join).hasMessageContaining("damaged");
         live("k2", 10, 2 * MINUTE);
         store.flush();
     }
