@@ -65,19 +65,22 @@ final class CoveringDeletions {
 
     private final StoreContext store;
     private final long renewNanos;
+    private final int mostHiddenBytes;
     private final ByteSink fragment = new ByteSink();
     private final FragmentWriter fragments = new FragmentWriter(fragment, NO_LARGE_CELLS);
 
     CoveringDeletions(StoreContext store) {
-        this(store, RENEW_NANOS);
+        this(store, RENEW_NANOS, HiddenKeys.MOST_BYTES);
     }
 
     /**
      * @param renewNanos how long a cursor is open, at most, before the next partition
+     * @param mostHiddenBytes of what {@link #run} returns
      */
-    CoveringDeletions(StoreContext store, long renewNanos) {
+    CoveringDeletions(StoreContext store, long renewNanos, int mostHiddenBytes) {
         this.store = store;
         this.renewNanos = renewNanos;
+        this.mostHiddenBytes = mostHiddenBytes;
     }
 
     /**
@@ -87,7 +90,7 @@ final class CoveringDeletions {
      * @return what the others hide
      */
     HiddenKeys run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
-        HiddenKeys hidden = new HiddenKeys(store, gcBefore);
+        HiddenKeys hidden = new HiddenKeys(store, gcBefore, null, mostHiddenBytes);
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteSink position = new ByteSink();
         boolean more = true;
@@ -111,6 +114,7 @@ final class CoveringDeletions {
             HiddenKeys hidden)
             throws RocksDBException {
         long opened = System.nanoTime();
+        boolean hasStatics = !store.table().staticColumns().isEmpty();
         try (Cursor cursor = context.openAside()) {
             cursor.seek(position.flipped());
             while (cursor.isValid()) {
@@ -120,8 +124,9 @@ final class CoveringDeletions {
                     ByteBuffer prefix = position.flipped().slice();
                     position.resume(prefix.remaining());
                     PartitionHeader header =
-                            PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
-                    hidden.add(position, header, context.clusterings());
+                            PartitionHeader.read(cursor, prefix, context, Slices.ALL, hasStatics);
+                    boolean hasRows = cursor.isValid() && Keys.startsWith(cursor.key(), prefix);
+                    hidden.add(position, header, hasRows, context.clusterings());
                     cover(database, cursor, position, header, gcBefore, context, pace);
                 }
                 position.put(KeyKind.END);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.compaction;
 
+import dev.petra.engine.rocks.db.HiddenNotice;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.ClusteringKeys;
@@ -10,10 +11,12 @@ import dev.petra.engine.rocks.read.PartitionHeader;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.RangeTombstone;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Ranges of keys of rows that partitions' deletions and range tombstones hide. A compaction that
@@ -21,8 +24,8 @@ import org.apache.cassandra.db.RangeTombstone;
  * Cassandra's does: the deletion stays, and hides whatever of the row is elsewhere or comes late.
  */
 final class HiddenKeys {
-    /** Of what is packed. What has no room is hidden as before, and taken away another time. */
-    private static final int MOST_BYTES = 16 << 20;
+    /** Of what is packed. What has no room stays on disk, hidden. */
+    static final int MOST_BYTES = 16 << 20;
 
     private static final int HEAD = 2 * Integer.BYTES + 2 * Long.BYTES;
 
@@ -34,6 +37,8 @@ final class HiddenKeys {
     private final long epoch;
     private final List<Range> ranges = new ArrayList<>();
     private final long since;
+    private final HiddenNotice.@Nullable Part part;
+    private final int mostBytes;
     private int bytes;
 
     /**
@@ -41,25 +46,36 @@ final class HiddenKeys {
      *
      * @param since what deletions of this local time or a later one hide; those before do not stay
      *     for certain
+     * @param part ranges that do not meet it are left out; null for none
+     * @param mostBytes of what is packed
      */
-    HiddenKeys(StoreContext store, long since) {
+    HiddenKeys(StoreContext store, long since, HiddenNotice.@Nullable Part part, int mostBytes) {
         this.store = store;
         this.epoch = store.reconciler().hidingEpoch();
         this.since = since;
+        this.part = part;
+        this.mostBytes = mostBytes;
     }
 
     /**
      * Adds what hides rows of a partition; partitions in the order of their keys.
      *
      * @param position the partition's, which is put back
+     * @param header with the static row
+     * @param hasRows whether it has any other row; what hides none takes no room
      */
-    void add(ByteSink position, PartitionHeader header, ClusteringKeys clusterings) {
+    void add(
+            ByteSink position,
+            PartitionHeader header,
+            boolean hasRows,
+            ClusteringKeys clusterings) {
         // A deleted counter wins over a newer count, whatever hides it.
         if (store.table().isCounter()) return;
         int prefix = position.position();
         DeletionTime partition = header.deletion();
-        if (!partition.isLive())
+        if (!partition.isLive() && !header.staticRow().isEmpty())
             add(key(position, KeyKind.STATIC), key(position, KeyKind.RANGE), partition);
+        if (!hasRows) return;
         byte[] from = key(position, KeyKind.ROW);
         Iterator<RangeTombstone> tombstones = header.deletions().rangeIterator(false);
         while (tombstones.hasNext()) {
@@ -88,8 +104,10 @@ final class HiddenKeys {
     }
 
     private void add(byte[] from, byte[] to, DeletionTime deletion) {
-        if (deletion.isLive() || deletion.localDeletionTime() < since || bytes >= MOST_BYTES)
-            return;
+        if (deletion.isLive() || deletion.localDeletionTime() < since || bytes >= mostBytes) return;
+        if (part != null
+                && (Arrays.compareUnsigned(to, part.from()) <= 0
+                        || Arrays.compareUnsigned(from, part.to()) > 0)) return;
         ranges.add(new Range(from, to, deletion));
         bytes += HEAD + from.length + to.length;
     }

@@ -55,10 +55,13 @@ public final class HiddenRows {
         HiddenNotice.Part part = store.hidden().take();
         // It may have waited: they may be gone by now.
         if (part == null || !isThere(part)) return;
+        HiddenKeys hidden = hidden(part);
+        // What hides them is gone, or has no room.
+        if (hidden.isEmpty()) return;
         long began = System.nanoTime();
         long rest = LONG_REST;
         try {
-            long removed = remove(database, part);
+            long removed = remove(database, part, hidden);
             if (removed == 0) return;
             rest = REST * (System.nanoTime() - began);
             logger.info(
@@ -85,9 +88,8 @@ public final class HiddenRows {
         return rows == HiddenNotice.MANY / 2;
     }
 
-    private long remove(Database database, HiddenNotice.Part part) throws RocksDBException {
-        HiddenKeys hidden = hidden(part.position());
-        if (hidden.isEmpty()) return 0;
+    private long remove(Database database, HiddenNotice.Part part, HiddenKeys hidden)
+            throws RocksDBException {
         // What hides them, and whatever is not in a file.
         database.flush();
         List<String> files =
@@ -111,17 +113,17 @@ public final class HiddenRows {
         return reconciler.removed() - before;
     }
 
-    private HiddenKeys hidden(byte[] position) {
-        HiddenKeys hidden = new HiddenKeys(store, Long.MIN_VALUE);
+    private HiddenKeys hidden(HiddenNotice.Part part) {
+        HiddenKeys hidden = new HiddenKeys(store, Long.MIN_VALUE, part, HiddenKeys.MOST_BYTES);
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
-        ByteBuffer prefix = Keys.direct(position);
+        ByteBuffer prefix = Keys.direct(part.position());
         try (Cursor cursor = context.openAside()) {
             cursor.seek(prefix.duplicate());
             PartitionHeader header =
                     PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
             ByteSink sink = new ByteSink();
-            sink.put(ByteBuffer.wrap(position));
-            hidden.add(sink, header, context.clusterings());
+            sink.put(ByteBuffer.wrap(part.position()));
+            hidden.add(sink, header, true, context.clusterings());
         }
         return hidden;
     }

@@ -305,7 +305,7 @@ public final class Purge {
             if (store.isArriving()) return false;
             store.room().writers.awaitThoseBegun();
             long gcBefore = permission.gcBefore();
-            HiddenKeys hidden = new HiddenKeys(store, gcBefore);
+            HiddenKeys hidden = null;
             if (gcBefore > 0 && store.catalog().has(Catalog.Flag.PARTITION_RECORDS)) {
                 phase = Phase.COVERING;
                 hidden = covering.run(database, gcBefore, pace);
@@ -334,7 +334,7 @@ public final class Purge {
             reconciler.resetKept();
             boolean resumed = resume && schedule.resumeAt() != null;
             // What hides it is in files by now.
-            hidden.hide();
+            if (hidden != null) hidden.hide();
             reconciler.watch(true);
             try {
                 if (!permission.letCoversGo(gcBefore, restrictions)

@@ -380,7 +380,7 @@ class BackgroundReadsTest {
                                     context.reopenable()
                                             .maintain(
                                                     all ->
-                                                            new CoveringDeletions(context, 0)
+                                                            new CoveringDeletions(context, 0, 0)
                                                                     .run(
                                                                             all,
                                                                             LONG_AGO + 1,

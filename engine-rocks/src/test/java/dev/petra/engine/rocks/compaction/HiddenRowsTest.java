@@ -207,12 +207,13 @@ class HiddenRowsTest extends PurgeFixture {
         ByteSink position = new ByteSink();
         position.put(ByteBuffer.wrap(position("a")));
         for (boolean ended : new boolean[] {true, false}) {
-            HiddenKeys hidden = new HiddenKeys(Tables.context(store), Long.MIN_VALUE);
+            HiddenKeys hidden = new HiddenKeys(Tables.context(store), Long.MIN_VALUE, null, 1_000);
             try (Cursor cursor = context.open()) {
                 cursor.seek(prefix.duplicate());
                 hidden.add(
                         position,
-                        PartitionHeader.read(cursor, prefix, context, Slices.ALL, false),
+                        PartitionHeader.read(cursor, prefix, context, Slices.ALL, true),
+                        true,
                         context.clusterings());
             }
             if (ended) Tables.context(store).reconciler().endHiding();
@@ -221,6 +222,28 @@ class HiddenRowsTest extends PurgeFixture {
             assertThat(entries()).isEqualTo(ended ? 101 : 1);
             Tables.context(store).reconciler().hideNothing();
         }
+    }
+
+    /** Or, with many deletions, those of the last partitions would never have their turn. */
+    @Test
+    void whatHidesNothingTakesNoRoom() throws RocksDBException {
+        open();
+        for (String key : KEYS) {
+            fill(key, 100);
+            store.write(table.update(key).at(1).staticRow().set("s", "static").build());
+            store.write(young(key, 2).deletePartition().build());
+        }
+        settle();
+        // Room for one range: a partition's static row, or its rows.
+        CoveringDeletions covering =
+                new CoveringDeletions(Tables.context(store), Long.MAX_VALUE, 1);
+        for (int time = 0; time < 2 * KEYS.size(); time++) {
+            Pacer pace = new Pacer(Tables.context(store), database(), false);
+            covering.run(database(), 1, pace).hide();
+            Purge.force(database(), null, null);
+            Tables.context(store).reconciler().hideNothing();
+        }
+        assertThat(entries()).isEqualTo(KEYS.size());
     }
 
     private Slice randomSlice(Random random) {
