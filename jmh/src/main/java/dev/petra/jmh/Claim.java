@@ -5,13 +5,16 @@ import dev.petra.launcher.FileTree;
 import dev.petra.launcher.UserTemp;
 import java.io.Closeable;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Comparator;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -78,9 +81,25 @@ final class Claim implements Closeable {
                                 + " directory with --out, or move it away");
     }
 
+    /** An empty one too: a run that was ended before it had marked it. */
     private static boolean isMarked(Path own) {
-        return Files.isDirectory(own, LinkOption.NOFOLLOW_LINKS)
-                && Files.isRegularFile(own.resolve(MARK));
+        if (!Files.isDirectory(own, LinkOption.NOFOLLOW_LINKS)) return false;
+        return Files.isRegularFile(own.resolve(MARK)) || children(own).isEmpty();
+    }
+
+    /** The mark last: a run that is ended while it deletes leaves what the next one may delete. */
+    static List<Path> children(Path own) {
+        try (Stream<Path> children = Files.list(own)) {
+            return children.sorted(Comparator.comparing(child -> child.equals(own.resolve(MARK))))
+                    .toList();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static void delete(Path own) {
+        children(own).forEach(FileTree::delete);
+        FileTree.delete(own);
     }
 
     /**
@@ -132,7 +151,7 @@ final class Claim implements Closeable {
     void begin() throws IOException {
         check(out);
         for (Path own : List.of(work(out), histograms(out))) {
-            if (Files.exists(own)) FileTree.delete(own);
+            if (Files.exists(own)) delete(own);
             Files.createDirectory(own);
             Files.writeString(
                     own.resolve(MARK), "A run of 'petra bench' deletes this directory.\n");
@@ -141,7 +160,7 @@ final class Claim implements Closeable {
 
     /** Deletes what only the run itself needs. */
     void end() {
-        FileTree.delete(work(out));
+        delete(work(out));
     }
 
     /** For others to claim. */

@@ -88,6 +88,29 @@ class ClaimTest {
         assertThat(histograms.resolve("round")).exists();
     }
 
+    /** As of a run that was ended before it had marked its directory. */
+    @Test
+    void anEmptyDirectoryIsDeleted() throws IOException {
+        Path out = directory.resolve("out");
+        Files.createDirectories(Claim.work(out));
+        try (Claim claim = Claim.of(out)) {
+            claim.begin();
+        }
+    }
+
+    /** Or the next run would take what is left for somebody else's. */
+    @Test
+    void theMarkIsDeletedLast() throws IOException {
+        Path out = directory.resolve("out");
+        Path work = Claim.work(out);
+        try (Claim claim = Claim.of(out)) {
+            claim.begin();
+            // Names that are in front of the mark's and behind it.
+            for (String name : List.of("legacy", "rocks")) Files.createFile(work.resolve(name));
+            assertThat(Claim.children(work)).hasSize(3).last().isEqualTo(work.resolve(Claim.MARK));
+        }
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"results.json", "answers.md", "report.md", "report.html"})
     void resultsAreNotWrittenOver(String name) throws IOException {

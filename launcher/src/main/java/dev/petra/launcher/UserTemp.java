@@ -6,6 +6,8 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
 
 /**
  * Files by which the processes of one user agree. Each user has a directory of their own: of files
@@ -30,10 +32,12 @@ public final class UserTemp {
     static FileChannel open(Path temporary, String user, String file) {
         Path directory = temporary.resolve("petra-" + user.replaceAll("[^\\w.-]", "_"));
         try {
-            return FileChannel.open(
-                    Files.createDirectories(directory).resolve(file),
-                    StandardOpenOption.CREATE,
-                    StandardOpenOption.WRITE);
+            Path opened = Files.createDirectories(directory).resolve(file);
+            FileChannel channel =
+                    FileChannel.open(opened, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            // A lock changes no time, and what is old in there may be cleaned away.
+            Files.setLastModifiedTime(opened, FileTime.from(Instant.now()));
+            return channel;
         } catch (IOException e) {
             throw new NodeException(
                     "cannot write in "
