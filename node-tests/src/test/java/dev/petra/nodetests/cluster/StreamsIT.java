@@ -500,18 +500,30 @@ class StreamsIT {
     /** To a node that takes no slices. What is gone by then is not written. */
     @Test
     void anSSTableIsWrittenWhenItsTurnHasCome() throws Exception {
-        UnaryOperator<NodeConfig.Builder> withoutSlices =
-                options ->
-                        options.jvmOptions("-Dpetra.stream.slices=false")
-                                .yaml(Map.of("stream_throughput_outbound", "256KiB/s"));
-        try (Seed seed = seed(withoutSlices)) {
+        // Of random tokens the newcomer may get one range, and then nothing waits for its turn.
+        try (Seed seed = seed(withoutSlices(-6, -2, 2, 6))) {
             // Write buffers have no size in estimates.
             seed.node().nodetool("flush", "ks");
-            try (TestNode newcomer = newcomer(withoutSlices)) {
+            try (TestNode newcomer = newcomer(withoutSlices(-4, 0, 4, 8))) {
                 sendWhileTruncated(seed, newcomer);
                 sendWhileDropped(seed.node(), newcomer);
             }
         }
+    }
+
+    private static UnaryOperator<NodeConfig.Builder> withoutSlices(int... tokens) {
+        String all =
+                IntStream.of(tokens)
+                        .mapToObj(token -> Long.toString(token * 1_000_000_000_000_000_000L))
+                        .collect(Collectors.joining(","));
+        return options ->
+                options.jvmOptions("-Dpetra.stream.slices=false")
+                        .yaml(
+                                Map.of(
+                                        "stream_throughput_outbound",
+                                        "256KiB/s",
+                                        "initial_token",
+                                        all));
     }
 
     private void sendWhileTruncated(Seed seed, TestNode newcomer) throws Exception {
