@@ -470,23 +470,25 @@ class ComparisonTest {
                                     : Comparison.Result.UNDECIDED);
     }
 
+    private static PartitionUpdate counted(TestTable counters) {
+        return counters.update("k")
+                .row(1)
+                .cell(
+                        BufferCell.live(
+                                counters.metadata().getColumn(bytes("n")),
+                                20,
+                                CounterContext.instance().createGlobal(CounterId.generate(), 1, 3)))
+                .end()
+                .build();
+    }
+
     /** Cassandra leaves out the value; the row lives by the cell all the same. */
     @Test
     void aCounterThatWasNotAskedFor() {
         TestTable counters =
                 TestTable.of(
                         "CREATE TABLE t (k text, c int, n counter, o counter, PRIMARY KEY (k, c))");
-        PartitionUpdate row =
-                counters.update("k")
-                        .row(1)
-                        .cell(
-                                BufferCell.live(
-                                        counters.metadata().getColumn(bytes("n")),
-                                        20,
-                                        CounterContext.instance()
-                                                .createGlobal(CounterId.generate(), 1, 3)))
-                        .end()
-                        .build();
+        PartitionUpdate row = counted(counters);
         Transformation<UnfilteredRowIterator> skipping =
                 new Transformation<>() {
                     @Override
@@ -514,17 +516,7 @@ class ComparisonTest {
     void aCounterThatIsUsedAfterItsDeletionWasPurged() {
         TestTable counters =
                 TestTable.of("CREATE TABLE t (k text, c int, n counter, PRIMARY KEY (k, c))");
-        PartitionUpdate used =
-                counters.update("k")
-                        .row(1)
-                        .cell(
-                                BufferCell.live(
-                                        counters.metadata().getColumn(bytes("n")),
-                                        20,
-                                        CounterContext.instance()
-                                                .createGlobal(CounterId.generate(), 1, 3)))
-                        .end()
-                        .build();
+        PartitionUpdate used = counted(counters);
         PartitionUpdate deleted =
                 counters.update("k").at(9).now(LONG_AGO).row(1).unset("n").end().build();
         PartitionUpdate kept = counters.update("k").at(9).row(1).unset("n").end().build();

@@ -4,7 +4,6 @@ package dev.petra.nodetests.performance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
-import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
@@ -17,12 +16,8 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.SplittableRandom;
-import java.util.concurrent.CompletionStage;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
-import java.util.function.LongFunction;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer.OrderAnnotation;
@@ -138,43 +133,13 @@ class IndexCompareIT {
         return hundred(row) % Math.max(1, ROWS / 10_000);
     }
 
-    private static double cpuSeconds() {
-        return ProcessHandle.of(node.process().pid())
-                        .flatMap(process -> process.info().totalCpuDuration())
-                        .orElseThrow()
-                        .toMillis()
-                / 1e3;
-    }
-
     private static void settle() throws Exception {
         node.nodetool("flush", "ks");
         double before;
         do {
-            before = cpuSeconds();
+            before = NodeFigures.cpuSeconds(node);
             TimeUnit.SECONDS.sleep(3);
-        } while (cpuSeconds() - before > 0.3);
-    }
-
-    /** Keeps many in flight until it has sent all, or its time is over. */
-    private static long run(long most, long nanos, LongFunction<BoundStatement> next)
-            throws Exception {
-        Semaphore free = new Semaphore(IN_FLIGHT);
-        AtomicReference<Throwable> failure = new AtomicReference<>();
-        long end = System.nanoTime() + nanos;
-        long sent = 0;
-        for (; sent < most && System.nanoTime() - end < 0 && failure.get() == null; sent++) {
-            free.acquire();
-            CompletionStage<AsyncResultSet> answer = session.executeAsync(next.apply(sent));
-            var unused =
-                    answer.whenComplete(
-                            (rows, failed) -> {
-                                if (failed != null) failure.compareAndSet(null, failed);
-                                free.release();
-                            });
-        }
-        free.acquire(IN_FLIGHT);
-        assertThat(failure.get()).isNull();
-        return sent;
+        } while (NodeFigures.cpuSeconds(node) - before > 0.3);
     }
 
     @Test
@@ -196,23 +161,24 @@ class IndexCompareIT {
                     // Who is first is not the same each time.
                     int kind = (i + Math.floorMod(round, 2)) % 2;
                     settle();
-                    double cpuBefore = cpuSeconds();
+                    double cpuBefore = NodeFigures.cpuSeconds(node);
                     long begun = System.nanoTime();
                     long sent =
-                            run(
-                                    Long.MAX_VALUE,
-                                    ROUND_NANOS,
-                                    number ->
-                                            row(
-                                                    inserts[kind],
-                                                    random.nextLong(rows),
-                                                    random.nextLong(ROWS)));
+                            new ClosedLoop(session, IN_FLIGHT)
+                                    .run(
+                                            Long.MAX_VALUE,
+                                            ROUND_NANOS,
+                                            number ->
+                                                    row(
+                                                            inserts[kind],
+                                                            random.nextLong(rows),
+                                                            random.nextLong(ROWS)));
                     double seconds = (System.nanoTime() - begun) / 1e9;
                     // What is written is paid for when it is in files.
                     settle();
                     if (round < 0) continue;
                     rates[kind][round] = sent / seconds;
-                    cpu[kind][round] = (cpuSeconds() - cpuBefore) / sent * 1e6;
+                    cpu[kind][round] = (NodeFigures.cpuSeconds(node) - cpuBefore) / sent * 1e6;
                 }
             for (int kind = 0; kind < inserts.length; kind++)
                 System.out.printf(
@@ -244,7 +210,8 @@ class IndexCompareIT {
             create(kind + "_q", kind, 3);
             PreparedStatement insert = insert(kind + "_q");
             long begun = System.nanoTime();
-            run(ROWS, Long.MAX_VALUE / 2, number -> row(insert, number, number));
+            new ClosedLoop(session, IN_FLIGHT)
+                    .run(ROWS, Long.MAX_VALUE, number -> row(insert, number, number));
             settle();
             System.out.printf(
                     Locale.ROOT,
@@ -302,7 +269,7 @@ class IndexCompareIT {
         for (int round = -2; round < ROUNDS; round++)
             for (int i = 0; i < KINDS.size(); i++) {
                 int kind = (i + Math.floorMod(round, 2)) % 2;
-                double cpuBefore = cpuSeconds();
+                double cpuBefore = NodeFigures.cpuSeconds(node);
                 long begun = System.nanoTime();
                 int asked = 0;
                 for (; System.nanoTime() - begun < ROUND_NANOS; asked++) {
@@ -315,7 +282,7 @@ class IndexCompareIT {
                 }
                 if (round < 0) continue;
                 micros[kind][round] = (System.nanoTime() - begun) / 1e3 / asked;
-                cpu[kind][round] = (cpuSeconds() - cpuBefore) / asked * 1e6;
+                cpu[kind][round] = (NodeFigures.cpuSeconds(node) - cpuBefore) / asked * 1e6;
             }
         Function<Integer, String> figures =
                 kind -> "µs " + spread(micros[kind]) + ", CPU µs " + spread(cpu[kind]);

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
-import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
 import com.datastax.oss.driver.api.core.cql.BatchStatement;
 import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
@@ -14,10 +13,7 @@ import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.TestNode;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -26,14 +22,11 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
-import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -122,15 +115,7 @@ class LargePartitionIT {
 
     /** Without pages of files that are mapped, as Cassandra's own storage has them. */
     private static long residentMib(TestNode node) {
-        try {
-            return Files.readAllLines(Path.of("/proc/" + node.process().pid() + "/status")).stream()
-                    .filter(line -> line.startsWith("RssAnon:"))
-                    .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) >> 10)
-                    .findFirst()
-                    .orElseThrow();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return NodeFigures.mebibytes(node, "RssAnon");
     }
 
     @Test
@@ -199,27 +184,22 @@ class LargePartitionIT {
         byte[] noise = new byte[1 << 20];
         SplittableRandom random = new SplittableRandom(1);
         random.nextBytes(noise);
-        Semaphore free = new Semaphore(IN_FLIGHT);
-        AtomicReference<Throwable> failure = new AtomicReference<>();
-        for (long c = 0; c < ROWS && failure.get() == null; c += BATCH) {
-            BatchStatementBuilder batch = BatchStatement.builder(DefaultBatchType.UNLOGGED);
-            for (long row = c; row < Math.min(ROWS, c + BATCH); row++)
-                batch.addStatement(
-                        insert.bind(
-                                row,
-                                ByteBuffer.wrap(noise, random.nextInt(noise.length - VALUE), VALUE)
-                                        .slice()));
-            free.acquire();
-            CompletionStage<AsyncResultSet> sent = session.executeAsync(batch.build());
-            var unused =
-                    sent.whenComplete(
-                            (done, failed) -> {
-                                if (failed != null) failure.compareAndSet(null, failed);
-                                free.release();
-                            });
-        }
-        free.acquire(IN_FLIGHT);
-        assertThat(failure.get()).isNull();
+        new ClosedLoop(session, IN_FLIGHT)
+                .run(
+                        (ROWS + BATCH - 1) / BATCH,
+                        Long.MAX_VALUE,
+                        number -> {
+                            BatchStatementBuilder batch =
+                                    BatchStatement.builder(DefaultBatchType.UNLOGGED);
+                            long from = number * BATCH;
+                            for (long row = from; row < Math.min(ROWS, from + BATCH); row++) {
+                                int at = random.nextInt(noise.length - VALUE);
+                                batch.addStatement(
+                                        insert.bind(
+                                                row, ByteBuffer.wrap(noise, at, VALUE).slice()));
+                            }
+                            return batch.build();
+                        });
     }
 
     /** Pages through the partition; its order is checked. */

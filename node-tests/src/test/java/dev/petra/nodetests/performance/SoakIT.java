@@ -6,8 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.nodetests.fixture.TestNode;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -93,7 +91,7 @@ class SoakIT {
                                 });
                 if (System.nanoTime() - report >= 0) {
                     report += Duration.ofSeconds(30).toNanos();
-                    long resident = residentMib(node.process().pid());
+                    long resident = NodeFigures.mebibytes(node, "VmRSS");
                     most = Math.max(most, resident);
                     System.out.printf(
                             "SoakIT: %d operations, resident %d MiB (heap %d, native %d)%n",
@@ -111,13 +109,5 @@ class SoakIT {
         StringBuilder text = new StringBuilder();
         for (int i = 0; i < 11_000; i++) text.append((char) ('a' + random.nextInt(26)));
         return text.toString();
-    }
-
-    private static long residentMib(long pid) throws IOException {
-        return Files.readAllLines(Path.of("/proc/" + pid + "/status")).stream()
-                .filter(line -> line.startsWith("VmRSS:"))
-                .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) >> 10)
-                .findFirst()
-                .orElseThrow();
     }
 }

@@ -92,14 +92,6 @@ class StreamBenchIT {
         inFlight.acquire(128);
     }
 
-    private static double cpuSeconds(TestNode node) {
-        return ProcessHandle.of(node.process().pid())
-                        .flatMap(process -> process.info().totalCpuDuration())
-                        .orElseThrow()
-                        .toMillis()
-                / 1e3;
-    }
-
     /** What a process has written to disk. */
     private static long writtenBytes(TestNode node) throws IOException {
         String io = Files.readString(Path.of("/proc/" + node.process().pid() + "/io"));
@@ -218,7 +210,7 @@ class StreamBenchIT {
             traffic.percentiles();
             long writtenBefore = writtenBytes(newcomer);
             long started = System.nanoTime();
-            double cpuBefore = cpuSeconds(seed) + cpuSeconds(newcomer);
+            double cpuBefore = NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(newcomer);
             long live = newcomer.awaitLog("All sessions completed", PATIENCE);
             String meanwhile = traffic.percentiles();
             newcomer.process().awaitCql(PATIENCE);
@@ -226,7 +218,8 @@ class StreamBenchIT {
                 TestNode.awaitMigrations(session, PATIENCE);
             }
             long quiet = System.nanoTime();
-            double cpu = cpuSeconds(seed) + cpuSeconds(newcomer) - cpuBefore;
+            double cpu =
+                    NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(newcomer) - cpuBefore;
             double megabytes =
                     RECEIVED.matcher(newcomer.process().log())
                             .results()
@@ -280,9 +273,9 @@ class StreamBenchIT {
             // What compiles and connects is not asked for, nor nodetool's own start.
             preview(seed, "t");
             double nothing = preview(seed, "none");
-            double cpuBefore = cpuSeconds(seed) + cpuSeconds(other);
+            double cpuBefore = NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(other);
             double seconds = preview(seed, "t") - nothing;
-            double cpu = cpuSeconds(seed) + cpuSeconds(other) - cpuBefore;
+            double cpu = NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(other) - cpuBefore;
             System.out.printf(
                     "StreamBenchIT: memtable=%s validated %d MiB of rows on each of two nodes in"
                             + " %.1f s = %.1f MB/s a node, CPU %.1f s of both%n",

@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
+import dev.petra.engine.rocks.format.ClusteringKeys;
 import dev.petra.engine.rocks.format.FragmentReader;
 import dev.petra.engine.rocks.format.FragmentWriter;
 import dev.petra.engine.rocks.format.KeyKind;
@@ -17,6 +18,7 @@ import java.nio.ByteBuffer;
 import java.util.Iterator;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
@@ -162,14 +164,13 @@ final class CoveringDeletions {
             ReadContext context,
             Pacer pace)
             throws RocksDBException {
-        int prefix = position.position();
         DeletionTime deletion = header.deletion();
         if (mayGo(deletion, gcBefore)) {
-            byte[] from = withKind(position, prefix, KeyKind.STATIC);
-            byte[] to = withKind(position, prefix, KeyKind.RANGE);
+            byte[] from = withKind(position, KeyKind.STATIC);
+            byte[] to = withKind(position, KeyKind.RANGE);
             cover(database, cursor, from, to, deletion, pace);
-            from = withKind(position, prefix, KeyKind.ROW);
-            to = withKind(position, prefix, KeyKind.END);
+            from = withKind(position, KeyKind.ROW);
+            to = withKind(position, KeyKind.END);
             cover(database, cursor, from, to, deletion, pace);
         }
         cover(
@@ -198,25 +199,31 @@ final class CoveringDeletions {
             ReadContext context,
             Pacer pace)
             throws RocksDBException {
-        int prefix = position.position();
         while (ranges.hasNext()) {
             RangeTombstone range = ranges.next();
             if (!mayGo(range.deletionTime(), gcBefore)) continue;
             Slice slice = range.deletedSlice();
-            position.put(KeyKind.ROW);
-            context.clusterings().put(position, slice.start());
-            byte[] from = position.copy(0, position.position());
-            position.truncate(prefix + 1);
-            context.clusterings().put(position, slice.end());
-            byte[] to = position.copy(0, position.position());
-            position.truncate(prefix);
+            byte[] from = bound(position, slice.start(), context.clusterings());
+            byte[] to = bound(position, slice.end(), context.clusterings());
             cover(database, cursor, from, to, range.deletionTime(), pace);
         }
     }
 
-    private static byte[] withKind(ByteSink position, int prefix, int kind) {
+    /** What the keys of a kind begin with; the partition's position is put back. */
+    static byte[] withKind(ByteSink position, int kind) {
+        int prefix = position.position();
         position.put(kind);
         byte[] key = position.copy(0, prefix + 1);
+        position.truncate(prefix);
+        return key;
+    }
+
+    /** Where the rows of a partition begin or end that a bound has; its position is put back. */
+    static byte[] bound(ByteSink position, ClusteringBound<?> bound, ClusteringKeys clusterings) {
+        int prefix = position.position();
+        position.put(KeyKind.ROW);
+        clusterings.put(position, bound);
+        byte[] key = position.copy(0, position.position());
         position.truncate(prefix);
         return key;
     }

@@ -16,6 +16,7 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.Slice;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -70,37 +71,27 @@ final class HiddenKeys {
             boolean hasRows,
             ClusteringKeys clusterings) {
         // A deleted counter wins over a newer count, whatever hides it.
-        if (store.table().isCounter()) return;
-        int prefix = position.position();
+        if (store.table().isCounter() || bytes >= mostBytes) return;
         DeletionTime partition = header.deletion();
         if (!partition.isLive() && !header.staticRow().isEmpty())
-            add(key(position, KeyKind.STATIC), key(position, KeyKind.RANGE), partition);
+            add(
+                    CoveringDeletions.withKind(position, KeyKind.STATIC),
+                    CoveringDeletions.withKind(position, KeyKind.RANGE),
+                    partition);
         if (!hasRows) return;
-        byte[] from = key(position, KeyKind.ROW);
+        byte[] from = CoveringDeletions.withKind(position, KeyKind.ROW);
         Iterator<RangeTombstone> tombstones = header.deletions().rangeIterator(false);
         while (tombstones.hasNext()) {
             RangeTombstone tombstone = tombstones.next();
-            position.put(KeyKind.ROW);
-            clusterings.put(position, tombstone.deletedSlice().start());
-            byte[] begin = position.copy(0, position.position());
-            position.truncate(prefix + 1);
-            clusterings.put(position, tombstone.deletedSlice().end());
-            byte[] end = position.copy(0, position.position());
-            position.truncate(prefix);
+            Slice slice = tombstone.deletedSlice();
+            byte[] begin = CoveringDeletions.bound(position, slice.start(), clusterings);
+            byte[] end = CoveringDeletions.bound(position, slice.end(), clusterings);
             DeletionTime deletion = tombstone.deletionTime();
             add(from, begin, partition);
             add(begin, end, deletion.supersedes(partition) ? deletion : partition);
             from = end;
         }
-        add(from, key(position, KeyKind.END), partition);
-    }
-
-    private static byte[] key(ByteSink position, int kind) {
-        int prefix = position.position();
-        position.put(kind);
-        byte[] key = position.copy(0, prefix + 1);
-        position.truncate(prefix);
-        return key;
+        add(from, CoveringDeletions.withKind(position, KeyKind.END), partition);
     }
 
     private void add(byte[] from, byte[] to, DeletionTime deletion) {

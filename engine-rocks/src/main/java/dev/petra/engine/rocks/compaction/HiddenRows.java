@@ -101,11 +101,8 @@ public final class HiddenRows {
         hidden.hide();
         reconciler.watch(true);
         try {
-            long leftovers = reconciler.leftovers();
-            // What was merged just now did not pass the filter.
-            if (Purge.force(database, part.from(), part.to())
-                    && reconciler.leftovers() != leftovers)
-                Purge.force(database, part.from(), part.to());
+            // Of what was not rewritten another read tells.
+            boolean unused = Purge.rewrite(database, reconciler, part.from(), part.to());
         } finally {
             reconciler.watch(false);
             reconciler.hideNothing();

@@ -402,16 +402,28 @@ public final class Purge {
         for (int i = 0; i <= bounds.size(); i++) {
             done = (double) i / (bounds.size() + 1);
             byte[] to = i < bounds.size() ? bounds.get(i) : null;
-            long leftovers = store.reconciler().leftovers();
-            boolean complete = force(database, from, to);
-            // What was merged just now did not pass the filter.
-            if (complete && store.reconciler().leftovers() != leftovers)
-                complete = force(database, from, to);
-            if (!complete || permission.restrictions() != restrictionsBefore) return false;
+            if (!rewrite(database, store.reconciler(), from, to)
+                    || permission.restrictions() != restrictionsBefore) return false;
             from = to;
             schedule.reached(to);
         }
         return true;
+    }
+
+    /**
+     * Rewrites a range of keys through the filter, twice where it is to be seen that the first time
+     * left something; while the reconciler watches.
+     *
+     * @return false if less may go than before, and so it was not all rewritten
+     */
+    static boolean rewrite(
+            Database database, Reconciler reconciler, byte @Nullable [] from, byte @Nullable [] to)
+            throws RocksDBException {
+        long leftovers = reconciler.leftovers();
+        boolean complete = force(database, from, to);
+        // What was merged just now did not pass the filter.
+        if (!complete || reconciler.leftovers() == leftovers) return complete;
+        return force(database, from, to);
     }
 
     static boolean force(Database database, byte @Nullable [] from, byte @Nullable [] to)

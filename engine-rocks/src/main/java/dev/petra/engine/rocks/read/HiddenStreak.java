@@ -2,8 +2,8 @@
 package dev.petra.engine.rocks.read;
 
 import dev.petra.engine.rocks.db.HiddenNotice;
-import java.nio.ByteBuffer;
 import java.util.Arrays;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,8 +34,8 @@ final class HiddenStreak {
     /** A row was read; its key is the cursor's. */
     void read(Cursor cursor) {
         rows++;
-        if (rows == SOME) first = key(cursor);
-        else if (rows % HiddenNotice.MANY == 0) tell(key(cursor));
+        if (rows == SOME) first = ByteBufferUtil.getArray(cursor.key());
+        else if (rows % HiddenNotice.MANY == 0) tell(ByteBufferUtil.getArray(cursor.key()));
     }
 
     /** The row was returned. */
@@ -56,12 +56,5 @@ final class HiddenStreak {
             told = null;
             first = key;
         }
-    }
-
-    private static byte[] key(Cursor cursor) {
-        ByteBuffer key = cursor.key();
-        byte[] copy = new byte[key.remaining()];
-        key.get(copy);
-        return copy;
     }
 }
