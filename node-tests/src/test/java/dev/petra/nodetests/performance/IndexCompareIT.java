@@ -12,12 +12,14 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer.OrderAnnotation;
@@ -31,9 +33,11 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * What Storage-Attached Indexes cost on a {@code rocks} table and on a table as {@code
- * cassandra_latest.yaml} has it, in one node and in turns: writes with none, one and three of them,
- * and queries that match 1, 100 and 10,000 rows. {@code -Dit.test=IndexCompareIT
- * -Dpetra.index.rows=1000000}. Prints; {@code docs/performance.md} has figures.
+ * cassandra_latest.yaml} has it, on a node for each, in turns: writes with none, one and three of
+ * them, and queries that match 1, 100 and 10,000 rows. {@code -Dit.test=IndexCompareIT
+ * -Dpetra.index.rows=1000000}; with {@code -Dpetra.index.group=/sys/fs/cgroup/memory/index} the
+ * nodes enter its control groups {@code rocks} and {@code trie}, which limit their memory. Prints;
+ * {@code docs/performance.md} has figures.
  */
 @EnabledIfSystemProperty(named = "petra.index.rows", matches = "\\d+")
 @TestMethodOrder(OrderAnnotation.class)
@@ -50,7 +54,11 @@ class IndexCompareIT {
     private static final int IN_FLIGHT = 32;
     private static final List<String> KINDS = List.of("rocks", "trie");
     private static final List<String> INDEXED = List.of("hundred", "one", "many");
-    private static final String PAD = "a value that is not indexed ".repeat(4);
+
+    /** What is not indexed is a part of this: 112 characters that hardly compress. */
+    private static final String NOISE = noise(1 << 20);
+
+    private static final int PAD = 112;
 
     /** Odd, so that it makes of each row's number another number. */
     private static final long MIX = 0x9E3779B97F4A7C15L;
@@ -58,8 +66,12 @@ class IndexCompareIT {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     static Path directory;
 
-    private static TestNode node;
-    private static CqlSession session;
+    private static final @Nullable String GROUP = System.getProperty("petra.index.group");
+
+    /** One for each kind of table. */
+    private static final Map<String, TestNode> NODES = new LinkedHashMap<>();
+
+    private static final Map<String, CqlSession> SESSIONS = new HashMap<>();
 
     @BeforeAll
     static void start() {
@@ -75,30 +87,46 @@ class IndexCompareIT {
         // of
         // a heap of that size, and the node ends.
         latest.put("sai_options", Map.of("segment_write_buffer_size", "128MiB"));
-        node =
-                TestNode.start(
-                        directory,
-                        config ->
-                                config.heap("1GiB")
-                                        .jvmOptions(TestNode.measured(1024))
-                                        .yaml(latest)
-                                        .engineParameters(
-                                                Map.of(
-                                                        "engine",
-                                                        "rocks",
-                                                        "memory",
-                                                        MEMORY_MIB + "MiB")));
-        session = node.session();
-        TestNode.createKeyspace(session, "ks", 1);
+        for (String kind : KINDS) {
+            NODES.put(
+                    kind,
+                    TestNode.start(
+                            directory.resolve(kind),
+                            config ->
+                                    config.heap("1GiB")
+                                            .wrapper(group(kind))
+                                            .jvmOptions(TestNode.measured(1024))
+                                            .yaml(latest)
+                                            .engineParameters(
+                                                    Map.of(
+                                                            "engine",
+                                                            "rocks",
+                                                            "memory",
+                                                            MEMORY_MIB + "MiB"))));
+            SESSIONS.put(kind, NODES.get(kind).session());
+            TestNode.createKeyspace(SESSIONS.get(kind), "ks", 1);
+        }
+    }
+
+    /** A command that enters the control group, and there becomes what it is told to execute. */
+    private static List<String> group(String kind) {
+        return GROUP == null
+                ? List.of()
+                : List.of(
+                        "sh",
+                        "-c",
+                        "echo $$ > \"$0\" && exec \"$@\"",
+                        GROUP + "/" + kind + "/cgroup.procs");
     }
 
     @AfterAll
     static void stop() {
-        if (session != null) session.close();
-        if (node != null) node.close();
+        SESSIONS.values().forEach(CqlSession::close);
+        NODES.values().forEach(TestNode::close);
     }
 
     private static void create(String table, String kind, int indexes) {
+        CqlSession session = SESSIONS.get(kind);
         session.execute(
                 "CREATE TABLE ks."
                         + table
@@ -110,14 +138,29 @@ class IndexCompareIT {
             session.execute("CREATE INDEX ON ks." + table + " (" + column + ") USING 'sai'");
     }
 
-    private static PreparedStatement insert(String table) {
-        return session.prepare(
-                "INSERT INTO ks." + table + " (k, one, hundred, many, pad) VALUES (?, ?, ?, ?, ?)");
+    private static PreparedStatement insert(String table, String kind) {
+        return SESSIONS.get(kind)
+                .prepare(
+                        "INSERT INTO ks."
+                                + table
+                                + " (k, one, hundred, many, pad) VALUES (?, ?, ?, ?, ?)");
     }
 
     /** The values by which a row is found: each of them is that of 1, 100 or 10,000 rows. */
     private static BoundStatement row(PreparedStatement insert, long key, long values) {
-        return insert.bind(key, one(values), hundred(values), many(values), PAD);
+        return insert.bind(key, one(values), hundred(values), many(values), pad(values));
+    }
+
+    private static String noise(int length) {
+        SplittableRandom random = new SplittableRandom(3);
+        StringBuilder noise = new StringBuilder(length);
+        for (int i = 0; i < length; i++) noise.append((char) random.nextInt(' ', 127));
+        return noise.toString();
+    }
+
+    private static String pad(long row) {
+        int at = (int) Math.floorMod(row * MIX, (long) NOISE.length() - PAD);
+        return NOISE.substring(at, at + PAD);
     }
 
     private static long one(long row) {
@@ -133,13 +176,18 @@ class IndexCompareIT {
         return hundred(row) % Math.max(1, ROWS / 10_000);
     }
 
+    /** Neither node does anything then. */
     private static void settle() throws Exception {
-        node.nodetool("flush", "ks");
+        for (TestNode node : NODES.values()) node.nodetool("flush", "ks");
         double before;
         do {
-            before = NodeFigures.cpuSeconds(node);
+            before = cpuSeconds();
             TimeUnit.SECONDS.sleep(3);
-        } while (NodeFigures.cpuSeconds(node) - before > 0.3);
+        } while (cpuSeconds() - before > 0.3);
+    }
+
+    private static double cpuSeconds() {
+        return NODES.values().stream().mapToDouble(NodeFigures::cpuSeconds).sum();
     }
 
     @Test
@@ -152,7 +200,7 @@ class IndexCompareIT {
             for (int kind = 0; kind < inserts.length; kind++) {
                 String table = KINDS.get(kind) + "_w" + indexes;
                 create(table, KINDS.get(kind), indexes);
-                inserts[kind] = insert(table);
+                inserts[kind] = insert(table, KINDS.get(kind));
             }
             double[][] rates = new double[inserts.length][ROUNDS];
             double[][] cpu = new double[inserts.length][ROUNDS];
@@ -160,11 +208,12 @@ class IndexCompareIT {
                 for (int i = 0; i < inserts.length; i++) {
                     // Who is first is not the same each time.
                     int kind = (i + Math.floorMod(round, 2)) % 2;
+                    TestNode node = NODES.get(KINDS.get(kind));
                     settle();
                     double cpuBefore = NodeFigures.cpuSeconds(node);
                     long begun = System.nanoTime();
                     long sent =
-                            new ClosedLoop(session, IN_FLIGHT)
+                            new ClosedLoop(SESSIONS.get(KINDS.get(kind)), IN_FLIGHT)
                                     .run(
                                             Long.MAX_VALUE,
                                             ROUND_NANOS,
@@ -208,9 +257,9 @@ class IndexCompareIT {
     void queries() throws Exception {
         for (String kind : KINDS) {
             create(kind + "_q", kind, 3);
-            PreparedStatement insert = insert(kind + "_q");
+            PreparedStatement insert = insert(kind + "_q", kind);
             long begun = System.nanoTime();
-            new ClosedLoop(session, IN_FLIGHT)
+            new ClosedLoop(SESSIONS.get(kind), IN_FLIGHT)
                     .run(ROWS, Long.MAX_VALUE, number -> row(insert, number, number));
             settle();
             System.out.printf(
@@ -221,7 +270,7 @@ class IndexCompareIT {
                     (System.nanoTime() - begun) / 1e9);
         }
         queries("flushed");
-        for (String kind : KINDS) node.nodetool("compact", "ks", kind + "_q");
+        for (String kind : KINDS) NODES.get(kind).nodetool("compact", "ks", kind + "_q");
         settle();
         queries("compacted");
     }
@@ -262,13 +311,19 @@ class IndexCompareIT {
         Map<String, PreparedStatement> selects = new HashMap<>();
         for (String kind : KINDS)
             selects.put(
-                    kind, session.prepare("SELECT k, pad FROM ks." + kind + "_q WHERE " + where));
+                    kind,
+                    SESSIONS.get(kind)
+                            .prepare("SELECT k, pad FROM ks." + kind + "_q WHERE " + where));
         SplittableRandom random = new SplittableRandom(2);
         double[][] micros = new double[KINDS.size()][ROUNDS];
         double[][] cpu = new double[KINDS.size()][ROUNDS];
+        double[][] read = new double[KINDS.size()][ROUNDS];
         for (int round = -2; round < ROUNDS; round++)
             for (int i = 0; i < KINDS.size(); i++) {
                 int kind = (i + Math.floorMod(round, 2)) % 2;
+                TestNode node = NODES.get(KINDS.get(kind));
+                CqlSession session = SESSIONS.get(KINDS.get(kind));
+                long readBefore = NodeFigures.readFromDisk(node);
                 double cpuBefore = NodeFigures.cpuSeconds(node);
                 long begun = System.nanoTime();
                 int asked = 0;
@@ -283,9 +338,16 @@ class IndexCompareIT {
                 if (round < 0) continue;
                 micros[kind][round] = (System.nanoTime() - begun) / 1e3 / asked;
                 cpu[kind][round] = (NodeFigures.cpuSeconds(node) - cpuBefore) / asked * 1e6;
+                read[kind][round] = (NodeFigures.readFromDisk(node) - readBefore) / 1e3 / asked;
             }
         Function<Integer, String> figures =
-                kind -> "µs " + spread(micros[kind]) + ", CPU µs " + spread(cpu[kind]);
+                kind ->
+                        "µs "
+                                + spread(micros[kind])
+                                + ", CPU µs "
+                                + spread(cpu[kind])
+                                + ", KB from disk "
+                                + spread(read[kind]);
         System.out.printf(
                 Locale.ROOT,
                 "IndexCompareIT: %s: rocks: %s; trie: %s%n",

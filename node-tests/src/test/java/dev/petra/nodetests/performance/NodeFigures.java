@@ -19,12 +19,21 @@ final class NodeFigures {
                 / 1e3;
     }
 
+    /** Bytes that its process has had read from disk. */
+    static long readFromDisk(TestNode node) {
+        return number(node, "io", "read_bytes");
+    }
+
     /** A figure of {@code /proc/<pid>/status}, as {@code VmRSS}, in MiB. */
     static long mebibytes(TestNode node, String name) {
+        return number(node, "status", name) >> 10;
+    }
+
+    private static long number(TestNode node, String file, String name) {
         try {
-            return Files.readAllLines(Path.of("/proc/" + node.process().pid() + "/status")).stream()
+            return Files.readAllLines(Path.of("/proc/" + node.process().pid(), file)).stream()
                     .filter(line -> line.startsWith(name + ":"))
-                    .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) >> 10)
+                    .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
                     .findFirst()
                     .orElseThrow();
         } catch (IOException e) {
