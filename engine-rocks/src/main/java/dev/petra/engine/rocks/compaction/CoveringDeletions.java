@@ -71,6 +71,9 @@ final class CoveringDeletions {
     private final ByteSink fragment = new ByteSink();
     private final FragmentWriter fragments = new FragmentWriter(fragment, NO_LARGE_CELLS);
 
+    /** Where what the last run returned had no room any more: the next one begins there. */
+    private byte[] hiddenFrom = HiddenKeys.FIRST;
+
     CoveringDeletions(StoreContext store) {
         this(store, RENEW_NANOS, HiddenKeys.MOST_BYTES);
     }
@@ -89,14 +92,15 @@ final class CoveringDeletions {
      * Pushes down all covering deletions that may be purged.
      *
      * @param pace how fast, and until when
-     * @return what the others hide
+     * @return what the others hide, as far as it has room: the next run goes on behind that
      */
     HiddenKeys run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
-        HiddenKeys hidden = new HiddenKeys(store, gcBefore, null, mostHiddenBytes);
+        HiddenKeys hidden = new HiddenKeys(store, gcBefore, null, hiddenFrom, mostHiddenBytes);
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteSink position = new ByteSink();
         boolean more = true;
         while (more) more = run(database, position, gcBefore, context, pace, hidden);
+        hiddenFrom = hidden.left();
         return hidden;
     }
 
@@ -116,7 +120,6 @@ final class CoveringDeletions {
             HiddenKeys hidden)
             throws RocksDBException {
         long opened = System.nanoTime();
-        boolean hasStatics = !store.table().staticColumns().isEmpty();
         try (Cursor cursor = context.openAside()) {
             cursor.seek(position.flipped());
             while (cursor.isValid()) {
@@ -126,7 +129,7 @@ final class CoveringDeletions {
                     ByteBuffer prefix = position.flipped().slice();
                     position.resume(prefix.remaining());
                     PartitionHeader header =
-                            PartitionHeader.read(cursor, prefix, context, Slices.ALL, hasStatics);
+                            PartitionHeader.read(cursor, prefix, context, Slices.ALL, false);
                     boolean hasRows = cursor.isValid() && Keys.startsWith(cursor.key(), prefix);
                     hidden.add(position, header, hasRows, context.clusterings());
                     cover(database, cursor, position, header, gcBefore, context, pace);

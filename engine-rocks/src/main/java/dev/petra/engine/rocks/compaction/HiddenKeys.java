@@ -28,6 +28,10 @@ final class HiddenKeys {
     /** Of what is packed. What has no room stays on disk, hidden. */
     static final int MOST_BYTES = 16 << 20;
 
+    /** No key is before it. */
+    @SuppressWarnings("MutablePublicArray") // it has nothing that could change
+    static final byte[] FIRST = {};
+
     private static final int HEAD = 2 * Integer.BYTES + 2 * Long.BYTES;
 
     /** The first key, the first key behind the range, and what hides all between them. */
@@ -40,7 +44,11 @@ final class HiddenKeys {
     private final long since;
     private final HiddenNotice.@Nullable Part part;
     private final int mostBytes;
+    private final byte[] begin;
     private int bytes;
+
+    /** From where on there was no room; null if there was for all. */
+    private byte @Nullable [] left;
 
     /**
      * Begins before the deletions are read.
@@ -48,13 +56,20 @@ final class HiddenKeys {
      * @param since what deletions of this local time or a later one hide; those before do not stay
      *     for certain
      * @param part ranges that do not meet it are left out; null for none
+     * @param begin what is before this key is left out
      * @param mostBytes of what is packed
      */
-    HiddenKeys(StoreContext store, long since, HiddenNotice.@Nullable Part part, int mostBytes) {
+    HiddenKeys(
+            StoreContext store,
+            long since,
+            HiddenNotice.@Nullable Part part,
+            byte[] begin,
+            int mostBytes) {
         this.store = store;
         this.epoch = store.reconciler().hidingEpoch();
         this.since = since;
         this.part = part;
+        this.begin = begin;
         this.mostBytes = mostBytes;
     }
 
@@ -62,8 +77,7 @@ final class HiddenKeys {
      * Adds what hides rows of a partition; partitions in the order of their keys.
      *
      * @param position the partition's, which is put back
-     * @param header with the static row
-     * @param hasRows whether it has any other row; what hides none takes no room
+     * @param hasRows whether it has rows besides the static one; what hides none takes no room
      */
     void add(
             ByteSink position,
@@ -71,9 +85,9 @@ final class HiddenKeys {
             boolean hasRows,
             ClusteringKeys clusterings) {
         // A deleted counter wins over a newer count, whatever hides it.
-        if (store.table().isCounter() || bytes >= mostBytes) return;
+        if (store.table().isCounter() || left != null) return;
         DeletionTime partition = header.deletion();
-        if (!partition.isLive() && !header.staticRow().isEmpty())
+        if (!partition.isLive() && header.hasStatic())
             add(
                     CoveringDeletions.withKind(position, KeyKind.STATIC),
                     CoveringDeletions.withKind(position, KeyKind.RANGE),
@@ -95,12 +109,22 @@ final class HiddenKeys {
     }
 
     private void add(byte[] from, byte[] to, DeletionTime deletion) {
-        if (deletion.isLive() || deletion.localDeletionTime() < since || bytes >= mostBytes) return;
+        if (deletion.isLive() || deletion.localDeletionTime() < since || left != null) return;
+        if (Arrays.compareUnsigned(to, begin) <= 0) return;
         if (part != null
                 && (Arrays.compareUnsigned(to, part.from()) <= 0
                         || Arrays.compareUnsigned(from, part.to()) > 0)) return;
+        if (bytes >= mostBytes) {
+            left = from;
+            return;
+        }
         ranges.add(new Range(from, to, deletion));
         bytes += HEAD + from.length + to.length;
+    }
+
+    /** From which key on there was no room; the first of all if there was for all. */
+    byte[] left() {
+        return left == null ? FIRST : left;
     }
 
     boolean isEmpty() {

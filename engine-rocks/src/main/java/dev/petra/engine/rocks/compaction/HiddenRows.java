@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -53,17 +54,15 @@ public final class HiddenRows {
     /** Not while a purge may remove what hides them. */
     void run(Database database) throws RocksDBException {
         HiddenNotice.Part part = store.hidden().take();
-        // It may have waited: they may be gone by now.
-        if (part == null || !isThere(part)) return;
-        HiddenKeys hidden = hidden(part);
-        // What hides them is gone, or has no room.
-        if (hidden.isEmpty()) return;
+        if (part == null) return;
         long began = System.nanoTime();
+        // Also after what cannot be read: reads of other rows tell of the part again.
         long rest = LONG_REST;
         try {
-            long removed = remove(database, part, hidden);
-            if (removed == 0) return;
-            rest = REST * (System.nanoTime() - began);
+            Long removed = isThere(part) ? remove(database, part) : null;
+            // Else it begins again as soon as a read tells of it.
+            if (removed == null || removed > 0) rest = REST * (System.nanoTime() - began);
+            if (removed == null || removed == 0) return;
             logger.info(
                     "Removed {} rows of a partition of {} that deletions hide",
                     removed,
@@ -88,14 +87,17 @@ public final class HiddenRows {
         return rows == HiddenNotice.MANY / 2;
     }
 
-    private long remove(Database database, HiddenNotice.Part part, HiddenKeys hidden)
+    /** How many it has removed; null if what hides them is gone, or has no room. */
+    private @Nullable Long remove(Database database, HiddenNotice.Part part)
             throws RocksDBException {
+        HiddenKeys hidden = hidden(part);
+        if (hidden.isEmpty()) return null;
         // What hides them, and whatever is not in a file.
         database.flush();
         List<String> files =
                 SupersededRanges.rewritten(database.dataFiles(), part.from(), part.to());
         if (!held.haveRoom(database, files)
-                || !held.areWhole(database, files, held.pacing(database.stopped()))) return 0;
+                || !held.areWhole(database, files, held.pacing(database.stopped()))) return 0L;
         Reconciler reconciler = store.reconciler();
         long before = reconciler.removed();
         hidden.hide();
@@ -111,7 +113,9 @@ public final class HiddenRows {
     }
 
     private HiddenKeys hidden(HiddenNotice.Part part) {
-        HiddenKeys hidden = new HiddenKeys(store, Long.MIN_VALUE, part, HiddenKeys.MOST_BYTES);
+        HiddenKeys hidden =
+                new HiddenKeys(
+                        store, Long.MIN_VALUE, part, HiddenKeys.FIRST, HiddenKeys.MOST_BYTES);
         ReadContext context = new ReadContext(store, ColumnFilter.all(store.table()));
         ByteBuffer prefix = Keys.direct(part.position());
         try (Cursor cursor = context.openAside()) {

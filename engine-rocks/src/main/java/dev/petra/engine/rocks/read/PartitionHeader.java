@@ -19,11 +19,12 @@ import org.apache.cassandra.db.rows.Rows;
  * @param isAtRows whether the cursor was left on the partition's first row or behind the partition;
  *     if not, it is before the rows
  */
-public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isAtRows) {
+public record PartitionHeader(
+        DeletionInfo deletions, Row staticRow, boolean hasStatic, boolean isAtRows) {
     static final PartitionHeader EMPTY =
-            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW, true);
+            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW, false, true);
     static final PartitionHeader NOT_READ =
-            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW, false);
+            new PartitionHeader(DeletionInfo.LIVE, Rows.EMPTY_STATIC_ROW, false, false);
 
     public DeletionTime deletion() {
         return deletions.getPartitionDeletion();
@@ -47,6 +48,7 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isA
             boolean wantStatic) {
         MutableDeletionInfo deletions = null;
         Row staticRow = Rows.EMPTY_STATIC_ROW;
+        boolean hasStatic = false;
         WantedRanges wanted = null;
         boolean isAtRows = true;
         int ranges = 0;
@@ -63,6 +65,7 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isA
                     deletions = new MutableDeletionInfo(record.deletion());
                 }
                 case KeyKind.STATIC -> {
+                    hasStatic = true;
                     if (wantStatic) staticRow = context.staticRow(cursor);
                 }
                 case KeyKind.RANGE -> {
@@ -93,8 +96,8 @@ public record PartitionHeader(DeletionInfo deletions, Row staticRow, boolean isA
                             - wanted.hidden()
                             + (deletions == null ? 0 : deletions.rangeCount()),
                     prefix);
-        if (deletions == null && staticRow.isEmpty()) return isAtRows ? EMPTY : NOT_READ;
+        if (deletions == null && !hasStatic) return isAtRows ? EMPTY : NOT_READ;
         return new PartitionHeader(
-                deletions == null ? DeletionInfo.LIVE : deletions, staticRow, isAtRows);
+                deletions == null ? DeletionInfo.LIVE : deletions, staticRow, hasStatic, isAtRows);
     }
 }

@@ -2,7 +2,9 @@
 package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
@@ -207,7 +209,9 @@ class HiddenRowsTest extends PurgeFixture {
         ByteSink position = new ByteSink();
         position.put(ByteBuffer.wrap(position("a")));
         for (boolean ended : new boolean[] {true, false}) {
-            HiddenKeys hidden = new HiddenKeys(Tables.context(store), Long.MIN_VALUE, null, 1_000);
+            HiddenKeys hidden =
+                    new HiddenKeys(
+                            Tables.context(store), Long.MIN_VALUE, null, HiddenKeys.FIRST, 1_000);
             try (Cursor cursor = context.open()) {
                 cursor.seek(prefix.duplicate());
                 hidden.add(
@@ -244,6 +248,84 @@ class HiddenRowsTest extends PurgeFixture {
             Tables.context(store).reconciler().hideNothing();
         }
         assertThat(entries()).isEqualTo(KEYS.size());
+    }
+
+    /** The same of deletions of which all rows are newer: what has no room has its turn later. */
+    @Test
+    void whatHasNoRoomHasItsTurn() throws RocksDBException {
+        open();
+        for (String key : KEYS) {
+            store.write(young(key, 2).deletePartition().build());
+            store.write(young(key, 3).row(1, 1).set("v", "new").build());
+            fill(key, 100);
+            // Several ranges of one partition.
+            for (int c = 10; c < 90; c += 20)
+                store.write(young(key, 4).deleteRange(table.prefix(c)).build());
+        }
+        settle();
+        CoveringDeletions covering =
+                new CoveringDeletions(Tables.context(store), Long.MAX_VALUE, 1);
+        // Each of the four is a range, and what is before, between and behind them.
+        for (int time = 0; time < 9 * KEYS.size(); time++) {
+            Pacer pace = new Pacer(Tables.context(store), database(), false);
+            covering.run(database(), 1, pace).hide();
+            Purge.force(database(), null, null);
+            Tables.context(store).reconciler().hideNothing();
+        }
+        // The record, the tombstones, the new row.
+        assertThat(entries()).isEqualTo(6 * KEYS.size());
+    }
+
+    /** Only whether there is one is asked: a large one would be read whole, each time. */
+    @Test
+    void staticRowsAreNotDecoded() throws RocksDBException {
+        open();
+        fill("a", 100);
+        store.write(table.update("a").at(1).staticRow().set("s", "static").build());
+        store.write(young("a", 2).deletePartition().build());
+        store.write(table.update("b").at(1).staticRow().set("s", "static").build());
+        store.write(young("c", 2).deletePartition().build());
+        settle();
+        byte[] key = Keys.withKind(position("b"), KeyKind.STATIC);
+        byte[] malformed = {1, 99, 99, 99};
+        database().db.put(database().data, key, malformed);
+        compact();
+        // The records of "a" and "c", and what cannot be read.
+        assertThat(entries()).isEqualTo(3);
+        assertThat(database().db.get(database().data, key)).isEqualTo(malformed);
+    }
+
+    /** Reads of other rows told of them, each second, and each time it failed. */
+    @Test
+    void whatCannotBeReadIsNotTriedAgainAtOnce() throws Exception {
+        table = table("LeveledCompactionStrategy', 'enabled': 'false");
+        open();
+        fill("a", 4_000);
+        store.write(
+                young("a", 2).deleteRange(Slice.make(table.from(3_999), table.to(2_000))).build());
+        store.write(young("a", 2).deleteRange(Slice.make(table.from(100), table.to(50))).build());
+        settle();
+        byte[] ranges = Keys.withKind(position("a"), KeyKind.RANGE);
+        byte[] last = ranges;
+        try (RocksIterator it = database().db.newIterator(database().data)) {
+            for (it.seek(ranges);
+                    it.isValid() && Arrays.equals(Arrays.copyOf(it.key(), ranges.length), ranges);
+                    it.next()) last = it.key();
+        }
+        database().db.put(database().data, last, new byte[] {3, 99});
+        Tables.text(
+                store.read(
+                        table.key("a"),
+                        table.slices(table.from(3_999), table.to(2_001)),
+                        table.all(),
+                        false));
+        HiddenRows removal = new HiddenRows(Tables.context(store), held);
+        assertThat(removal.isDue()).isTrue();
+        HiddenNotice.Part part = Tables.context(store).hidden().take();
+        Tables.context(store).hidden().met(null, part);
+        assertThatThrownBy(() -> removal.run(database())).isInstanceOf(CorruptStoreException.class);
+        Tables.context(store).hidden().met(null, part);
+        assertThat(removal.isDue()).isFalse();
     }
 
     private Slice randomSlice(Random random) {
