@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -12,8 +13,11 @@ import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreLog;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -24,10 +28,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
+import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
@@ -45,6 +51,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.Env;
 import org.rocksdb.Priority;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
 import org.slf4j.LoggerFactory;
 
 /** What an engine tells and is told beside reads and writes. */
@@ -173,6 +181,51 @@ class RocksEngineTest {
             engine.syncAcknowledged(id -> true);
             assertThat(syncs(engine)).isGreaterThan(alone);
         }
+    }
+
+    /** The commit log relies on it: what it says next may refer to such a write. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatWasAcknowledgedIsSyncedThoughWritesAreRefused(boolean isDamaged) {
+        UUID index = new UUID(0, 1);
+        try (StorageEngine engine = Tables.engine()) {
+            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+            RocksStore store = (RocksStore) open(engine);
+            store.indexes().define(index);
+            fill(store, 1);
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            RocksDBException failure = isDamaged ? damagedIndex(store, index) : Tables.noSpace();
+            store.write(row(Tables.key(table, 1)));
+            // It is not opened anew before this use of it has ended.
+            reopenable.maintain(
+                    database -> {
+                        assertThat(reopenable.failed(failure))
+                                .isInstanceOf(WriteStallException.class);
+                        assertThat(reopenable.isWritable()).isFalse();
+                        assertThat(store.isUnsettled()).isTrue();
+                        engine.syncAcknowledged(id -> true);
+                        assertThat(store.isUnsettled()).isFalse();
+                    });
+        }
+    }
+
+    private RocksDBException damagedIndex(RocksStore store, UUID index) {
+        store.write(
+                row(Tables.key(table, 2)),
+                List.of(new TermEntry(index, ByteBufferUtil.bytes("x"), Clustering.EMPTY)));
+        store.flush();
+        return Tables.context(store).database().db.getLiveFilesMetaData().stream()
+                .filter(file -> new String(file.columnFamilyName(), UTF_8).equals("index"))
+                .findFirst()
+                .map(
+                        file ->
+                                new RocksDBException(
+                                        "block checksum mismatch in "
+                                                + file.path()
+                                                + file.fileName(),
+                                        new Status(
+                                                Status.Code.Corruption, Status.SubCode.None, "")))
+                .orElseThrow();
     }
 
     private static long syncs(StorageEngine engine) {

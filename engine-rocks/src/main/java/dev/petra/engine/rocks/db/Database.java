@@ -15,6 +15,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
@@ -58,6 +59,11 @@ public final class Database implements AutoCloseable {
 
     private final String name;
     private final UseCount uses = new UseCount();
+
+    /** How many sync the log now; {@link #NO_SYNCS} from when all is freed. */
+    private final AtomicInteger syncs = new AtomicInteger();
+
+    private static final int NO_SYNCS = -1;
 
     /** Whether all is freed; guarded by this. */
     private boolean released;
@@ -255,6 +261,20 @@ public final class Database implements AutoCloseable {
      */
     public void release(int stripe) {
         uses.release(stripe);
+    }
+
+    /**
+     * The same for a sync of the log, which is no use: those whose end closing waits for may wait
+     * for it.
+     *
+     * @return false if all is freed, with the log synced; {@link #endSync} otherwise
+     */
+    boolean beginSync() {
+        return syncs.getAndUpdate(now -> now == NO_SYNCS ? now : now + 1) != NO_SYNCS;
+    }
+
+    void endSync() {
+        syncs.getAndDecrement();
     }
 
     boolean isClosed() {
@@ -544,9 +564,13 @@ public final class Database implements AutoCloseable {
 
     /**
      * Ends compactions that were asked for, and waits for that. Those who asked get an exception.
+     *
+     * @return whether there were any
      */
-    public void stopCompactions() {
-        if (tellCompactionsToStop()) endStopped();
+    public boolean stopCompactions() {
+        boolean any = tellCompactionsToStop();
+        if (any) endStopped();
+        return any;
     }
 
     /**
@@ -697,7 +721,7 @@ public final class Database implements AutoCloseable {
     private boolean awaitUsers(long nanos) {
         long started = System.nanoTime();
         long logAt = started + LOG_EVERY_NANOS;
-        while (uses.count() != 0) {
+        while (uses.count() != 0 || !syncs.compareAndSet(0, NO_SYNCS)) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
             long now = System.nanoTime();
             if (now - started > nanos) return false;

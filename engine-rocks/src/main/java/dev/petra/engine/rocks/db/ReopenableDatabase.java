@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import com.google.common.base.Throwables;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
@@ -32,10 +33,17 @@ public final class ReopenableDatabase {
     private static final Logger logger = LoggerFactory.getLogger(ReopenableDatabase.class);
     private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
-    private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /** Of those attempts before which writes are not refused. */
+    private static final long RENEWAL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /** Longer than Cassandra lets a read take: no reads that follow each other outlast it. */
+    private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(12);
 
     /** After reads had to wait for an attempt, they do not wait again for so many times as long. */
-    private static final int READS_TO_PATIENCE = 50;
+    private static final int READS_TO_PATIENCE = 10;
+
+    private static final String INDEXES_DAMAGED = "its indexes are damaged";
 
     private static final long LEAST_ROOM = 4 << 20;
 
@@ -59,7 +67,10 @@ public final class ReopenableDatabase {
     /** Why writes are refused until the database was opened anew; null while it is well. */
     private volatile @Nullable String full;
 
-    private volatile long healAt;
+    private volatile long healAt = System.nanoTime();
+
+    /** Whether it waits for all uses to end, so as to make damaged indexes anew. */
+    private volatile boolean renewing;
 
     /** When the disk may be looked at next. */
     private volatile long lookAt = System.nanoTime();
@@ -169,17 +180,24 @@ public final class ReopenableDatabase {
     /**
      * For whoever reads for long: the database is not opened anew before that has ended.
      *
-     * @throws WriteStallException if writes are refused because the disk was full, or a file of
-     *     indexes is damaged
+     * @throws WriteStallException if it is to be opened anew, because the disk was full or a file
+     *     of indexes is damaged
      */
     public void checkNotFull() {
         String reason = full;
-        if (reason != null) throw refused(reason);
+        if (reason != null || renewing) throw refused(reason);
     }
 
-    /** Whether writes are refused because the disk was full. */
-    boolean isFull() {
-        return full != null;
+    /** What a sync that failed throws. */
+    RuntimeException notSynced(Throwable e) {
+        String reason = full;
+        if (reason == null || index.isDamaged()) {
+            Throwables.throwIfUnchecked(e);
+            return new IllegalStateException(e);
+        }
+        RuntimeException refused = RocksErrors.full(name(), spec.directory(), reason);
+        refused.addSuppressed(e);
+        return refused;
     }
 
     /** Whether anything was ever written to it; never false wrongly. */
@@ -214,6 +232,15 @@ public final class ReopenableDatabase {
             Database database, Work<T> work, Function<RocksDBException, RuntimeException> failed) {
         int use = Database.stripe();
         try {
+            return run(database, work, failed);
+        } finally {
+            database.release(use);
+        }
+    }
+
+    private <T> T run(
+            Database database, Work<T> work, Function<RocksDBException, RuntimeException> failed) {
+        try {
             return work.run(database);
         } catch (RocksDBException e) {
             throw failed.apply(e);
@@ -221,8 +248,24 @@ public final class ReopenableDatabase {
             throw failed.apply(e.error);
         } catch (IOException e) {
             throw new FSWriteError(e, spec.directory());
+        }
+    }
+
+    /** Does something to the log, which is no use: see {@link Database#beginSync}. */
+    void sync(Chore chore) {
+        Database database = present();
+        while (!database.beginSync()) database = database();
+        try {
+            var unused =
+                    run(
+                            database,
+                            that -> {
+                                chore.run(that);
+                                return true;
+                            },
+                            this::failed);
         } finally {
-            database.release(use);
+            database.endSync();
         }
     }
 
@@ -317,25 +360,50 @@ public final class ReopenableDatabase {
     }
 
     /**
-     * Makes the column family of indexes anew if its files are damaged: by healing, which ends what
-     * may take hours, as a merge of files or the compaction of all.
+     * Makes the column family of indexes anew if its files are damaged. Ends what may take hours,
+     * as a merge of files or the compaction of all.
      *
-     * @throws WriteStallException if that cannot be now; writes are refused too then, until it can
+     * @throws WriteStallException if that cannot be now. Writes go on until it can, unless files
+     *     were being merged: RocksDB ends that only together with all else
      */
     public void renewDamagedIndex() {
         heal();
-        if (!index.isDamaged()) return;
-        synchronized (this) {
-            if (full == null && !closed && index.isDamaged()) {
-                // Else writes would be refused until there is.
-                if (!hasRoom())
-                    throw RocksErrors.full(name(), spec.directory(), "no room to open it anew");
-                healAt = System.nanoTime();
-                lookAt = healAt;
-                full = "its indexes are damaged";
-            }
+        Database busy = opened.database();
+        if (renewNow()) return;
+        if (busy.compactingFiles() > 0) {
+            refuseWritesToRenew(busy);
+            heal();
+            return;
         }
-        heal();
+        // Behind the lock, as in healing.
+        if (busy.acquire() && use(busy, Database::stopCompactions, this::failed))
+            healAt = System.nanoTime();
+        throw refused(null);
+    }
+
+    /** False if the database was used for longer than it was waited for. */
+    private synchronized boolean renewNow() {
+        if (closed || !index.isDamaged()) return true;
+        if (full != null || System.nanoTime() - healAt < 0) throw refused(full);
+        // If it could then not be opened, writes would be refused until there is.
+        if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), "no room to open it anew");
+        renewing = true;
+        try {
+            if (!closeIfIdle(Math.max(healPatience, RENEWAL_PATIENCE_NANOS))) return false;
+            // From here on healing opens it, if this cannot.
+            full = INDEXES_DAMAGED;
+        } finally {
+            renewing = false;
+        }
+        healed();
+        return true;
+    }
+
+    private synchronized void refuseWritesToRenew(Database busy) {
+        if (full != null || closed || opened.database() != busy) return;
+        healAt = System.nanoTime();
+        lookAt = healAt;
+        full = INDEXES_DAMAGED;
     }
 
     /**
@@ -468,24 +536,32 @@ public final class ReopenableDatabase {
         if (full == null || closed) return true;
         // Somebody else has just tried.
         if (System.nanoTime() - healAt < 0) throw refused(reason);
-        healAt = System.nanoTime() + HEAL_EVERY_NANOS;
         // Closing waits for writers, and these for a sync that cannot be.
-        unsynced.abandon();
-        // Bounded: a reader, even this thread, may hold an iterator and want another.
-        if (!opened.database().closeIfIdle(healPatience)) {
-            // Others wait meanwhile: a long scan must not keep them from reading.
-            healAt =
-                    System.nanoTime()
-                            + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
-            healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
-            return false;
+        if (!index.isDamaged()) unsynced.abandon();
+        if (!closeIfIdle(healPatience)) return false;
+        healed();
+        return true;
+    }
+
+    /** Bounded: a reader, even this thread, may hold an iterator and want another. */
+    private boolean closeIfIdle(long patience) {
+        // Other writers are refused meanwhile, and do not wait for this.
+        healAt = System.nanoTime() + patience + HEAL_EVERY_NANOS;
+        if (opened.database().closeIfIdle(patience)) {
+            healPatience = LEAST_PATIENCE_NANOS;
+            return true;
         }
-        healPatience = LEAST_PATIENCE_NANOS;
+        // Others wait meanwhile: a long scan must not keep them from reading.
+        healAt = System.nanoTime() + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * patience);
+        healPatience = Math.min(2 * patience, MOST_PATIENCE_NANOS);
+        return false;
+    }
+
+    private void healed() {
         boolean damage = index.isDamaged();
         openAnew();
         if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
         else logger.info("The disk of {} has room again; writes go on", name());
-        return true;
     }
 
     /** Looks at the disk once a second at most, since each write that is refused asks. */

@@ -44,7 +44,7 @@ public final class StoreSync {
     }
 
     public void syncLog() {
-        database.maintain(
+        database.sync(
                 database -> {
                     long aside = room.asideEnded();
                     long sequence = database.db.getLatestSequenceNumber();
@@ -69,17 +69,17 @@ public final class StoreSync {
         unsynced.lags();
     }
 
-    /** Syncs, and wakes the writers that wait for it. */
+    /**
+     * Syncs, and wakes the writers that wait for it.
+     *
+     * @throws dev.petra.engine.WriteStallException if that failed because the disk is full
+     */
     public void sync() {
-        if (database.isFull()) {
-            unsynced.abandon();
-            return;
-        }
         try {
             unsynced.sync(this::syncLog);
-        } catch (IllegalStateException e) {
+        } catch (RuntimeException | Error e) {
             // Closing has synced it, dropping has no need to.
-            if (!database.isClosed()) throw e;
+            if (!database.isClosed()) throw database.notSynced(e);
             logger.debug("The store of {} was closed before it was synced", database.name(), e);
         }
     }

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.wal;
 
 import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -148,6 +149,9 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
     private void sync(L log) {
         try {
             log.sync();
+        } catch (WriteStallException e) {
+            // Its disk is full, which the store has said; healing syncs it.
+            logger.debug("Syncing the log of {} failed", log.name(), e);
         } catch (RuntimeException | Error e) {
             // The store remembers it and fails its writes until a sync succeeds.
             logger.error(

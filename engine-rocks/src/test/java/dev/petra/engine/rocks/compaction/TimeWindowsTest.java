@@ -657,6 +657,45 @@ class TimeWindowsTest {
         store.flush();
     }
 
+    /** Each of them ends within a second, but there is always one: writes went without for 15 s. */
+    @Test
+    void aDamagedIndexIsDefinedAgainBesideReadsThatOverlap() {
+        open();
+        live("k1", 9, 2 * MINUTE);
+        store.indexes().define(INDEX);
+        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        AtomicBoolean ended = new AtomicBoolean();
+        CountDownLatch began = new CountDownLatch(3);
+        List<CompletableFuture<Void>> reads = new ArrayList<>();
+        for (int reader = 0; reader < 3; reader++)
+            reads.add(CompletableFuture.runAsync(() -> readOverAndOver(reopenable, began, ended)));
+        Uninterruptibles.awaitUninterruptibly(began);
+        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
+                .isInstanceOf(DamagedIndexException.class);
+        Tables.await(
+                "the definition",
+                () -> {
+                    boolean isDefined = isDefinedAgain();
+                    assertThat(reopenable.isWritable()).isTrue();
+                    return isDefined;
+                });
+        ended.set(true);
+        reads.forEach(CompletableFuture::join);
+    }
+
+    private static void readOverAndOver(
+            ReopenableDatabase reopenable, CountDownLatch began, AtomicBoolean ended) {
+        while (!ended.get()) {
+            var unused =
+                    reopenable.measure(
+                            database -> {
+                                began.countDown();
+                                Uninterruptibles.sleepUninterruptibly(400, TimeUnit.MILLISECONDS);
+                                return true;
+                            });
+        }
+    }
+
     private boolean isDefinedAgain() {
         try {
             store.indexes().define(INDEX);
