@@ -86,6 +86,13 @@ final class ShadowCommand implements Runnable {
                 return figures.getBoolean("caught_up");
             }
 
+            /** Null if there was none, or the node is of a version that does not tell. */
+            @Nullable String lateWrite() {
+                return figures.getColumnDefinitions().contains("late_write")
+                        ? figures.getString("late_write")
+                        : null;
+            }
+
             /** Whether it has caught up, and no comparison has told anything. */
             boolean isUntested() {
                 return isCaughtUp() && count("equal") + count("different") == 0;
@@ -161,6 +168,9 @@ final class ShadowCommand implements Runnable {
                         comparison == null
                                 ? "not since the node was started"
                                 : CompareCommand.summary(comparison));
+                String late = shadow.lateWrite();
+                if (late != null)
+                    out.printf("  %s: its shadow may lack a late write: %s%n", shadow.node(), late);
                 if (!shadow.isCaughtUp() || shadow.count("different") > 0)
                     out.printf(
                             "  %s: %s, %,d different%n",

@@ -12,8 +12,10 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import java.util.Collection;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
@@ -27,6 +29,12 @@ import org.slf4j.LoggerFactory;
 /** Join points behind {@code nodetool}. */
 public final class NodetoolHooks {
     private static final Logger logger = LoggerFactory.getLogger(NodetoolHooks.class);
+
+    /** Those by which Cassandra purges by others than the rules of the schema. */
+    private static final Set<UnsupportedOperation> OTHER_PURGES =
+            EnumSet.of(
+                    UnsupportedOperation.forceCompactionKeysIgnoringGcGrace,
+                    UnsupportedOperation.setCompactionParameters);
 
     private NodetoolHooks() {}
 
@@ -158,9 +166,14 @@ public final class NodetoolHooks {
      * @throws UnsupportedOperationException for an engine table, naming it
      */
     public static void refuse(ColumnFamilyStore cfs, String method) {
-        EngineMemtable table = EngineMemtables.current(cfs);
-        if (table == null) return;
         UnsupportedOperation refusal = UnsupportedOperation.valueOf(method);
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) {
+            if (OTHER_PURGES.contains(refusal))
+                Shadows.rulesOverridden(
+                        cfs, refusal.verb() + " was called, which may purge deletions too early");
+            return;
+        }
         throw NodetoolOperations.refused(table, refusal.verb(), refusal.reason());
     }
 }

@@ -132,7 +132,7 @@ final class DoubledWrites {
             try {
                 Doubled write = waiting.take();
                 try {
-                    write.copy().write(write.update());
+                    write.copy().doubled(write.update());
                 } finally {
                     waitingBytes.addAndGet(-write.bytes());
                     done(write);

@@ -269,6 +269,22 @@ public final class Shadow {
         return latest;
     }
 
+    private LateWrites.Moment moment() {
+        noteTime();
+        return new LateWrites.Moment(latest, Shadows.shortestGrace(cfs.metadata()));
+    }
+
+    /**
+     * Why the table may show something that its shadow hides, as a deletion that the table has
+     * purged; null if it does not, or there is no copy.
+     */
+    public @Nullable String lateWrite() {
+        ShadowCopy now = copy();
+        if (now == null) return null;
+        String late = now.late().reason();
+        return late != null ? late : Shadows.purgeDoubt(cfs.metadata());
+    }
+
     private synchronized void noteTime() {
         latest = Math.max(latest, FBUtilities.nowInSeconds());
         noteGcBefore(latest - cfs.metadata().params.gcGraceSeconds);
@@ -308,7 +324,7 @@ public final class Shadow {
             latest = whole.latest();
             noteGcBefore(whole.gcBefore());
             noteTime();
-            ShadowCopy now = open(folder, whole.copy());
+            ShadowCopy now = open(folder, whole.copy(), new LateWrites(whole.memory()));
             place = folder;
             cfs.getTracker().subscribe(now);
             now.resume();
@@ -334,7 +350,7 @@ public final class Shadow {
         return Objects.requireNonNull(place, "a copy has a folder");
     }
 
-    private ShadowCopy open(ShadowFolder folder, long number) {
+    private ShadowCopy open(ShadowFolder folder, long number, LateWrites late) {
         TableStore store =
                 engine().openStore(
                                 // Its name is a part of its identity: no store of a table.
@@ -344,7 +360,7 @@ public final class Shadow {
                                                 number,
                                                 cfs.metadata)
                                         .withoutDurability());
-        return new ShadowCopy(cfs, store, number);
+        return new ShadowCopy(cfs, store, number, late, this::moment);
     }
 
     private StorageEngine engine() {
@@ -430,9 +446,10 @@ public final class Shadow {
                 return;
             }
             folder.create();
-            next = open(folder, number);
+            next = open(folder, number, new LateWrites());
             place = folder;
             cfs.getTracker().subscribe(next);
+            next.watch();
             begun.incrementAndGet();
             logger.info("The shadow of {} is being made", name);
             // From here on writes go to both.
@@ -538,7 +555,13 @@ public final class Shadow {
                 return;
             }
             now.store.syncLog();
-            folder().write(new ShadowFolder.Whole(now.number, gcBefore(), latest(), sstables));
+            folder().write(
+                            new ShadowFolder.Whole(
+                                    now.number,
+                                    gcBefore(),
+                                    latest(),
+                                    now.late().memory().or(Shadows.purgeDoubt(cfs.metadata())),
+                                    sstables));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             logger.info("Interrupted; the next start makes the shadow of {} anew", name);

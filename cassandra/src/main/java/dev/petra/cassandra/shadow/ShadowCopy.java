@@ -15,8 +15,10 @@ import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
@@ -98,18 +100,37 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private volatile WeakReference<Set<SSTableReader>> verified = new WeakReference<>(null);
 
     private final Deque<Ref<SSTableReader>> toCopy = new ArrayDeque<>();
+
+    /** Those to copy that came after the copy's first moment. */
+    private final Set<Descriptor> later = ConcurrentHashMap.newKeySet();
+
+    private final LateWrites late;
+    private final Supplier<LateWrites.Moment> moment;
+    private final AtomicBoolean isToldOfLate = new AtomicBoolean();
     private final AtomicLong copiedBytes = new AtomicLong();
     private boolean counted;
+    private boolean watching;
     private long arrivals;
     private volatile boolean caughtUp;
 
     /** The partition up to which the first of those to copy is in the store. */
     private @Nullable DecoratedKey copiedTo;
 
-    ShadowCopy(ColumnFamilyStore cfs, TableStore store, long number) {
+    /**
+     * @param late what came to it before
+     * @param moment by what the table may purge now
+     */
+    ShadowCopy(
+            ColumnFamilyStore cfs,
+            TableStore store,
+            long number,
+            LateWrites late,
+            Supplier<LateWrites.Moment> moment) {
         super(cfs.metadata.toString(), store);
         this.cfs = cfs;
         this.number = number;
+        this.late = late;
+        this.moment = moment;
     }
 
     // What it has
@@ -185,7 +206,18 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     synchronized void resume() {
         for (SSTableReader sstable : cfs.getLiveSSTables()) accounted.add(sstable.descriptor);
         counted = true;
+        watching = true;
         caughtUp = true;
+    }
+
+    /**
+     * Before writes go to both. From here on until {@link #begin} has found what is to be copied,
+     * no compaction may take what is written meanwhile: it may purge that together with an older
+     * deletion over it, of which the shadow would get the one and not the other.
+     */
+    synchronized void watch() {
+        for (SSTableReader sstable : cfs.getLiveSSTables()) accounted.add(sstable.descriptor);
+        watching = true;
     }
 
     /**
@@ -196,6 +228,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         Keyspace.writeOrder.awaitNewBarrier();
         cfs.forceBlockingFlush(ColumnFamilyStore.FlushReason.INTERNALLY_FORCED);
         synchronized (this) {
+            accounted.clear();
             // Kept until they are copied. What changes later, this is told of when it is counted.
             try (ColumnFamilyStore.RefViewFragment now =
                     cfs.selectAndReference(View.selectFunction(SSTableSet.CANONICAL))) {
@@ -244,13 +277,14 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         if (!counted || isOver() || !accounted.add(sstable.descriptor)) return;
         caughtUp = false;
         arrivals++;
+        later.add(sstable.descriptor);
         Ref<SSTableReader> kept = sstable.tryRef();
         if (kept == null) fault("an SSTable that came was gone before it could be copied");
         else toCopy.add(kept);
     }
 
     private synchronized void changed(SSTableListChangedNotification change) {
-        if (!counted) return;
+        if (!watching || isOver()) return;
         if (!KEEPS_CONTENT.contains(change.compactionType)) {
             String reason = "the table's SSTables were changed (" + change.compactionType + ")";
             // Such an operation changes one SSTable after the other: the next copy waits until it
@@ -266,7 +300,10 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                     sstable.openReason == SSTableReader.OpenReason.EARLY
                             || accounted.contains(sstable.descriptor);
         if (!isKnown) {
-            end("an SSTable that came was compacted before it could be copied");
+            end(
+                    counted
+                            ? "an SSTable that came was compacted before it could be copied"
+                            : "what was written while the copy began was compacted");
             return;
         }
         for (SSTableReader sstable : change.removed) accounted.remove(sstable.descriptor);
@@ -306,7 +343,10 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         synchronized (this) {
             copiedTo = null;
             // Else it was released, and is not there any more.
-            if (toCopy.remove(first)) first.release();
+            if (toCopy.remove(first)) {
+                later.remove(first.get().descriptor);
+                first.release();
+            }
         }
         return Duration.ZERO;
     }
@@ -318,6 +358,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** False if it was stopped, or its step was over, before the end. */
     private boolean copy(SSTableReader sstable, Progress progress, BooleanSupplier hasRoom) {
         long end = System.nanoTime() + STEP.toNanos();
+        boolean isLater = later.contains(sstable.descriptor);
         try (ISSTableScanner scanner = scannerAfter(copiedTo, sstable)) {
             long before = scanner.getCurrentPosition();
             while (scanner.hasNext()) {
@@ -327,7 +368,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                             cfs.metadata(),
                             sstable,
                             partition,
-                            (update, isBegun) -> copied(update, progress, hasRoom))) return false;
+                            (update, isBegun) -> copied(update, isLater, progress, hasRoom)))
+                        return false;
                     last = partition.partitionKey();
                 }
                 long now = scanner.getCurrentPosition();
@@ -352,8 +394,41 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                 List.<AbstractBounds<PartitionPosition>>of(new Range<>(last, end)).iterator());
     }
 
-    private boolean copied(PartitionUpdate update, Progress progress, BooleanSupplier hasRoom) {
-        return update.isEmpty() || (hasRoom.getAsBoolean() && write(update) && !isHalted(progress));
+    private boolean copied(
+            PartitionUpdate update, boolean isLater, Progress progress, BooleanSupplier hasRoom) {
+        if (update.isEmpty()) return true;
+        if (isLater) late.written(update, moment.get());
+        else late.copied(update, moment.get());
+        noteLate(update);
+        return hasRoom.getAsBoolean() && write(update) && !isHalted(progress);
+    }
+
+    @Override
+    void doubled(PartitionUpdate update) {
+        if (isOver()) return;
+        try {
+            late.written(update, moment.get());
+            noteLate(update);
+        } catch (RuntimeException | Error e) {
+            fault("a write cannot be looked at: " + e);
+        }
+        super.doubled(update);
+    }
+
+    private void noteLate(PartitionUpdate update) {
+        String reason = late.reason();
+        if (reason == null || isToldOfLate.getAndSet(true)) return;
+        logger.info(
+                "The shadow of {} may lack what the table has in partition {}: {}",
+                name,
+                Comparison.shortened(
+                        cfs.metadata().partitionKeyType.getString(update.partitionKey().getKey())),
+                reason);
+    }
+
+    /** What came to it, and whether something came too late. */
+    LateWrites late() {
+        return late;
     }
 
     private boolean isHalted(Progress progress) {
@@ -375,7 +450,6 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return left;
     }
 
-    /** Whether what is to be copied is known. */
     synchronized boolean hasBegun() {
         return counted;
     }

@@ -17,7 +17,9 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
+import java.util.SortedMap;
 import java.util.SortedSet;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
@@ -55,7 +57,14 @@ final class ShadowFolder {
     private static final String COPY = "copy=";
     private static final String GC_BEFORE = "gc_before=";
     private static final String LATEST = "latest=";
+    private static final String GRACE = "grace=";
+    private static final String WRITTEN = "written=";
+    private static final String PURGEABLE = "purgeable=";
+    private static final String DELETION = "deletion=";
+    private static final String LATE = "late=";
+    private static final String SSTABLE = "sstable=";
     private static final String END = "end";
+    private static final String NUMBER = "-?[0-9]{1,19}";
 
     /**
      * That a copy has all of its table, which has these SSTables and nothing else. Written when the
@@ -65,9 +74,15 @@ final class ShadowFolder {
      * @param copy its number
      * @param gcBefore as {@link Shadow#gcBefore}
      * @param latest as {@link Shadow#latest}
+     * @param memory of what came to it
      * @param sstables what tells each from any other
      */
-    record Whole(long copy, long gcBefore, long latest, SortedSet<String> sstables) {}
+    record Whole(
+            long copy,
+            long gcBefore,
+            long latest,
+            LateWrites.Memory memory,
+            SortedSet<String> sstables) {}
 
     private final Path root;
     private final Disk disk;
@@ -156,6 +171,19 @@ final class ShadowFolder {
         text.append(COPY).append(whole.copy()).append('\n');
         text.append(GC_BEFORE).append(whole.gcBefore()).append('\n');
         text.append(LATEST).append(whole.latest()).append('\n');
+        LateWrites.Memory memory = whole.memory();
+        text.append(GRACE).append(memory.grace()).append('\n');
+        text.append(WRITTEN).append(memory.written()).append('\n');
+        text.append(PURGEABLE).append(memory.purgeable()).append('\n');
+        memory.deletions()
+                .forEach(
+                        (time, timestamp) ->
+                                text.append(DELETION)
+                                        .append(time)
+                                        .append(' ')
+                                        .append(timestamp)
+                                        .append('\n'));
+        if (memory.late() != null) text.append(LATE).append(memory.late()).append('\n');
         for (String sstable : whole.sstables()) text.append(sstable).append('\n');
         text.append(END).append('\n');
         try {
@@ -200,11 +228,53 @@ final class ShadowFolder {
                 || !lines.get(1).matches(GC_BEFORE + "-?[0-9]{1,18}")
                 || !lines.get(2).matches(LATEST + "[0-9]{1,18}")
                 || !lines.get(last).equals(END)) return null;
-        return new Whole(
-                Long.parseLong(lines.get(0).substring(COPY.length())),
-                Long.parseLong(lines.get(1).substring(GC_BEFORE.length())),
-                Long.parseLong(lines.get(2).substring(LATEST.length())),
-                new TreeSet<>(lines.subList(3, last)));
+        int first = 3;
+        while (first < last && !lines.get(first).startsWith(SSTABLE)) first++;
+        LateWrites.Memory memory = memory(lines.subList(3, first));
+        return memory == null
+                ? null
+                : new Whole(
+                        Long.parseLong(lines.get(0).substring(COPY.length())),
+                        Long.parseLong(lines.get(1).substring(GC_BEFORE.length())),
+                        Long.parseLong(lines.get(2).substring(LATEST.length())),
+                        memory,
+                        new TreeSet<>(lines.subList(first, last)));
+    }
+
+    private static LateWrites.@Nullable Memory memory(List<String> lines) {
+        try {
+            return parseMemory(lines);
+        } catch (NumberFormatException e) {
+            logger.debug("A number is too large", e);
+            return null;
+        }
+    }
+
+    private static LateWrites.@Nullable Memory parseMemory(List<String> lines) {
+        if (lines.isEmpty())
+            return LateWrites.Memory.unknown(
+                    "the copy was made by a version of Petra that did not look for late writes");
+        if (lines.size() < 3
+                || !lines.get(0).matches(GRACE + "[0-9]{1,10}")
+                || !lines.get(1).matches(WRITTEN + NUMBER)
+                || !lines.get(2).matches(PURGEABLE + NUMBER)) return null;
+        SortedMap<Long, Long> deletions = new TreeMap<>();
+        String late = null;
+        for (String line : lines.subList(3, lines.size())) {
+            if (late == null && line.matches(DELETION + NUMBER + " " + NUMBER)) {
+                int middle = line.indexOf(' ');
+                deletions.put(
+                        Long.parseLong(line.substring(DELETION.length(), middle)),
+                        Long.parseLong(line.substring(middle + 1)));
+            } else if (late == null && line.startsWith(LATE)) late = line.substring(LATE.length());
+            else return null;
+        }
+        return new LateWrites.Memory(
+                Integer.parseInt(lines.get(0).substring(GRACE.length())),
+                Long.parseLong(lines.get(1).substring(WRITTEN.length())),
+                Long.parseLong(lines.get(2).substring(PURGEABLE.length())),
+                deletions,
+                late);
     }
 
     /** Notes how many differences were found, durably. */

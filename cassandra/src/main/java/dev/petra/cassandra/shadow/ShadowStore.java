@@ -65,6 +65,11 @@ class ShadowStore {
         logger.info("The shadow of {} has dropped out: {}", name, reason.reason());
     }
 
+    /** Writes what went to the table. Throws nothing. */
+    void doubled(PartitionUpdate update) {
+        var unused = write(update);
+    }
+
     /** Writes to the store. False if it has dropped out, or does by this. Throws nothing. */
     final boolean write(PartitionUpdate update) {
         long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();

@@ -53,6 +53,7 @@ public final class Shadows {
     /** Tables that are truncated, cleaned up or scrubbed, and how many times at once. */
     private static final Map<ColumnFamilyStore, Integer> shrinking = new ConcurrentHashMap<>();
 
+    private static final PurgeRules rules = new PurgeRules();
     private static final DoubledWrites writes = new DoubledWrites();
     private static final ComparedReads reads = new ComparedReads();
 
@@ -108,12 +109,18 @@ public final class Shadows {
     private static final class Listener implements SchemaChangeListener {
         @Override
         public void onAlterTable(TableMetadata before, TableMetadata after, boolean affects) {
+            rules.altered(before, after);
             ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(after.id);
             if (cfs != null) followSchema(cfs);
             Shadow shadow = tables.get(after.id);
             // Compactions that are under way purge by what it was.
             if (shadow != null)
                 shadow.noteGcBefore(FBUtilities.nowInSeconds() - before.params.gcGraceSeconds);
+        }
+
+        @Override
+        public void onDropTable(TableMetadata table, boolean dropData) {
+            rules.dropped(table.id);
         }
     }
 
@@ -211,6 +218,21 @@ public final class Shadows {
     /** Whether something other than writes takes from the table. */
     static boolean isShrinking(ColumnFamilyStore cfs) {
         return shrinking.containsKey(cfs);
+    }
+
+    /** From now on a table may purge by others than the rules of its schema. */
+    public static void rulesOverridden(ColumnFamilyStore cfs, String how) {
+        rules.overridden(cfs.metadata(), how);
+    }
+
+    /** The shortest {@code gc_grace_seconds} of a table since the node was started. */
+    static int shortestGrace(TableMetadata table) {
+        return rules.grace(table);
+    }
+
+    /** {@link PurgeRules#doubt}. */
+    static @Nullable String purgeDoubt(TableMetadata table) {
+        return rules.doubt(table);
     }
 
     /** Whether a table has a shadow, if only another than that which asks. */

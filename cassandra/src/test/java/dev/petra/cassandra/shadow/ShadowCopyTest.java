@@ -11,6 +11,7 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.SortedSet;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
@@ -19,6 +20,7 @@ import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleNewTracker;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.Descriptor;
@@ -33,6 +35,8 @@ import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.ActiveRepairService;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -46,11 +50,14 @@ class ShadowCopyTest {
             TestTables.table("CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c))");
     private static final TableMetadataRef REF = TableMetadataRef.forOfflineTools(TABLE);
 
+    private static final long NOW = FBUtilities.nowInSeconds();
+
     @TempDir Path directory;
 
     private Tracker tracker;
     private SSTableReader first;
     private ColumnFamilyStore cfs;
+    private LateWrites late;
     private ShadowCopy copy;
 
     @BeforeAll
@@ -74,7 +81,8 @@ class ShadowCopyTest {
                                 getClass().getClassLoader(),
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) -> null);
-        copy = new ShadowCopy(cfs, store, 1);
+        late = new LateWrites();
+        copy = new ShadowCopy(cfs, store, 1, late, () -> new LateWrites.Moment(NOW, 10));
         copy.resume();
     }
 
@@ -236,6 +244,110 @@ class ShadowCopyTest {
         assertThat(copy.isCaughtUp()).isFalse();
         assertThat(copy.isOver()).isFalse();
         copy.release();
+    }
+
+    private ShadowCopy beginning() {
+        ShadowCopy next =
+                new ShadowCopy(
+                        cfs, copy.store, 2, new LateWrites(), () -> new LateWrites.Moment(0, 0));
+        next.watch();
+        return next;
+    }
+
+    private void changed(
+            ShadowCopy of, SSTableReader removed, SSTableReader added, OperationType type) {
+        of.handleNotification(
+                new SSTableListChangedNotification(List.of(added), List.of(removed), type),
+                tracker);
+    }
+
+    /** It may have been purged, with an older deletion that the copy does not find any more. */
+    @Test
+    void whatIsWrittenWhileACopyBeginsMustNotBeCompacted() {
+        ShadowCopy next = beginning();
+        Memtable memtable =
+                (Memtable)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {Memtable.class},
+                                (proxy, method, arguments) -> null);
+        SSTableReader flushed = sstable(2);
+        next.handleNotification(new SSTableAddedNotification(List.of(flushed), memtable), tracker);
+        assertThat(next.isOver()).isFalse();
+        changed(next, flushed, sstable(4), OperationType.COMPACTION);
+        assertThat(next.end())
+                .isEqualTo(
+                        new ShadowStore.End(
+                                "what was written while the copy began was compacted", false));
+    }
+
+    @Test
+    void whatWasThereBeforeACopyBeginsMayBeCompacted() {
+        ShadowCopy next = beginning();
+        SSTableReader made = sstable(2);
+        changed(next, first, made, OperationType.COMPACTION);
+        changed(next, made, sstable(3), OperationType.MAJOR_COMPACTION);
+        assertThat(next.isOver()).isFalse();
+    }
+
+    @Test
+    void whatIsCleanedUpWhileACopyBeginsEndsIt() {
+        ShadowCopy next = beginning();
+        changed(next, first, sstable(2), OperationType.CLEANUP);
+        assertThat(next.isOver()).isTrue();
+    }
+
+    @Test
+    void beforeAnythingGoesToACopyNothingEndsIt() {
+        ShadowCopy next =
+                new ShadowCopy(
+                        cfs, copy.store, 2, new LateWrites(), () -> new LateWrites.Moment(0, 0));
+        changed(next, sstable(3), sstable(4), OperationType.COMPACTION);
+        assertThat(next.isOver()).isFalse();
+    }
+
+    /** Of partition 1, newer than anything, and purged by now if it is this many seconds old. */
+    private static PartitionUpdate deletion(int age) {
+        return PartitionUpdate.fullPartitionDelete(
+                TABLE, ByteBufferUtil.bytes(1), Long.MAX_VALUE - 1, NOW - age);
+    }
+
+    private static PartitionUpdate write() {
+        PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, 1);
+        update.row(1).add("v", 7);
+        return update.build();
+    }
+
+    @Test
+    void aWriteOlderThanWhatWasPurgedIsLate() {
+        copy.doubled(deletion(10));
+        copy.doubled(write());
+        assertThat(late.reason()).isNull();
+        copy.doubled(deletion(11));
+        assertThat(late.reason()).isNotNull();
+        assertThat(copy.isOver()).isFalse();
+        assertThat(copy.late()).isSameAs(late);
+    }
+
+    @Test
+    void anSSTableThatArrivesMayBeLate() {
+        copy.doubled(deletion(11));
+        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
+        assertThat(late.reason()).isNull();
+        var unused = copy.step(() -> true);
+        assertThat(late.reason()).isNotNull();
+        unused = copy.step(() -> true);
+        assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    /** Nothing in it came to the table later than what is in the others. */
+    @Test
+    void anSSTableOfTheFirstMomentIsNotLate() {
+        copy.doubled(deletion(11));
+        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
+        Hollow.set(copy, ShadowCopy.class, "later", ConcurrentHashMap.newKeySet());
+        var unused = copy.step(() -> true);
+        assertThat(late.reason()).isNull();
     }
 
     /** Which compactions wait for. */

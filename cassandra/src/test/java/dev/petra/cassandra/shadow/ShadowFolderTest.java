@@ -8,6 +8,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -31,7 +33,16 @@ class ShadowFolderTest {
     void whatACleanShutdownLeavesIsTakenOnce() {
         ShadowFolder.Whole whole =
                 new ShadowFolder.Whole(
-                        3, 17, 19, new TreeSet<>(List.of("sstable=a 1 2", "sstable=b")));
+                        3,
+                        17,
+                        19,
+                        new LateWrites.Memory(
+                                86_400,
+                                -5,
+                                Long.MIN_VALUE,
+                                new TreeMap<>(Map.of(1L, 2L, -3L, Long.MAX_VALUE)),
+                                "late=this is why"),
+                        new TreeSet<>(List.of("sstable=a 1 2", "sstable=b")));
         folder.create();
         folder.write(whole);
         assertThat(folder.take()).isEqualTo(whole);
@@ -40,7 +51,8 @@ class ShadowFolderTest {
 
     @Test
     void anEmptyTable() {
-        ShadowFolder.Whole whole = new ShadowFolder.Whole(1, 0, 0, new TreeSet<>());
+        ShadowFolder.Whole whole =
+                new ShadowFolder.Whole(1, 0, 0, new LateWrites().memory(), new TreeSet<>());
         folder.create();
         folder.write(whole);
         assertThat(folder.take()).isEqualTo(whole);
@@ -56,13 +68,38 @@ class ShadowFolderTest {
                 "copy=x\ngc_before=2\nlatest=3\nend\n",
                 "gc_before=2\ncopy=1\nlatest=3\nend\n",
                 "copy=1\ngc_before=2\nend\n",
-                "copy=1\ngc_before=2\nlatest=-3\nend\n"
+                "copy=1\ngc_before=2\nlatest=-3\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nwritten=5\nsstable=a\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nwritten=5\npurgeable=x\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nwritten=5\npurgeable=6\no\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=9999999999\nwritten=5\npurgeable=6\nend\n",
+                """
+                copy=1
+                gc_before=2
+                latest=3
+                grace=4
+                written=9999999999999999999
+                purgeable=1
+                end
+                """
             })
     void whatIsCutOffOrIllFormedCountsForNothing(String text) throws IOException {
         folder.create();
         Files.writeString(root.resolve(ShadowFolder.WHOLE), text);
         assertThat(folder.take()).isNull();
         assertThat(root.resolve(ShadowFolder.WHOLE)).doesNotExist();
+    }
+
+    @Test
+    void anOlderVersionDidNotLookForLateWrites() throws IOException {
+        folder.create();
+        Files.writeString(
+                root.resolve(ShadowFolder.WHOLE),
+                "copy=1\ngc_before=2\nlatest=3\nsstable=a 1 2\nend\n");
+        ShadowFolder.Whole whole = folder.take();
+        assertThat(whole).isNotNull();
+        assertThat(whole.sstables()).containsExactly("sstable=a 1 2");
+        assertThat(new LateWrites(whole.memory()).reason()).contains("did not look");
     }
 
     @Test

@@ -69,7 +69,7 @@ class TableComparisonTest {
         shadow =
                 new Shadow(
                         cfs, ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks"))), null);
-        copy = new ShadowCopy(cfs, store, 1);
+        copy = new ShadowCopy(cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(0, 0));
         Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
     }
 

@@ -25,10 +25,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -214,6 +216,7 @@ class ShadowIT {
         assertThat(differences()).as("seed %s", seed).isEmpty();
         assertThat(row.getLong("different")).as("seed %s", seed).isZero();
         assertThat(row.getLong("copies")).isEqualTo(1);
+        assertThat(row.isNull("late_write")).as("%s", row.getFormattedContents()).isTrue();
         assertThat(row.getDouble("table_read_micros_p99")).isPositive();
         assertThat(row.getDouble("shadow_read_micros_p99")).isPositive();
         NodeTool.Result report = report();
@@ -395,6 +398,7 @@ class ShadowIT {
         session = node.session();
         assertThat(shadow("ks", "t").getBoolean("caught_up")).isTrue();
         assertThat(folder("t").resolve("WHOLE")).doesNotExist();
+        assertThat(shadow("ks", "t").isNull("late_write")).isTrue();
         session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 2, 'after')");
         assertThat(compare("t", 2 * KEYS).getLong("different")).isZero();
 
@@ -439,6 +443,109 @@ class ShadowIT {
         assertThat(files.generations()).containsExactly("1");
         TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder("p")));
         assertThat(shadow("ks", "p")).isNull();
+    }
+
+    private static final String LATE = "INSERT INTO ks.%s (k, c, v) VALUES (1, 1, 'late')";
+
+    /** A table without grace with a deletion of the timestamp 20, which it has purged. */
+    private static void createPurged(String table) throws Exception {
+        createWithoutGrace(table);
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp(table);
+        session.execute("DELETE FROM ks." + table + " USING TIMESTAMP 20 WHERE k = 1");
+        // The deletion may be purged from the next second on.
+        TimeUnit.SECONDS.sleep(2);
+        node.nodetool("flush", "ks", table);
+        node.nodetool("compact", "ks", table);
+        session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (1, 2, 'new')");
+        await(table, row -> row.getLong("queued_writes") == 0);
+        Row row = shadow("ks", table);
+        assertThat(row.isNull("late_write")).as("%s", row.getFormattedContents()).isTrue();
+    }
+
+    private static void createWithoutGrace(String table) {
+        create(table);
+        session.execute("ALTER TABLE ks." + table + " WITH gc_grace_seconds = 0");
+    }
+
+    private static Set<String> rows(String table) {
+        return session.execute("SELECT c, v FROM ks." + table + " WHERE k = 1").all().stream()
+                .map(row -> row.getInt(0) + row.getString(1))
+                .collect(Collectors.toSet());
+    }
+
+    @Test
+    @Order(16)
+    void aWriteThatIsLateIsToldAndNotLost() throws Exception {
+        createPurged("late");
+        session.execute(LATE.formatted("late") + " USING TIMESTAMP 15");
+        assertThat(rows("late")).containsExactlyInAnyOrder("1late", "2new");
+        Row row = await("late", each -> !each.isNull("late_write"));
+        assertThat(row.getString("late_write")).contains("(timestamp 15)", "(timestamp 20)");
+        node.awaitLog("The shadow of ks.late may lack what the table has in partition 1", PATIENCE);
+        assertThat(report().output())
+                .contains("its shadow may lack a late write: something that was written");
+        await(
+                "late",
+                each -> {
+                    rows("late");
+                    return each.getLong("not_comparable") > 0;
+                });
+        assertThat(shadow("ks", "late").getLong("different")).isZero();
+
+        session.close();
+        node.process().stop();
+        node.restart();
+        session = node.session();
+        awaitCaughtUp("late");
+        assertThat(shadow("ks", "late").getString("late_write")).contains("(timestamp 15)");
+
+        session.execute("ALTER TABLE ks.late WITH memtable = 'rocks'");
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(rows("late")).containsExactlyInAnyOrder("1late", "2new");
+    }
+
+    @Test
+    @Order(17)
+    void anSSTableThatComesMayBeLate() throws Exception {
+        createPurged("arrived");
+        create("older");
+        session.execute(LATE.formatted("older") + " USING TIMESTAMP 15");
+        node.load("ks", "older", "arrived", directory.resolve("older"));
+        assertThat(rows("arrived")).containsExactlyInAnyOrder("1late", "2new");
+        await("arrived", row -> !row.isNull("late_write") && row.getBoolean("caught_up"));
+        session.execute("DROP TABLE ks.arrived");
+    }
+
+    /** It hides in the shadow what it hides in the table. */
+    @Test
+    @Order(18)
+    void aDeletionThatIsCopiedIsNotLate() throws Exception {
+        createWithoutGrace("whole");
+        session.execute(LATE.formatted("whole") + " USING TIMESTAMP 15");
+        node.nodetool("flush", "ks", "whole");
+        session.execute("DELETE FROM ks.whole USING TIMESTAMP 20 WHERE k = 1");
+        TimeUnit.SECONDS.sleep(2);
+        session.execute("ALTER TABLE ks.whole WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("whole");
+        session.execute("INSERT INTO ks.whole (k, c, v) VALUES (1, 2, 'new')");
+        await("whole", row -> row.getLong("queued_writes") == 0);
+        assertThat(shadow("ks", "whole").isNull("late_write")).isTrue();
+        session.execute("INSERT INTO ks.whole (k, c, v) VALUES (1, 3, 'older') USING TIMESTAMP 19");
+        await("whole", row -> !row.isNull("late_write"));
+    }
+
+    @Test
+    @Order(19)
+    void aPurgeBeforeTheGraceIsTold() throws Exception {
+        create("forced");
+        session.execute("ALTER TABLE ks.forced WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("forced");
+        assertThat(shadow("ks", "forced").isNull("late_write")).isTrue();
+        node.nodetool("forcecompact", "ks", "forced", "1");
+        assertThat(shadow("ks", "forced").getString("late_write"))
+                .startsWith("forcecompact was called");
+        session.execute("DROP TABLE ks.forced");
     }
 
     // Whole tables

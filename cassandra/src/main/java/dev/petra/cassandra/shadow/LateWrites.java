@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import java.util.Iterator;
+import java.util.Map;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
+import org.apache.cassandra.db.RangeTombstone;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.Cell;
+import org.apache.cassandra.db.rows.ColumnData;
+import org.apache.cassandra.db.rows.ComplexColumnData;
+import org.apache.cassandra.db.rows.Row;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Whether a table may show something that its shadow hides: what came to the table when it may
+ * already have purged a deletion that is not older. The shadow purges nothing, so it has the
+ * deletion. Such a copy must not take the place of its table, and once it is one it stays one.
+ *
+ * <p>Errs on one side only: partitions share what is remembered of them, and of deletions there are
+ * at most {@link #MAX_TIMES} times for each group. So a copy may count as late that is not.
+ *
+ * <h2>Why none is missed</h2>
+ *
+ * The table shows something of timestamp {@code w}, and the shadow hides it by a deletion of
+ * timestamp {@code d >= w}, only if the table has purged the deletion and what was written came
+ * afterwards: while it was there, no compaction purged a deletion over it. (Compactions that do are
+ * {@link PurgeRules#doubt}.) Both are noted when they come to the shadow, after they came to the
+ * table, and whichever is noted second meets the other. What is noted second is noted after the
+ * purge, so the deletion counts as purgeable then: the clock and the shortest grace since never go
+ * back.
+ *
+ * <p>SSTables of the moment at which the copy began are as the table was at that moment: between
+ * what is in them there is no such order. That is why {@link #copied} notes their deletions only.
+ * Nothing was purged by then that had come to both: {@link ShadowCopy#watch}.
+ *
+ * <p>An expiring cell is a deletion of its timestamp: it hides what is older, is a tombstone of the
+ * time of its write from its expiry on, and may be purged at once if its grace has passed by then.
+ * Deletions of counters hide updates of any timestamp.
+ *
+ * <p>Thread-safe.
+ */
+final class LateWrites {
+    /** Times of deletions that are kept for each group of partitions. */
+    static final int MAX_TIMES = 16;
+
+    private static final int STRIPES = 256;
+    private static final long NOTHING_WRITTEN = Long.MAX_VALUE;
+    private static final long NOTHING_DELETED = Long.MIN_VALUE;
+
+    /**
+     * By what the table may purge.
+     *
+     * @param clock in seconds, the highest that it was
+     * @param grace the shortest {@code gc_grace_seconds} that it had
+     */
+    record Moment(long clock, int grace) {}
+
+    /**
+     * What is kept over a restart.
+     *
+     * @param grace the shortest
+     * @param written the lowest timestamp that was written
+     * @param purgeable the highest timestamp of a deletion that may have been purged
+     * @param deletions highest timestamps of others, by the time from when on they may be
+     * @param late why the copy is late; null if it is not
+     */
+    record Memory(
+            int grace,
+            long written,
+            long purgeable,
+            SortedMap<Long, Long> deletions,
+            @Nullable String late) {
+        /** The same, and late for this reason if it is one. */
+        Memory or(@Nullable String reason) {
+            return late != null || reason == null
+                    ? this
+                    : new Memory(grace, written, purgeable, deletions, reason);
+        }
+
+        /** Of what nothing is known. */
+        static Memory unknown(String reason) {
+            return new Memory(
+                    Integer.MAX_VALUE, NOTHING_WRITTEN, NOTHING_DELETED, new TreeMap<>(), reason);
+        }
+    }
+
+    private final Stripe[] stripes = new Stripe[STRIPES];
+    private final AtomicInteger shortestGrace = new AtomicInteger(Integer.MAX_VALUE);
+    private volatile @Nullable String late;
+
+    LateWrites() {
+        for (int i = 0; i < STRIPES; i++) stripes[i] = new Stripe();
+    }
+
+    /** Goes on where another ended. */
+    LateWrites(Memory memory) {
+        this();
+        late = memory.late();
+        shortestGrace.set(memory.grace());
+        for (Stripe stripe : stripes) {
+            stripe.written = memory.written();
+            stripe.purgeable = memory.purgeable();
+            memory.deletions().forEach(stripe::add);
+        }
+    }
+
+    /** Why the copy must not take the place of its table; null if nothing came too late. */
+    @Nullable String reason() {
+        return late;
+    }
+
+    /** What there is to remember. */
+    Memory memory() {
+        Stripe all = new Stripe();
+        for (Stripe stripe : stripes) {
+            synchronized (stripe) {
+                all.written = Math.min(all.written, stripe.written);
+                all.purgeable = Math.max(all.purgeable, stripe.purgeable);
+                stripe.deletions.forEach(all::add);
+            }
+        }
+        return new Memory(
+                shortestGrace.get(),
+                all.written,
+                all.purgeable,
+                new TreeMap<>(all.deletions),
+                late);
+    }
+
+    /** Before something of the SSTables of the copy's first moment goes to the shadow. */
+    void copied(PartitionUpdate update, Moment now) {
+        note(update, now, false);
+    }
+
+    /** Before something goes to the shadow that came to the table after that moment. */
+    void written(PartitionUpdate update, Moment now) {
+        note(update, now, true);
+    }
+
+    private void late(String reason) {
+        synchronized (this) {
+            if (late == null) late = reason;
+        }
+    }
+
+    private void note(PartitionUpdate update, Moment now, boolean isWritten) {
+        if (late != null) return;
+        int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
+        Stripe stripe = stripes[WriteClock.stripe(update.partitionKey()) % STRIPES];
+        synchronized (stripe) {
+            // Another may have looked at the clock later, and come here before.
+            stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);
+            stripe.purge();
+            Contents contents = new Contents(stripe, grace);
+            contents.add(update);
+            if (isWritten && contents.lowest <= stripe.purgeable)
+                late(reason(contents.lowest, stripe.purgeable));
+            else if (stripe.written <= contents.purgeable)
+                late(reason(stripe.written, contents.purgeable));
+            stripe.purgeable = Math.max(stripe.purgeable, contents.purgeable);
+            if (isWritten) stripe.written = Math.min(stripe.written, contents.lowest);
+        }
+    }
+
+    private static String reason(long written, long deletion) {
+        return "something that was written (timestamp "
+                + written
+                + ") is not newer than a deletion ("
+                + (deletion == Long.MAX_VALUE ? "of a counter" : "timestamp " + deletion)
+                + ") that the table may have purged before";
+    }
+
+    /** What is remembered of some partitions. Guarded by itself. */
+    private static final class Stripe {
+        long written = NOTHING_WRITTEN;
+        long purgeable = NOTHING_DELETED;
+
+        /** From before when deletions may have been purged. */
+        long gcBefore = Long.MIN_VALUE;
+
+        /**
+         * Deletions that may not be purged yet: the highest timestamp, by the time before which
+         * they were. Both ascend: what is purged later, and is not newer, tells nothing more.
+         */
+        final TreeMap<Long, Long> deletions = new TreeMap<>();
+
+        void add(long time, long timestamp) {
+            Map.Entry<Long, Long> sooner = deletions.floorEntry(time);
+            if (sooner != null && sooner.getValue() >= timestamp) return;
+            deletions.put(time, timestamp);
+            Iterator<Long> later = deletions.tailMap(time, false).values().iterator();
+            while (later.hasNext() && later.next() <= timestamp) later.remove();
+            if (deletions.size() > MAX_TIMES) mergeClosest();
+        }
+
+        /** Of two, the newer counts as purgeable when the older is. */
+        private void mergeClosest() {
+            long closest = Long.MAX_VALUE;
+            long merged = deletions.firstKey();
+            long with = deletions.lastKey();
+            Long before = null;
+            for (Long time : deletions.keySet()) {
+                if (before != null && time - before < closest) {
+                    closest = time - before;
+                    merged = before;
+                    with = time;
+                }
+                before = time;
+            }
+            Long timestamp = deletions.remove(with);
+            if (timestamp != null) deletions.put(merged, timestamp);
+        }
+
+        void purge() {
+            while (!deletions.isEmpty() && deletions.firstKey() < gcBefore)
+                purgeable = Math.max(purgeable, deletions.pollFirstEntry().getValue());
+        }
+    }
+
+    /** The timestamps of an update. */
+    private static final class Contents {
+        private final Stripe stripe;
+        private final long grace;
+        private boolean isCounter;
+
+        /** Of anything. */
+        long lowest = NOTHING_WRITTEN;
+
+        /** The highest of a deletion that may be purged. */
+        long purgeable = NOTHING_DELETED;
+
+        Contents(Stripe stripe, long grace) {
+            this.stripe = stripe;
+            this.grace = grace;
+        }
+
+        void add(PartitionUpdate update) {
+            isCounter = update.metadata().isCounter();
+            deleted(update.deletionInfo().getPartitionDeletion());
+            Iterator<RangeTombstone> ranges = update.deletionInfo().rangeIterator(false);
+            while (ranges.hasNext()) deleted(ranges.next().deletionTime());
+            add(update.staticRow());
+            for (Row row : update) add(row);
+        }
+
+        private void add(Row row) {
+            LivenessInfo liveness = row.primaryKeyLivenessInfo();
+            if (!liveness.isEmpty()) {
+                lowest = Math.min(lowest, liveness.timestamp());
+                if (liveness.isExpiring())
+                    deleted(liveness.localExpirationTime(), liveness.timestamp());
+            }
+            deleted(row.deletion().time());
+            for (ColumnData column : row) {
+                if (column instanceof ComplexColumnData collection) {
+                    deleted(collection.complexDeletion());
+                    for (Cell<?> cell : collection) add(cell);
+                } else add((Cell<?>) column);
+            }
+        }
+
+        private void add(Cell<?> cell) {
+            lowest = Math.min(lowest, cell.timestamp());
+            long time = cell.localDeletionTime();
+            if (cell.isTombstone()) deleted(time, cell.timestamp());
+            else if (cell.isExpiring())
+                // Purged if it has expired, and was written before the grace.
+                deleted(Math.max(time - cell.ttl(), time - 1 - grace), cell.timestamp());
+        }
+
+        private void deleted(DeletionTime deletion) {
+            if (deletion.isLive()) return;
+            lowest = Math.min(lowest, deletion.markedForDeleteAt());
+            deleted(deletion.localDeletionTime(), deletion.markedForDeleteAt());
+        }
+
+        private void deleted(long time, long timestamp) {
+            long hidden = isCounter ? Long.MAX_VALUE : timestamp;
+            if (time < stripe.gcBefore) purgeable = Math.max(purgeable, hidden);
+            else stripe.add(time, hidden);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.cassandra.shadow.LateWrites.Moment;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Queue;
+import java.util.Random;
+import java.util.Set;
+import java.util.function.LongPredicate;
+import org.apache.cassandra.db.EmptyIterators;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.PurgeFunction;
+import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.RowIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterators;
+import org.apache.cassandra.db.transform.FilteredRows;
+import org.apache.cassandra.db.transform.Transformation;
+import org.junit.jupiter.api.Test;
+
+/**
+ * A table as Cassandra's, which compacts and purges by its clock, and its shadow, over random
+ * histories: writes of any timestamp, streamed SSTables, a copy that begins among them, a queue
+ * between the two, a grace that changes. Where nothing was late, a client sees the same on both
+ * sides.
+ */
+class LateWritesPropertyTest {
+    private static final int HISTORIES = 12_000;
+    private static final int STEPS = 35;
+    private static final int KEYS = 2;
+
+    /** One in so many. */
+    private static final List<Integer> RARELY = List.of(1_000, 40, 20, 6);
+
+    private static final TestTable TABLE =
+            TestTable.of(
+                    "CREATE TABLE t (k text, c int, s text STATIC, v text, m map<text, text>,"
+                            + " PRIMARY KEY (k, c))");
+
+    private int differences;
+    private int unmarked;
+
+    @Test
+    void whereNothingWasLateBothSidesShowTheSame() {
+        long first = System.nanoTime();
+        for (int i = 0; i < HISTORIES; i++) new History(first + i).run();
+        // Else this has shown nothing.
+        assertThat(differences).isGreaterThan(HISTORIES / 50);
+        assertThat(unmarked).isGreaterThan(HISTORIES / 20);
+    }
+
+    /** A memtable or SSTable, or a shadow. */
+    private static final class Layer {
+        final PartitionUpdate[] content = new PartitionUpdate[KEYS];
+        final long[] lowest = new long[KEYS];
+
+        Layer() {
+            for (int i = 0; i < KEYS; i++)
+                content[i] = PartitionUpdate.emptyUpdate(TABLE.metadata(), TABLE.key("k" + i));
+            Arrays.fill(lowest, Long.MAX_VALUE);
+        }
+
+        void write(Update update) {
+            int key = update.key();
+            content[key] = PartitionUpdate.merge(List.of(content[key], update.content()));
+            lowest[key] = Math.min(lowest[key], update.lowest());
+        }
+    }
+
+    private record Update(int key, PartitionUpdate content, long lowest) {}
+
+    private record ToCopy(Layer layer, boolean isLater) {}
+
+    private final class History {
+        final long seed;
+        final Random random;
+        final LateWrites late = new LateWrites();
+        final Layer shadow = new Layer();
+        final Queue<Runnable> script = new ArrayDeque<>();
+        final List<Update> queue = new ArrayList<>();
+        final List<ToCopy> toCopy = new ArrayList<>();
+        final List<Layer> sstables = new ArrayList<>();
+        Layer memtable = new Layer();
+        long clock = UpdateBuilder.NOW;
+        final int oldWrites;
+        final int oldTimes;
+        final int longestGrace;
+        int grace;
+        int shortestGrace;
+        boolean isDoubling;
+        boolean hasBegun;
+        boolean isDifferent;
+
+        /** As {@link ShadowCopy#watch} ends a copy that begins. */
+        boolean isOver;
+
+        final Set<Layer> known = new HashSet<>();
+        long unique;
+
+        History(long seed) {
+            this.seed = seed;
+            this.random = new Random(seed);
+            oldWrites = RARELY.get(random.nextInt(4));
+            oldTimes = RARELY.get(random.nextInt(4));
+            longestGrace = 1 + random.nextInt(6);
+            grace = random.nextInt(longestGrace);
+            shortestGrace = grace;
+        }
+
+        void run() {
+            int lateFrom = random.nextInt(2 * STEPS);
+            int doublingFrom = random.nextInt(15);
+            int begunFrom = doublingFrom + random.nextInt(10);
+            for (int step = 0; step < STEPS; step++) {
+                if (step == doublingFrom) {
+                    isDoubling = true;
+                    known.addAll(sstables);
+                }
+                if (step >= begunFrom && !hasBegun) begin();
+                if (step == lateFrom) beLate(step);
+                if (!script.isEmpty() && random.nextBoolean()) script.remove().run();
+                else step(step);
+                if (isOver) return;
+                if (hasBegun && queue.isEmpty() && toCopy.isEmpty()) look();
+            }
+            while (!queue.isEmpty() || !toCopy.isEmpty()) {
+                if (random.nextBoolean()) takeWrite();
+                else copy();
+            }
+            look();
+            if (isDifferent) differences++;
+            if (late.reason() == null) unmarked++;
+        }
+
+        /** When all that waited is in the shadow. */
+        private void look() {
+            for (int key = 0; key < KEYS; key++) {
+                List<Layer> table = new ArrayList<>(sstables);
+                table.add(memtable);
+                String ofTable = shown(table, key);
+                String ofShadow = shown(List.of(shadow), key);
+                isDifferent |= !ofTable.equals(ofShadow);
+                if (late.reason() == null) assertThat(ofShadow).as("%s", this).isEqualTo(ofTable);
+            }
+        }
+
+        @Override
+        public String toString() {
+            return "seed " + seed;
+        }
+
+        private Moment moment() {
+            return new Moment(clock, shortestGrace);
+        }
+
+        private void begin() {
+            flush();
+            for (Layer layer : sstables) toCopy.add(new ToCopy(layer, false));
+            hasBegun = true;
+        }
+
+        private void flush() {
+            sstables.add(memtable);
+            memtable = new Layer();
+        }
+
+        private void step(int step) {
+            switch (random.nextInt(18)) {
+                case 0 -> flush();
+                case 1, 2 -> compact();
+                case 3 -> stream(List.of(update(step), update(step)));
+                case 4, 9, 10 -> clock += random.nextInt(8);
+                case 5, 6, 11, 12, 13, 14, 15 -> takeWrite();
+                case 7 -> copy();
+                case 8 -> {
+                    if (random.nextInt(10) == 0) grace = random.nextInt(longestGrace);
+                    shortestGrace = Math.min(shortestGrace, grace);
+                }
+                default -> write(update(step));
+            }
+        }
+
+        private void write(Update update) {
+            memtable.write(update);
+            if (isDoubling) queue.add(update);
+        }
+
+        private void stream(List<Update> updates) {
+            Layer layer = new Layer();
+            updates.forEach(layer::write);
+            sstables.add(layer);
+            if (hasBegun) toCopy.add(new ToCopy(layer, true));
+        }
+
+        /** Something is deleted, purged, and comes late, in the steps from now on. */
+        private void beLate(int step) {
+            int row = value();
+            long timestamp = (long) (step + 1) << 16;
+            script.add(
+                    () -> {
+                        UpdateBuilder deletion = TABLE.update("k0").at(timestamp).now(clock);
+                        switch (random.nextInt(5)) {
+                            case 0 -> deletion.deletePartition();
+                            case 1 -> deletion.deleteRow(row);
+                            case 2 -> deletion.row(row).unset("v").end();
+                            case 3 ->
+                                    deletion.ttl(1 + random.nextInt(6))
+                                            .at(timestamp + ++unique)
+                                            .row(row)
+                                            .set("v", "expiring")
+                                            .end();
+                            default -> deletion.deleteRange(TABLE.from(row), TABLE.to(2));
+                        }
+                        come(new Update(0, deletion.build(), timestamp));
+                    });
+            script.add(() -> clock += random.nextInt(8));
+            script.add(this::flush);
+            script.add(this::compact);
+            script.add(
+                    () -> {
+                        long older = timestamp - 1 - random.nextInt(2);
+                        UpdateBuilder write = TABLE.update("k0").at(older).now(clock);
+                        come(new Update(0, write.row(row).set("v", "late").end().build(), older));
+                    });
+        }
+
+        private void come(Update update) {
+            if (random.nextBoolean()) write(update);
+            else stream(List.of(update));
+        }
+
+        private void takeWrite() {
+            if (queue.isEmpty()) return;
+            Update write = queue.remove(random.nextInt(queue.size()));
+            late.written(write.content(), moment());
+            shadow.write(write);
+        }
+
+        private void copy() {
+            if (toCopy.isEmpty()) return;
+            ToCopy next = toCopy.remove(random.nextInt(toCopy.size()));
+            for (int key = 0; key < KEYS; key++) {
+                PartitionUpdate update = next.layer().content[key];
+                if (next.isLater()) late.written(update, moment());
+                else late.copied(update, moment());
+                shadow.write(new Update(key, update, 0));
+            }
+        }
+
+        /** Of some SSTables: what hides nothing in the others may go. */
+        private void compact() {
+            List<Layer> chosen = new ArrayList<>();
+            List<Layer> others = new ArrayList<>(List.of(memtable));
+            for (Layer each : sstables) (random.nextInt(4) == 0 ? others : chosen).add(each);
+            Layer made = new Layer();
+            for (int key = 0; key < KEYS; key++) {
+                long kept = Long.MAX_VALUE;
+                for (Layer other : others) kept = Math.min(kept, other.lowest[key]);
+                for (Layer each : chosen)
+                    made.lowest[key] = Math.min(made.lowest[key], each.lowest[key]);
+                purge(chosen, key, kept, made);
+            }
+            isOver |= isDoubling && !hasBegun && !known.containsAll(chosen);
+            sstables.removeAll(chosen);
+            sstables.add(made);
+            known.add(made);
+        }
+
+        private void purge(List<Layer> inputs, int key, long kept, Layer made) {
+            PurgeFunction purging =
+                    new PurgeFunction(clock, clock - grace, 0, false, false) {
+                        @Override
+                        protected LongPredicate getPurgeEvaluator() {
+                            return timestamp -> timestamp < kept;
+                        }
+                    };
+            try (UnfilteredPartitionIterator left =
+                    Transformation.apply(
+                            new SingletonUnfilteredPartitionIterator(merged(inputs, key)),
+                            purging)) {
+                while (left.hasNext())
+                    try (UnfilteredRowIterator rows = left.next()) {
+                        made.content[key] = PartitionUpdate.fromIterator(rows, TABLE.all());
+                    }
+            }
+        }
+
+        private Update update(int step) {
+            int key = random.nextInt(KEYS);
+            UpdateBuilder update = TABLE.update("k" + key);
+            long lowest = Long.MAX_VALUE;
+            for (int i = random.nextInt(2); i >= 0; i--) {
+                int ttl = random.nextInt(4) == 0 ? 1 + random.nextInt(8) : 0;
+                long time = random.nextInt(oldWrites) == 0 ? random.nextInt(step + 1) : step + 1;
+                // Ties of expiring cells are decided by whether they were compacted before.
+                long timestamp = (time << 16) + (ttl == 0 ? 1 : 2 + ++unique);
+                lowest = Math.min(lowest, timestamp - 1);
+                update.at(timestamp).ttl(ttl);
+                update.now(random.nextInt(oldTimes) == 0 ? clock - random.nextInt(12) : clock);
+                switch (random.nextInt(14)) {
+                    case 0, 1 -> update.deletePartition();
+                    case 2 -> update.deleteRange(TABLE.from(value()), TABLE.to(2));
+                    case 4, 5 -> update.deleteRow(value());
+                    case 6, 7 -> update.row(value()).unset("v").end();
+                    case 3 -> {
+                        UpdateBuilder.RowBuilder row = update.staticRow();
+                        (random.nextBoolean() ? row.set("s", text()) : row.unset("s")).end();
+                    }
+                    default -> cells(update.row(value()));
+                }
+            }
+            return new Update(key, update.build(), lowest);
+        }
+
+        private void cells(UpdateBuilder.RowBuilder row) {
+            if (random.nextInt(3) == 0) row.liveness();
+            switch (random.nextInt(7)) {
+                case 0 -> row.unset("v");
+                case 1 -> row.put("m", "x", text());
+                case 2 -> row.clearBefore("m").put("m", "x" + value(), text());
+                case 3 -> row.remove("m", "x");
+                default -> row.set("v", text());
+            }
+            row.end();
+        }
+
+        private int value() {
+            return random.nextInt(8) == 0 ? 1 : 0;
+        }
+
+        private String text() {
+            return "t" + random.nextInt(3);
+        }
+
+        /** What a client sees. */
+        private String shown(List<Layer> side, int key) {
+            StringBuilder shown = new StringBuilder();
+            try (RowIterator rows = FilteredRows.filter(merged(side, key), clock)) {
+                if (!rows.staticRow().isEmpty())
+                    shown.append(rows.staticRow().toString(TABLE.metadata(), true, true));
+                while (rows.hasNext())
+                    shown.append(rows.next().toString(TABLE.metadata(), true, true)).append('\n');
+            }
+            return shown.toString();
+        }
+    }
+
+    private static UnfilteredRowIterator merged(List<Layer> layers, int key) {
+        List<UnfilteredRowIterator> parts = new ArrayList<>();
+        for (Layer layer : layers) parts.add(layer.content[key].unfilteredIterator());
+        return parts.isEmpty()
+                ? EmptyIterators.unfilteredRow(TABLE.metadata(), TABLE.key("k" + key), false)
+                : UnfilteredRowIterators.merge(parts);
+    }
+}
