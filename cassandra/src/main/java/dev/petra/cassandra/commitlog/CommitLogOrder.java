@@ -125,8 +125,8 @@ public final class CommitLogOrder {
             } catch (WriteStallException e) {
                 // A full disk fails that table's writes until there is room, and not the node.
                 logger.error(
-                        "A table that the commit log refers to is not synced yet, because its disk"
-                                + " is full. Free space: the table is then synced by itself",
+                        "A table that the commit log refers to is not synced yet, because its"
+                                + " writes are refused. It is synced when they go on",
                         e);
             }
         }

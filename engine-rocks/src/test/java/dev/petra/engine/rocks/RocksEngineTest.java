@@ -32,6 +32,7 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -206,6 +207,30 @@ class RocksEngineTest {
                         engine.syncAcknowledged(id -> true);
                         assertThat(store.isUnsettled()).isFalse();
                     });
+        }
+    }
+
+    /** A sync is no use of the database, or closing waited for the writer and he for his sync. */
+    @Test
+    void aDamagedIndexIsDefinedAgainThoughAWriterWaitsForItsSync() throws Exception {
+        UUID index = new UUID(0, 1);
+        try (StorageEngine engine = Tables.engine()) {
+            engine.walSync(WalSync.GROUP, Duration.ofMillis(200));
+            TableStore store = open(engine);
+            store.indexes().define(index);
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            AtomicBoolean ended = new AtomicBoolean();
+            CompletableFuture<Void> writing =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                while (!ended.get()) store.write(row(Tables.key(table, 1)));
+                            },
+                            EXECUTOR);
+            assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
+            store.indexes().define(index);
+            assertThat(store.indexes().lost()).isEmpty();
+            ended.set(true);
+            writing.get(1, TimeUnit.MINUTES);
         }
     }
 

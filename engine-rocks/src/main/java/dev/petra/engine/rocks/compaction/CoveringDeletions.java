@@ -71,7 +71,7 @@ final class CoveringDeletions {
     private final ByteSink fragment = new ByteSink();
     private final FragmentWriter fragments = new FragmentWriter(fragment, NO_LARGE_CELLS);
 
-    /** Where what the last run returned had no room any more: the next one begins there. */
+    /** Where what was hidden last had no room any more: the next run begins there. */
     private byte[] hiddenFrom = HiddenKeys.FIRST;
 
     CoveringDeletions(StoreContext store) {
@@ -92,7 +92,7 @@ final class CoveringDeletions {
      * Pushes down all covering deletions that may be purged.
      *
      * @param pace how fast, and until when
-     * @return what the others hide, as far as it has room: the next run goes on behind that
+     * @return what the others hide, as far as it has room
      */
     HiddenKeys run(Database database, long gcBefore, Pacer pace) throws RocksDBException {
         HiddenKeys hidden = new HiddenKeys(store, gcBefore, null, hiddenFrom, mostHiddenBytes);
@@ -100,8 +100,12 @@ final class CoveringDeletions {
         ByteSink position = new ByteSink();
         boolean more = true;
         while (more) more = run(database, position, gcBefore, context, pace, hidden);
-        hiddenFrom = hidden.left();
         return hidden;
+    }
+
+    /** What a run returned was taken away: the next one goes on behind it. */
+    void taken(HiddenKeys hidden) {
+        hiddenFrom = hidden.left();
     }
 
     /**

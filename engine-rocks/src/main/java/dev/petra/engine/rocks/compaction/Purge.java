@@ -350,6 +350,8 @@ public final class Purge {
                 reconciler.covers(0);
                 reconciler.hideNothing();
             }
+            // One that is cut short has the same the next time, when it is resumed.
+            if (hidden != null) covering.taken(hidden);
             // What a resumed one had rewritten before is not known in this process.
             store.purgeable().written(resumed ? 0 : reconciler.kept());
             sweep(database, pace);

@@ -576,15 +576,19 @@ public final class Database implements AutoCloseable {
     /**
      * Ends what keeps the database from being closed though nobody reads it. It can only be read or
      * closed from then on, if files were being merged.
+     *
+     * @return whether there was anything
      */
-    void stopUses() {
-        stopCompactions();
-        endCompactionsOfFiles();
+    boolean stopUses() {
+        boolean any = stopCompactions();
+        return endCompactionsOfFiles() || any;
     }
 
     /** RocksDB can end such a compaction only together with all that it does. */
-    private void endCompactionsOfFiles() {
-        if (compactingFiles() > 0) db.cancelAllBackgroundWork(false);
+    private boolean endCompactionsOfFiles() {
+        if (compactingFiles() == 0) return false;
+        db.cancelAllBackgroundWork(false);
+        return true;
     }
 
     /** Returns whether there were any. */
@@ -603,7 +607,7 @@ public final class Database implements AutoCloseable {
     void endCompactions() {
         closing = true;
         stopCompactions();
-        endCompactionsOfFiles();
+        var unused = endCompactionsOfFiles();
     }
 
     /** For what {@link #stopped} ends. */
@@ -654,8 +658,8 @@ public final class Database implements AutoCloseable {
                 "The store of "
                         + name
                         + " cannot be closed: "
-                        + uses.count()
-                        + " reads or writes have not ended for "
+                        + (uses.count() + Math.max(0, syncs.get()))
+                        + " reads, writes or syncs have not ended for "
                         + TimeUnit.NANOSECONDS.toSeconds(patienceNanos)
                         + " s. Its log is synced; its memory and its files are freed when the"
                         + " process ends.");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
-import com.google.common.base.Throwables;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
@@ -33,15 +32,10 @@ public final class ReopenableDatabase {
     private static final Logger logger = LoggerFactory.getLogger(ReopenableDatabase.class);
     private static final long HEAL_EVERY_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
-
-    /** Of those attempts before which writes are not refused. */
-    private static final long RENEWAL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
-
-    /** Longer than Cassandra lets a read take: no reads that follow each other outlast it. */
-    private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(12);
+    private static final long MOST_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** After reads had to wait for an attempt, they do not wait again for so many times as long. */
-    private static final int READS_TO_PATIENCE = 10;
+    private static final int READS_TO_PATIENCE = 50;
 
     private static final String INDEXES_DAMAGED = "its indexes are damaged";
 
@@ -71,6 +65,9 @@ public final class ReopenableDatabase {
 
     /** Whether it waits for all uses to end, so as to make damaged indexes anew. */
     private volatile boolean renewing;
+
+    /** When that may be tried next. */
+    private volatile long renewAt = System.nanoTime();
 
     /** When the disk may be looked at next. */
     private volatile long lookAt = System.nanoTime();
@@ -188,13 +185,11 @@ public final class ReopenableDatabase {
         if (reason != null || renewing) throw refused(reason);
     }
 
-    /** What a sync that failed throws. */
-    RuntimeException notSynced(Throwable e) {
+    /** What a sync that failed throws; before it has ended, since healing waits for that. */
+    RuntimeException notSynced(RocksDBException e) {
         String reason = full;
-        if (reason == null || index.isDamaged()) {
-            Throwables.throwIfUnchecked(e);
-            return new IllegalStateException(e);
-        }
+        // Of a log that could not be written to, no further sync succeeds.
+        if (reason == null || index.isDamaged()) return failed(e);
         RuntimeException refused = RocksErrors.full(name(), spec.directory(), reason);
         refused.addSuppressed(e);
         return refused;
@@ -251,10 +246,17 @@ public final class ReopenableDatabase {
         }
     }
 
-    /** Does something to the log, which is no use: see {@link Database#beginSync}. */
-    void sync(Chore chore) {
+    /**
+     * Syncs the log, which is no use: see {@link Database#beginSync}.
+     *
+     * @return false if the store is closed
+     */
+    boolean sync(Chore chore) {
         Database database = present();
-        while (!database.beginSync()) database = database();
+        while (!database.beginSync()) {
+            if (closed) return false;
+            database = database();
+        }
         try {
             var unused =
                     run(
@@ -264,6 +266,7 @@ public final class ReopenableDatabase {
                                 return true;
                             },
                             this::failed);
+            return true;
         } finally {
             database.endSync();
         }
@@ -361,7 +364,8 @@ public final class ReopenableDatabase {
 
     /**
      * Makes the column family of indexes anew if its files are damaged. Ends what may take hours,
-     * as a merge of files or the compaction of all.
+     * as a merge of files or the compaction of all. Reads and writes wait meanwhile, for a second
+     * at most.
      *
      * @throws WriteStallException if that cannot be now. Writes go on until it can, unless files
      *     were being merged: RocksDB ends that only together with all else
@@ -372,28 +376,32 @@ public final class ReopenableDatabase {
         if (renewNow()) return;
         if (busy.compactingFiles() > 0) {
             refuseWritesToRenew(busy);
+            stopUses(busy);
             heal();
             return;
         }
         // Behind the lock, as in healing.
         if (busy.acquire() && use(busy, Database::stopCompactions, this::failed))
-            healAt = System.nanoTime();
+            renewAt = System.nanoTime();
         throw refused(null);
     }
 
     /** False if the database was used for longer than it was waited for. */
     private synchronized boolean renewNow() {
         if (closed || !index.isDamaged()) return true;
-        if (full != null || System.nanoTime() - healAt < 0) throw refused(full);
+        if (full != null || System.nanoTime() - renewAt < 0) throw refused(full);
         // If it could then not be opened, writes would be refused until there is.
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), "no room to open it anew");
         renewing = true;
         try {
-            if (!closeIfIdle(Math.max(healPatience, RENEWAL_PATIENCE_NANOS))) return false;
-            // From here on healing opens it, if this cannot.
-            full = INDEXES_DAMAGED;
+            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS)) {
+                renewAt = System.nanoTime() + READS_TO_PATIENCE * MOST_PATIENCE_NANOS;
+                return false;
+            }
         } finally {
             renewing = false;
+            // From here on healing opens it, if this cannot.
+            if (opened.database().isClosed()) full = INDEXES_DAMAGED;
         }
         healed();
         return true;
@@ -403,6 +411,7 @@ public final class ReopenableDatabase {
         if (full != null || closed || opened.database() != busy) return;
         healAt = System.nanoTime();
         lookAt = healAt;
+        healPatience = LEAST_PATIENCE_NANOS;
         full = INDEXES_DAMAGED;
     }
 
@@ -518,17 +527,18 @@ public final class ReopenableDatabase {
         // Not one that another thread opens meanwhile.
         Database busy = opened.database();
         if (healNow(reason)) return;
-        // Behind the lock: one that waits for other tables' compactions may have hours to go, and a
-        // throttled one some seconds until it ends.
-        if (busy.acquire())
-            use(
-                    busy,
-                    database -> {
-                        database.stopUses();
-                        return true;
-                    },
-                    this::failed);
+        stopUses(busy);
         throw refused(reason);
+    }
+
+    /**
+     * Behind the lock: one that waits for other tables' compactions may have hours to go, and a
+     * throttled one some seconds until it ends.
+     */
+    private void stopUses(Database busy) {
+        // What has ended does not keep the next attempt waiting.
+        if (busy.acquire() && use(busy, Database::stopUses, this::failed))
+            healAt = System.nanoTime();
     }
 
     /** False if the database is read or compacted for longer than it was waited for. */
@@ -538,23 +548,19 @@ public final class ReopenableDatabase {
         if (System.nanoTime() - healAt < 0) throw refused(reason);
         // Closing waits for writers, and these for a sync that cannot be.
         if (!index.isDamaged()) unsynced.abandon();
-        if (!closeIfIdle(healPatience)) return false;
+        healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+        // Bounded: a reader, even this thread, may hold an iterator and want another.
+        if (!opened.database().closeIfIdle(healPatience)) {
+            // Others wait meanwhile: a long scan must not keep them from reading.
+            healAt =
+                    System.nanoTime()
+                            + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * healPatience);
+            healPatience = Math.min(2 * healPatience, MOST_PATIENCE_NANOS);
+            return false;
+        }
+        healPatience = LEAST_PATIENCE_NANOS;
         healed();
         return true;
-    }
-
-    /** Bounded: a reader, even this thread, may hold an iterator and want another. */
-    private boolean closeIfIdle(long patience) {
-        // Other writers are refused meanwhile, and do not wait for this.
-        healAt = System.nanoTime() + patience + HEAL_EVERY_NANOS;
-        if (opened.database().closeIfIdle(patience)) {
-            healPatience = LEAST_PATIENCE_NANOS;
-            return true;
-        }
-        // Others wait meanwhile: a long scan must not keep them from reading.
-        healAt = System.nanoTime() + Math.max(HEAL_EVERY_NANOS, READS_TO_PATIENCE * patience);
-        healPatience = Math.min(2 * patience, MOST_PATIENCE_NANOS);
-        return false;
     }
 
     private void healed() {

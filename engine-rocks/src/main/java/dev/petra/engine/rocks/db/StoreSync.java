@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.db;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.wal.SyncState;
+import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -44,14 +45,15 @@ public final class StoreSync {
     }
 
     public void syncLog() {
-        database.sync(
-                database -> {
-                    long aside = room.asideEnded();
-                    long sequence = database.db.getLatestSequenceNumber();
-                    database.db.syncWal();
-                    room.asideSynced(aside);
-                    mark.set(database.db, database.families(), sequence, true);
-                });
+        if (!database.sync(this::syncLog)) database.checkOpen();
+    }
+
+    private void syncLog(Database database) throws RocksDBException {
+        long aside = room.asideEnded();
+        long sequence = database.db.getLatestSequenceNumber();
+        database.db.syncWal();
+        room.asideSynced(aside);
+        mark.set(database.db, database.families(), sequence, true);
     }
 
     /** Whether there is something to sync. */
@@ -75,12 +77,16 @@ public final class StoreSync {
      * @throws dev.petra.engine.WriteStallException if that failed because the disk is full
      */
     public void sync() {
+        // Closing has synced it, dropping has no need to.
+        if (!database.sync(each -> unsynced.sync(() -> syncOf(each))))
+            logger.debug("The store of {} was closed before it was synced", database.name());
+    }
+
+    private void syncOf(Database each) {
         try {
-            unsynced.sync(this::syncLog);
-        } catch (RuntimeException | Error e) {
-            // Closing has synced it, dropping has no need to.
-            if (!database.isClosed()) throw database.notSynced(e);
-            logger.debug("The store of {} was closed before it was synced", database.name(), e);
+            syncLog(each);
+        } catch (RocksDBException e) {
+            throw database.notSynced(e);
         }
     }
 }

@@ -169,7 +169,8 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
      * is: the writer waits for it.
      *
      * @param wanted of which logs
-     * @throws RuntimeException or Error, the first of what the syncs threw
+     * @throws RuntimeException or Error, the first of what the syncs threw; a {@link
+     *     WriteStallException} only if they threw nothing else
      * @throws FSWriteError if the disk does not answer: whoever waits here holds up the writes of
      *     the whole node. At once, if it has not answered since the last time
      */
@@ -202,10 +203,14 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         if (failure != null) throw (RuntimeException) failure;
     }
 
+    /** A full disk, with which the node goes on, does not hide another failure. */
     private static Throwable with(@Nullable Throwable first, Throwable next) {
         if (first == null) return next;
-        first.addSuppressed(next);
-        return first;
+        boolean isWorse =
+                first instanceof WriteStallException && !(next instanceof WriteStallException);
+        Throwable worse = isWorse ? next : first;
+        worse.addSuppressed(isWorse ? first : next);
+        return worse;
     }
 
     private FSWriteError unanswered(L log) {

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.Tables;
 import java.io.IOException;
 import java.time.Duration;
@@ -17,6 +18,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables are synced beside each other, and only those that need it (issue 19, B16 and A6). */
 class LogSyncerTest {
@@ -179,6 +182,25 @@ class LogSyncerTest {
         assertThatThrownBy(() -> syncer.syncAcknowledged(log -> true))
                 .hasMessage("the disk is gone");
         assertThat(well.syncs).hasValue(1);
+    }
+
+    /** Or the commit log would go on, and refer to what the other has not synced. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aFullDiskDoesNotHideAnotherFailure(boolean isFullFirst) {
+        RuntimeException full = new WriteStallException("its disk is full");
+        RuntimeException gone = new IllegalStateException("the disk is gone");
+        for (RuntimeException failure : isFullFirst ? List.of(full, gone) : List.of(gone, full)) {
+            FakeLog failing = log(false);
+            failing.unsettled = true;
+            failing.disk =
+                    () -> {
+                        throw failure;
+                    };
+        }
+        assertThatThrownBy(() -> syncer.syncAcknowledged(log -> true))
+                .isSameAs(gone)
+                .hasSuppressedException(full);
     }
 
     /** Who asks holds up the writes of the node, which a disk that is gone must not do for ever. */
