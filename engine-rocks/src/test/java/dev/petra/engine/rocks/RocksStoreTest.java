@@ -306,7 +306,7 @@ class RocksStoreTest {
         Database database = leaked.database();
         assertThatThrownBy(() -> ((RocksStore) store).close(1))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("1 reads or writes have not ended");
+                .hasMessageContaining("1 reads, writes or syncs have not ended");
         assertThatThrownBy(() -> cursor(store)).isInstanceOf(IllegalStateException.class);
         // Only a test can: the next process could open it.
         leaked.close();
