@@ -42,6 +42,7 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
@@ -206,6 +207,37 @@ class RocksEngineTest {
                         assertThat(store.isUnsettled()).isTrue();
                         engine.syncAcknowledged(id -> true);
                         assertThat(store.isUnsettled()).isFalse();
+                    });
+        }
+    }
+
+    /** It is said to be full, which nodes go on with: an index may have been damaged before. */
+    @Test
+    void aFullDiskIsSaidToBeFullThoughAnIndexIsDamaged() {
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = open(engine);
+            store.indexes().define(new UUID(0, 1));
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
+            reopenable.maintain(
+                    database -> {
+                        assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
+                        for (RuntimeException failure :
+                                List.of(
+                                        reopenable.notSynced(
+                                                new RocksDBException("Writer has previous error.")),
+                                        reopenable.notSynced(Tables.noSpace())))
+                            assertThat(failure)
+                                    .isInstanceOf(WriteStallException.class)
+                                    .hasMessageContaining("is full");
+                        assertThatThrownBy(reopenable::checkNotFull)
+                                .hasMessageContaining("is full");
+                        assertThatThrownBy(
+                                        () -> {
+                                            throw reopenable.notSynced(
+                                                    new RocksDBException("Input/output error"));
+                                        })
+                                .isInstanceOf(FSWriteError.class);
                     });
         }
     }

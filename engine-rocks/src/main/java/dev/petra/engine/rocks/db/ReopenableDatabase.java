@@ -61,6 +61,9 @@ public final class ReopenableDatabase {
     /** Why writes are refused until the database was opened anew; null while it is well. */
     private volatile @Nullable String full;
 
+    /** Whether that is because its disk was full. */
+    private volatile boolean isDiskFull;
+
     private volatile long healAt = System.nanoTime();
 
     /** Whether it waits for all uses to end, so as to make damaged indexes anew. */
@@ -186,11 +189,12 @@ public final class ReopenableDatabase {
     }
 
     /** What a sync that failed throws; before it has ended, since healing waits for that. */
-    RuntimeException notSynced(RocksDBException e) {
-        String reason = full;
-        // Of a log that could not be written to, no further sync succeeds.
-        if (reason == null || index.isDamaged()) return failed(e);
-        RuntimeException refused = RocksErrors.full(name(), spec.directory(), reason);
+    public RuntimeException notSynced(RocksDBException e) {
+        // Of a log that could not be written to, no further sync succeeds. Another failure is none
+        // of a full disk.
+        if (!isDiskFull || !(RocksErrors.isFull(e) || RocksErrors.isAfterFailure(e)))
+            return failed(e);
+        RuntimeException refused = RocksErrors.full(name(), spec.directory(), full);
         refused.addSuppressed(e);
         return refused;
     }
@@ -255,7 +259,12 @@ public final class ReopenableDatabase {
         Database database = present();
         while (!database.beginSync()) {
             if (closed) return false;
-            database = database();
+            try {
+                database = database();
+            } catch (IllegalStateException e) {
+                if (closed) return false;
+                throw e;
+            }
         }
         try {
             var unused =
@@ -321,6 +330,7 @@ public final class ReopenableDatabase {
         }
         if (RocksErrors.isFull(e) && full == null) {
             healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            isDiskFull = true;
             full = String.valueOf(e.getMessage());
             logger.error(
                     "The disk of {} is full ({}); writes to the table fail until there is room."
@@ -332,7 +342,7 @@ public final class ReopenableDatabase {
     }
 
     private WriteStallException refused(@Nullable String reason) {
-        return index.isDamaged()
+        return index.isDamaged() && !isDiskFull
                 ? new WriteStallException(
                         "A file of the indexes of "
                                 + name()
@@ -500,6 +510,7 @@ public final class ReopenableDatabase {
         // A first write that failed may be in the log.
         hasData = true;
         full = null;
+        isDiskFull = false;
         index.opened();
     }
 
@@ -536,9 +547,10 @@ public final class ReopenableDatabase {
      * throttled one some seconds until it ends.
      */
     private void stopUses(Database busy) {
-        // What has ended does not keep the next attempt waiting.
-        if (busy.acquire() && use(busy, Database::stopUses, this::failed))
-            healAt = System.nanoTime();
+        // What has ended does not keep the next attempt waiting; a merge of files may not have yet.
+        if (busy.acquire()
+                && use(busy, Database::stopUses, this::failed)
+                && busy.compactingFiles() == 0) healAt = System.nanoTime();
     }
 
     /** False if the database is read or compacted for longer than it was waited for. */
@@ -547,7 +559,7 @@ public final class ReopenableDatabase {
         // Somebody else has just tried.
         if (System.nanoTime() - healAt < 0) throw refused(reason);
         // Closing waits for writers, and these for a sync that cannot be.
-        if (!index.isDamaged()) unsynced.abandon();
+        if (isDiskFull) unsynced.abandon();
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
         // Bounded: a reader, even this thread, may hold an iterator and want another.
         if (!opened.database().closeIfIdle(healPatience)) {

@@ -38,6 +38,11 @@ public final class RocksErrors {
                 true);
     }
 
+    /** Of a file that a write to has failed before: RocksDB has no code of its own for it. */
+    static boolean isAfterFailure(RocksDBException e) {
+        return String.valueOf(e.getMessage()).contains("previous error");
+    }
+
     /** The store says that it cannot take the write now, without having taken it. */
     public static boolean isStall(RocksDBException e) {
         return isIncomplete(e);
