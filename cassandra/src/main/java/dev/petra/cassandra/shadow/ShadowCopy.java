@@ -204,9 +204,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     /** Takes over a table whose SSTables it has by what it was told; nothing is written yet. */
     synchronized void resume() {
-        for (SSTableReader sstable : cfs.getLiveSSTables()) accounted.add(sstable.descriptor);
+        watch();
         counted = true;
-        watching = true;
         caughtUp = true;
     }
 
@@ -450,6 +449,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return left;
     }
 
+    /** Whether what is to be copied is known. */
     synchronized boolean hasBegun() {
         return counted;
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -54,7 +53,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.Env;
 import org.rocksdb.Priority;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.Status;
 import org.slf4j.LoggerFactory;
 
 /** What an engine tells and is told beside reads and writes. */
@@ -271,18 +269,7 @@ class RocksEngineTest {
                 row(Tables.key(table, 2)),
                 List.of(new TermEntry(index, ByteBufferUtil.bytes("x"), Clustering.EMPTY)));
         store.flush();
-        return Tables.context(store).database().db.getLiveFilesMetaData().stream()
-                .filter(file -> new String(file.columnFamilyName(), UTF_8).equals("index"))
-                .findFirst()
-                .map(
-                        file ->
-                                new RocksDBException(
-                                        "block checksum mismatch in "
-                                                + file.path()
-                                                + file.fileName(),
-                                        new Status(
-                                                Status.Code.Corruption, Status.SubCode.None, "")))
-                .orElseThrow();
+        return Tables.damagedIndex(store);
     }
 
     private static long syncs(StorageEngine engine) {

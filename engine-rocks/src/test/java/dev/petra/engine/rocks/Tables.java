@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -134,7 +136,22 @@ public final class Tables {
                 "No space", new Status(Status.Code.IOError, Status.SubCode.NoSpace, ""));
     }
 
-    /** Opens a database anew that was told of one. */
+    /** What a merge fails with that comes to a damaged file of a store's indexes. */
+    public static RocksDBException damagedIndex(TableStore store) {
+        return context(store).database().db.getLiveFilesMetaData().stream()
+                .filter(file -> new String(file.columnFamilyName(), UTF_8).equals("index"))
+                .map(file -> "block checksum mismatch in " + file.path() + file.fileName())
+                .map(
+                        message ->
+                                new RocksDBException(
+                                        message,
+                                        new Status(
+                                                Status.Code.Corruption, Status.SubCode.None, "")))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** Opens a database anew that was told of a full disk. */
     public static void heal(ReopenableDatabase database) throws InterruptedException {
         while (!database.isWritable()) {
             try {

@@ -267,15 +267,7 @@ public final class ReopenableDatabase {
             }
         }
         try {
-            var unused =
-                    run(
-                            database,
-                            that -> {
-                                chore.run(that);
-                                return true;
-                            },
-                            this::failed);
-            return true;
+            return run(database, work(chore), this::failed);
         } finally {
             database.endSync();
         }
@@ -288,11 +280,14 @@ public final class ReopenableDatabase {
 
     /** The same of what writes and gives nothing. */
     public void maintain(Chore chore) {
-        write(
-                database -> {
-                    chore.run(database);
-                    return true;
-                });
+        write(work(chore));
+    }
+
+    private static Work<Boolean> work(Chore chore) {
+        return database -> {
+            chore.run(database);
+            return true;
+        };
     }
 
     /** The same of what reads only. */

@@ -2,7 +2,6 @@
 package dev.petra.engine.rocks.compaction;
 
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -53,7 +52,6 @@ import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
-import org.rocksdb.Status;
 
 /** Files of one window are merged, expired ones go, and nothing that one hides comes back. */
 class TimeWindowsTest {
@@ -597,17 +595,8 @@ class TimeWindowsTest {
                 update("k3").at(2 * MINUTE).row(1).set("v", "x").build(),
                 List.of(new TermEntry(INDEX, ByteBufferUtil.bytes("x"), table.clustering(1))));
         store.flush();
-        LiveFileMetaData damaged =
-                Tables.context(store).database().db.getLiveFilesMetaData().stream()
-                        .filter(file -> new String(file.columnFamilyName(), UTF_8).equals("index"))
-                        .findFirst()
-                        .orElseThrow();
         healsWithoutTheMerge(
-                merging,
-                new RocksDBException(
-                        "block checksum mismatch in " + damaged.path() + damaged.fileName(),
-                        new Status(Status.Code.Corruption, Status.SubCode.None, "")),
-                "A file of the indexes of ks.t is damaged");
+                merging, Tables.damagedIndex(store), "A file of the indexes of ks.t is damaged");
         assertThat(store.indexes().lost()).containsExactly(INDEX);
     }
 
@@ -616,10 +605,8 @@ class TimeWindowsTest {
     void aDamagedIndexIsDefinedAgainThoughAWindowIsMerged() {
         CompletableFuture<Void> merging = mergeForLong();
         int files = files().size();
-        store.indexes().define(INDEX);
-        ReopenableDatabase reopenable = Tables.context(store).reopenable();
-        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
-                .isInstanceOf(DamagedIndexException.class);
+        ReopenableDatabase reopenable = withIndex();
+        damage(reopenable);
         assertThat(reopenable.isWritable()).isTrue();
         Tables.await("the definition", this::isDefinedAgain);
         merging.join();
@@ -633,10 +620,8 @@ class TimeWindowsTest {
     void aDamagedIndexIsDefinedAgainThoughTheStoreIsUsedForLong() {
         open();
         live("k1", 9, 2 * MINUTE);
-        store.indexes().define(INDEX);
-        ReopenableDatabase reopenable = Tables.context(store).reopenable();
-        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
-                .isInstanceOf(DamagedIndexException.class);
+        ReopenableDatabase reopenable = withIndex();
+        damage(reopenable);
         CountDownLatch began = new CountDownLatch(1);
         CompletableFuture<Void> using =
                 CompletableFuture.runAsync(
@@ -662,16 +647,14 @@ class TimeWindowsTest {
     void aDamagedIndexIsDefinedAgainBesideReadsThatOverlap() {
         open();
         live("k1", 9, 2 * MINUTE);
-        store.indexes().define(INDEX);
-        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        ReopenableDatabase reopenable = withIndex();
         AtomicBoolean ended = new AtomicBoolean();
         CountDownLatch began = new CountDownLatch(3);
         List<CompletableFuture<Void>> reads = new ArrayList<>();
         for (int reader = 0; reader < 3; reader++)
             reads.add(CompletableFuture.runAsync(() -> readOverAndOver(reopenable, began, ended)));
         Uninterruptibles.awaitUninterruptibly(began);
-        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
-                .isInstanceOf(DamagedIndexException.class);
+        damage(reopenable);
         Tables.await(
                 "the definition",
                 () -> {
@@ -694,6 +677,17 @@ class TimeWindowsTest {
                                 return true;
                             });
         }
+    }
+
+    private ReopenableDatabase withIndex() {
+        store.indexes().define(INDEX);
+        return Tables.context(store).reopenable();
+    }
+
+    /** As a read finds it. */
+    private static void damage(ReopenableDatabase reopenable) {
+        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
+                .isInstanceOf(DamagedIndexException.class);
     }
 
     private boolean isDefinedAgain() {
