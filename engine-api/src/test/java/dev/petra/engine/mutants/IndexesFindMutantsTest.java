@@ -138,6 +138,30 @@ final class IndexesFindMutantsTest {
                                 },
                         kit -> of(kit).rowsAreFoundByTheirTerms()),
                 writing(
+                        "a write forgets its last entry",
+                        Mutations::forgetsIndexEntries,
+                        kit -> of(kit).rowsAreFoundByTheirTerms()),
+                writing(
+                        "what is written during a build has no entries",
+                        store ->
+                                new ForwardingStore(store) {
+                                    @Override
+                                    public void write(
+                                            PartitionUpdate update, List<TermEntry> entries) {
+                                        super.write(
+                                                update,
+                                                entries.stream()
+                                                        .filter(entry -> !isBuilding(entry))
+                                                        .toList());
+                                    }
+
+                                    private boolean isBuilding(TermEntry entry) {
+                                        return store.indexes().states().get(entry.index())
+                                                == TermIndexes.State.BUILDING;
+                                    }
+                                },
+                        kit -> of(kit).rowsAreFoundByTheirTerms()),
+                writing(
                         "entries come after their row",
                         store ->
                                 new ForwardingStore(store) {
@@ -221,6 +245,16 @@ final class IndexesFindMutantsTest {
                                     }
                                 },
                         kit -> of(kit).entriesComeInOrder()),
+                indexing(
+                        "a sweep removes nothing",
+                        indexes ->
+                                new Forwarding(indexes) {
+                                    @Override
+                                    public long sweep(UUID index, SweepCheck check) {
+                                        return super.sweep(index, (term, key, row) -> true);
+                                    }
+                                },
+                        kit -> of(kit).aSweepRemovesWhatNoRowConfirms()),
                 indexing(
                         "a sweep removes all",
                         indexes ->

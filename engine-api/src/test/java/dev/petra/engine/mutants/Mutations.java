@@ -5,6 +5,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.HostFixture;
+import dev.petra.engine.index.TermEntry;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -629,6 +630,18 @@ final class Mutations {
     }
 
     // Wrong after a while
+
+    /** Of several entries of a write, the last. */
+    static TableStore forgetsIndexEntries(TableStore store) {
+        return new ForwardingStore(store) {
+            @Override
+            public void write(PartitionUpdate update, List<TermEntry> entries) {
+                super.write(
+                        update,
+                        entries.size() > 1 ? entries.subList(0, entries.size() - 1) : entries);
+            }
+        };
+    }
 
     static TableStore losesTombstonesInCompaction(TableStore store) {
         TableStore stripping = STRIPS_TOMBSTONES_ON_READ.apply(store);

@@ -4,6 +4,7 @@ package dev.petra.engine.mutants;
 import dev.petra.engine.TableStore;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.UnaryOperator;
 
 /** Faults that can be put into any engine's stores by name, also in a node's process. */
@@ -33,16 +34,26 @@ public final class NamedMutations {
         ALL.put("loses-tombstones-in-compaction", Mutations::losesTombstonesInCompaction);
     }
 
+    /** Faults of indexes, which no table without one shows. */
+    private static final Map<String, UnaryOperator<TableStore>> OF_INDEXES =
+            Map.of("forgets-index-entries", Mutations::forgetsIndexEntries);
+
     private NamedMutations() {}
 
-    /** Every name. */
+    /** The names of the faults that are of indexes. */
+    public static Set<String> ofIndexes() {
+        return OF_INDEXES.keySet();
+    }
+
+    /** The names of the faults that are of rows. */
     public static Iterable<String> names() {
         return ALL.keySet();
     }
 
     /** A fault; an error if there is none of that name. */
     public static UnaryOperator<TableStore> of(String name) {
-        UnaryOperator<TableStore> mutation = ALL.get(name);
+        UnaryOperator<TableStore> mutation =
+                OF_INDEXES.containsKey(name) ? OF_INDEXES.get(name) : ALL.get(name);
         if (mutation == null) throw new IllegalArgumentException("no mutation " + name);
         return mutation;
     }

@@ -222,10 +222,14 @@ class DifferentialIT {
     void faultsAreFound() throws Exception {
         List<String> faults = new ArrayList<>();
         NamedMutations.names().forEach(faults::add);
+        faults.addAll(NamedMutations.ofIndexes());
         if (!FAULTS.isEmpty()) faults.retainAll(List.of(FAULTS.split(",", -1)));
         else if (MINUTES <= 10)
             faults.retainAll(
-                    List.of("first-of-a-tie-counts", "ignores-range-tombstones", "forgets-ttls"));
+                    List.of(
+                            "first-of-a-tie-counts",
+                            "ignores-range-tombstones",
+                            "forgets-index-entries"));
         assertThat(faults).as("those asked for, of all").isNotEmpty();
         List<String> unfound = new ArrayList<>();
         for (String fault : faults) {

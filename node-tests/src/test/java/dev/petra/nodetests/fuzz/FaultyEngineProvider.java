@@ -34,10 +34,10 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
                 return "faulty";
             }
 
-            /** Its faults are not those of indexes. */
+            /** A fault of rows is to be found by rows. */
             @Override
             public boolean hasIndexes() {
-                return false;
+                return NamedMutations.ofIndexes().contains(fault);
             }
         };
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.nodetests.fuzz;
 
+import dev.petra.engine.mutants.NamedMutations;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -60,8 +61,10 @@ final class Fuzzer {
 
         Run(long seed) {
             this.seed = seed;
-            // A fault is one of rows.
-            this.history = new History(seed, System.getProperty("fuzz.fault") == null);
+            String fault = System.getProperty("fuzz.fault");
+            // With one of rows the engine has no indexes.
+            boolean withIndexes = fault == null || NamedMutations.ofIndexes().contains(fault);
+            this.history = new History(seed, withIndexes);
             this.twins = new Twins("h" + Long.toUnsignedString(seed, 36), history);
         }
 

@@ -52,6 +52,10 @@ class IndexCompareIT {
             TimeUnit.SECONDS.toNanos(Integer.getInteger("petra.index.seconds", 5));
 
     private static final int IN_FLIGHT = 32;
+
+    /** How often each row is written before queries that follow overwrites. */
+    private static final int PASSES = 8;
+
     private static final List<String> KINDS = List.of("rocks", "trie");
     private static final List<String> INDEXED = List.of("hundred", "one", "many");
 
@@ -275,19 +279,58 @@ class IndexCompareIT {
         queries("compacted");
     }
 
-    private static void queries(String state) throws Exception {
-        measure(state + ", one = ? (1 row)", 1, "one = ?", (s, row) -> s.bind(one(row)));
+    /** Each row was there with other values: their entries are stale until they are swept. */
+    @Test
+    @Order(3)
+    void queriesAfterOverwrites() throws Exception {
+        long rows = Math.max(1, ROWS / 10);
+        for (String kind : KINDS) {
+            create(kind + "_o", kind, 3);
+            PreparedStatement insert = insert(kind + "_o", kind);
+            // The last pass leaves a row of its own number in each key.
+            new ClosedLoop(SESSIONS.get(kind), IN_FLIGHT)
+                    .run(
+                            PASSES * rows,
+                            Long.MAX_VALUE,
+                            number -> {
+                                long left = PASSES - 1 - number / rows;
+                                long key = number % rows;
+                                return row(insert, key, (key + left * (rows / PASSES + 13)) % rows);
+                            });
+        }
+        settle();
+        long matches = rows / Math.max(1, ROWS / 100);
+        overwritten("overwritten", matches, rows);
+        for (String kind : KINDS) NODES.get(kind).nodetool("garbagecollect", "ks", kind + "_o");
+        settle();
+        overwritten("swept", matches, rows);
+    }
+
+    private static void overwritten(String state, long matches, long rows) throws Exception {
         measure(
+                "_o",
+                state + ", hundred = ? (" + matches + " rows)",
+                matches,
+                "hundred = ?",
+                (s, row) -> s.bind(hundred(row % rows)));
+    }
+
+    private static void queries(String state) throws Exception {
+        measure("_q", state + ", one = ? (1 row)", 1, "one = ?", (s, row) -> s.bind(one(row)));
+        measure(
+                "_q",
                 state + ", hundred = ? (100 rows)",
                 Math.min(100, ROWS),
                 "hundred = ?",
                 (s, row) -> s.bind(hundred(row)));
         measure(
+                "_q",
                 state + ", many = ? (10,000 rows)",
                 Math.min(10_000, ROWS),
                 "many = ?",
                 (s, row) -> s.bind(many(row)));
         measure(
+                "_q",
                 state + ", hundred >= ? AND hundred < ? (1,000 rows)",
                 Math.min(1_000, ROWS),
                 "hundred >= ? AND hundred < ?",
@@ -296,6 +339,7 @@ class IndexCompareIT {
                     return s.bind(from, from + 10);
                 });
         measure(
+                "_q",
                 state + ", hundred = ? AND many = ? (100 rows)",
                 Math.min(100, ROWS),
                 "hundred = ? AND many = ?",
@@ -306,14 +350,14 @@ class IndexCompareIT {
         BoundStatement of(PreparedStatement statement, long row);
     }
 
-    private static void measure(String what, long matches, String where, Query query)
+    private static void measure(String table, String what, long matches, String where, Query query)
             throws Exception {
         Map<String, PreparedStatement> selects = new HashMap<>();
         for (String kind : KINDS)
             selects.put(
                     kind,
                     SESSIONS.get(kind)
-                            .prepare("SELECT k, pad FROM ks." + kind + "_q WHERE " + where));
+                            .prepare("SELECT k, pad FROM ks." + kind + table + " WHERE " + where));
         SplittableRandom random = new SplittableRandom(2);
         double[][] micros = new double[KINDS.size()][ROUNDS];
         double[][] cpu = new double[KINDS.size()][ROUNDS];
