@@ -53,6 +53,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.Env;
 import org.rocksdb.Priority;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
 import org.slf4j.LoggerFactory;
 
 /** What an engine tells and is told beside reads and writes. */
@@ -236,6 +237,36 @@ class RocksEngineTest {
                                                     new RocksDBException("Input/output error"));
                                         })
                                 .isInstanceOf(FSWriteError.class);
+                    });
+        }
+    }
+
+    /** The other order: writes are refused for the index by the time the disk is full. */
+    @Test
+    void aFullDiskIsSaidToBeFullThoughWritesAreRefusedForAnIndex() {
+        try (StorageEngine engine = Tables.engine()) {
+            TableStore store = open(engine);
+            store.indexes().define(new UUID(0, 1));
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
+            reopenable.maintain(
+                    database -> {
+                        RocksDBException damage =
+                                new RocksDBException(
+                                        "damaged",
+                                        new Status(
+                                                Status.Code.Corruption, Status.SubCode.None, ""));
+                        assertThat(reopenable.failed(damage))
+                                .isInstanceOf(WriteStallException.class)
+                                .hasMessageContaining("damaged");
+                        assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
+                        assertThatThrownBy(reopenable::checkNotFull)
+                                .hasMessageContaining("is full");
+                        assertThat(
+                                        reopenable.notSynced(
+                                                new RocksDBException("Writer has previous error.")))
+                                .isInstanceOf(WriteStallException.class)
+                                .hasMessageContaining("is full");
                     });
         }
     }

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -155,6 +156,36 @@ class OptionsIT {
                 .singleElement()
                 .satisfies(row -> assertThat(row.getString(0)).isEqualTo("stays"));
         assertThat(node.process().logSinceStart()).contains("Dropped 1 files of ks.w2");
+    }
+
+    /** The store does not know what was repaired, so it purges nothing. */
+    @Test
+    void whereOnlyRepairedTombstonesMayGoNoneDoes() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.r (k int PRIMARY KEY, v text) WITH memtable = 'rocks' AND"
+                        + " gc_grace_seconds = 0 AND compaction = {'class':"
+                        + " 'UnifiedCompactionStrategy', 'only_purge_repaired_tombstones': true}");
+        for (int i = 0; i < 10; i++) {
+            session.execute("INSERT INTO ks.r (k, v) VALUES (" + i + ", 'v')");
+            session.execute("DELETE FROM ks.r WHERE k = " + i);
+        }
+        TimeUnit.MILLISECONDS.sleep(1100);
+        node.nodetool("compact", "ks", "r");
+        assertThat(purged("r")).isZero();
+        session.execute(
+                "ALTER TABLE ks.r WITH compaction = {'class': 'UnifiedCompactionStrategy'}");
+        node.nodetool("compact", "ks", "r");
+        assertThat(purged("r")).isPositive();
+    }
+
+    private static long purged(String table) {
+        return session.execute(
+                        "SELECT purged FROM petra.tables WHERE keyspace_name = 'ks' AND"
+                                + " table_name = '"
+                                + table
+                                + "'")
+                .one()
+                .getLong(0);
     }
 
     private static long files(String table) {

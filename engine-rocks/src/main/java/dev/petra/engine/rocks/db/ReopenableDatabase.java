@@ -323,21 +323,27 @@ public final class ReopenableDatabase {
             full = String.valueOf(e.getMessage());
             return refused(full);
         }
-        if (RocksErrors.isFull(e) && full == null) {
-            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-            isDiskFull = true;
-            full = String.valueOf(e.getMessage());
-            logger.error(
-                    "The disk of {} is full ({}); writes to the table fail until there is room."
-                            + " Free space: writes then go on by themselves",
-                    name(),
-                    spec.directory());
+        if (RocksErrors.isFull(e) && !isDiskFull) {
+            if (full == null) healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            diskIsFull(String.valueOf(e.getMessage()));
         }
         return RocksErrors.onWrite(e, name(), spec.directory());
     }
 
+    /** Also where writes are refused for another reason by now: only room helps then. */
+    private void diskIsFull(String reason) {
+        isDiskFull = true;
+        full = reason;
+        logger.error(
+                "The disk of {} is full ({}); writes to the table fail until there is room."
+                        + " Free space: writes then go on by themselves",
+                name(),
+                spec.directory());
+    }
+
     private WriteStallException refused(@Nullable String reason) {
-        return index.isDamaged() && !isDiskFull
+        // There is no reason where it was just opened anew without them.
+        return (index.isDamaged() || reason == null) && !isDiskFull
                 ? new WriteStallException(
                         "A file of the indexes of "
                                 + name()
@@ -395,6 +401,8 @@ public final class ReopenableDatabase {
     private synchronized boolean renewNow() {
         if (closed || !index.isDamaged()) return true;
         if (full != null || System.nanoTime() - renewAt < 0) throw refused(full);
+        // What could not be synced may be missing when it is opened anew.
+        unsynced.refuseAfterFailure();
         // If it could then not be opened, writes would be refused until there is.
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), "no room to open it anew");
         renewing = true;
@@ -582,7 +590,9 @@ public final class ReopenableDatabase {
         long now = System.nanoTime();
         if (now - lookAt < 0) return false;
         lookAt = now + HEAL_EVERY_NANOS;
-        return hasRoom();
+        boolean found = hasRoom();
+        if (!found && !isDiskFull && full != null && !closed) diskIsFull("no room to open it anew");
+        return found;
     }
 
     /** Whether {@link #heal} is worth an attempt. */
