@@ -22,7 +22,6 @@ import java.util.function.BooleanSupplier;
 import java.util.function.LongPredicate;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import java.util.stream.StreamSupport;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DecoratedKey;
@@ -99,8 +98,7 @@ class ComparisonFindsMutantsTest {
     }
 
     static Stream<String> mutants() {
-        return StreamSupport.stream(NamedMutations.names().spliterator(), false)
-                .filter(name -> !NOT_OF_READS.contains(name));
+        return NamedMutations.ofRows().stream().filter(name -> !NOT_OF_READS.contains(name));
     }
 
     @ParameterizedTest

@@ -124,6 +124,20 @@ final class IndexesFindMutantsTest {
                 example);
     }
 
+    /** A sweep that asks this instead. */
+    private static Arguments sweeping(String name, SweepCheck wrong) {
+        return indexing(
+                name,
+                indexes ->
+                        new Forwarding(indexes) {
+                            @Override
+                            public long sweep(UUID index, SweepCheck check) {
+                                return super.sweep(index, wrong);
+                            }
+                        },
+                kit -> of(kit).aSweepRemovesWhatNoRowConfirms());
+    }
+
     static Stream<Arguments> mutants() {
         return Stream.of(
                 writing(
@@ -245,26 +259,8 @@ final class IndexesFindMutantsTest {
                                     }
                                 },
                         kit -> of(kit).entriesComeInOrder()),
-                indexing(
-                        "a sweep removes nothing",
-                        indexes ->
-                                new Forwarding(indexes) {
-                                    @Override
-                                    public long sweep(UUID index, SweepCheck check) {
-                                        return super.sweep(index, (term, key, row) -> true);
-                                    }
-                                },
-                        kit -> of(kit).aSweepRemovesWhatNoRowConfirms()),
-                indexing(
-                        "a sweep removes all",
-                        indexes ->
-                                new Forwarding(indexes) {
-                                    @Override
-                                    public long sweep(UUID index, SweepCheck check) {
-                                        return super.sweep(index, (term, key, row) -> false);
-                                    }
-                                },
-                        kit -> of(kit).aSweepRemovesWhatNoRowConfirms()));
+                sweeping("a sweep removes nothing", (term, key, row) -> true),
+                sweeping("a sweep removes all", (term, key, row) -> false));
     }
 
     @ParameterizedTest

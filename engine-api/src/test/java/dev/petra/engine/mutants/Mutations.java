@@ -290,6 +290,18 @@ final class Mutations {
         };
     }
 
+    /** Of several entries of a write, the last. */
+    static TableStore forgetsIndexEntries(TableStore store) {
+        return new ForwardingStore(store) {
+            @Override
+            public void write(PartitionUpdate update, List<TermEntry> entries) {
+                super.write(
+                        update,
+                        entries.size() > 1 ? entries.subList(0, entries.size() - 1) : entries);
+            }
+        };
+    }
+
     // Wrong reads
 
     /** Each row, the static one included, is read as this has it; null loses it. */
@@ -630,18 +642,6 @@ final class Mutations {
     }
 
     // Wrong after a while
-
-    /** Of several entries of a write, the last. */
-    static TableStore forgetsIndexEntries(TableStore store) {
-        return new ForwardingStore(store) {
-            @Override
-            public void write(PartitionUpdate update, List<TermEntry> entries) {
-                super.write(
-                        update,
-                        entries.size() > 1 ? entries.subList(0, entries.size() - 1) : entries);
-            }
-        };
-    }
 
     static TableStore losesTombstonesInCompaction(TableStore store) {
         TableStore stripping = STRIPS_TOMBSTONES_ON_READ.apply(store);

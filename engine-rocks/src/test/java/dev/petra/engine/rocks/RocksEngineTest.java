@@ -32,6 +32,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -53,7 +54,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.Env;
 import org.rocksdb.Priority;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.Status;
 import org.slf4j.LoggerFactory;
 
 /** What an engine tells and is told beside reads and writes. */
@@ -213,61 +213,52 @@ class RocksEngineTest {
     /** It is said to be full, which nodes go on with: an index may have been damaged before. */
     @Test
     void aFullDiskIsSaidToBeFullThoughAnIndexIsDamaged() {
-        try (StorageEngine engine = Tables.engine()) {
-            TableStore store = open(engine);
-            store.indexes().define(new UUID(0, 1));
-            ReopenableDatabase reopenable = Tables.context(store).reopenable();
-            assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
-            reopenable.maintain(
-                    database -> {
-                        assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
-                        for (RuntimeException failure :
-                                List.of(
-                                        reopenable.notSynced(
-                                                new RocksDBException("Writer has previous error.")),
-                                        reopenable.notSynced(Tables.noSpace())))
-                            assertThat(failure)
-                                    .isInstanceOf(WriteStallException.class)
-                                    .hasMessageContaining("is full");
-                        assertThatThrownBy(reopenable::checkNotFull)
+        withDamagedIndex(
+                reopenable -> {
+                    assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
+                    for (RuntimeException failure :
+                            List.of(
+                                    reopenable.notSynced(
+                                            new RocksDBException("Writer has previous error.")),
+                                    reopenable.notSynced(Tables.noSpace())))
+                        assertThat(failure)
+                                .isInstanceOf(WriteStallException.class)
                                 .hasMessageContaining("is full");
-                        assertThatThrownBy(
-                                        () -> {
-                                            throw reopenable.notSynced(
-                                                    new RocksDBException("Input/output error"));
-                                        })
-                                .isInstanceOf(FSWriteError.class);
-                    });
-        }
+                    assertThatThrownBy(reopenable::checkNotFull).hasMessageContaining("is full");
+                    assertThatThrownBy(
+                                    () -> {
+                                        throw reopenable.notSynced(
+                                                new RocksDBException("Input/output error"));
+                                    })
+                            .isInstanceOf(FSWriteError.class);
+                });
     }
 
     /** The other order: writes are refused for the index by the time the disk is full. */
     @Test
     void aFullDiskIsSaidToBeFullThoughWritesAreRefusedForAnIndex() {
+        withDamagedIndex(
+                reopenable -> {
+                    assertThat(reopenable.failed(Tables.corruption("damaged")))
+                            .isInstanceOf(WriteStallException.class)
+                            .hasMessageContaining("damaged");
+                    assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
+                    assertThatThrownBy(reopenable::checkNotFull).hasMessageContaining("is full");
+                    assertThat(
+                                    reopenable.notSynced(
+                                            new RocksDBException("Writer has previous error.")))
+                            .isInstanceOf(WriteStallException.class)
+                            .hasMessageContaining("is full");
+                });
+    }
+
+    private void withDamagedIndex(Consumer<ReopenableDatabase> used) {
         try (StorageEngine engine = Tables.engine()) {
             TableStore store = open(engine);
             store.indexes().define(new UUID(0, 1));
             ReopenableDatabase reopenable = Tables.context(store).reopenable();
             assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
-            reopenable.maintain(
-                    database -> {
-                        RocksDBException damage =
-                                new RocksDBException(
-                                        "damaged",
-                                        new Status(
-                                                Status.Code.Corruption, Status.SubCode.None, ""));
-                        assertThat(reopenable.failed(damage))
-                                .isInstanceOf(WriteStallException.class)
-                                .hasMessageContaining("damaged");
-                        assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
-                        assertThatThrownBy(reopenable::checkNotFull)
-                                .hasMessageContaining("is full");
-                        assertThat(
-                                        reopenable.notSynced(
-                                                new RocksDBException("Writer has previous error.")))
-                                .isInstanceOf(WriteStallException.class)
-                                .hasMessageContaining("is full");
-                    });
+            reopenable.maintain(database -> used.accept(reopenable));
         }
     }
 

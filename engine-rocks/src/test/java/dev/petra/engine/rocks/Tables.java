@@ -141,14 +141,15 @@ public final class Tables {
         return context(store).database().db.getLiveFilesMetaData().stream()
                 .filter(file -> new String(file.columnFamilyName(), UTF_8).equals("index"))
                 .map(file -> "block checksum mismatch in " + file.path() + file.fileName())
-                .map(
-                        message ->
-                                new RocksDBException(
-                                        message,
-                                        new Status(
-                                                Status.Code.Corruption, Status.SubCode.None, "")))
+                .map(Tables::corruption)
                 .findFirst()
                 .orElseThrow();
+    }
+
+    /** What RocksDB fails with that has read something damaged. */
+    public static RocksDBException corruption(String message) {
+        return new RocksDBException(
+                message, new Status(Status.Code.Corruption, Status.SubCode.None, ""));
     }
 
     /** Opens a database anew that was told of a full disk. */

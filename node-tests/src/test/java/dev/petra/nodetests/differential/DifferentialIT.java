@@ -220,8 +220,7 @@ class DifferentialIT {
 
     @Test
     void faultsAreFound() throws Exception {
-        List<String> faults = new ArrayList<>();
-        NamedMutations.names().forEach(faults::add);
+        List<String> faults = new ArrayList<>(NamedMutations.ofRows());
         faults.addAll(NamedMutations.ofIndexes());
         if (!FAULTS.isEmpty()) faults.retainAll(List.of(FAULTS.split(",", -1)));
         else if (MINUTES <= 10)

@@ -38,6 +38,7 @@ public final class ReopenableDatabase {
     private static final int READS_TO_PATIENCE = 50;
 
     private static final String INDEXES_DAMAGED = "its indexes are damaged";
+    private static final String NO_ROOM = "no room to open it anew";
 
     private static final long LEAST_ROOM = 4 << 20;
 
@@ -404,7 +405,7 @@ public final class ReopenableDatabase {
         // What could not be synced may be missing when it is opened anew.
         unsynced.refuseAfterFailure();
         // If it could then not be opened, writes would be refused until there is.
-        if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), "no room to open it anew");
+        if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
         renewing = true;
         try {
             if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS)) {
@@ -537,7 +538,12 @@ public final class ReopenableDatabase {
         String reason = full;
         // A store that was dropped has no directory to look at.
         if (reason == null || closed) return;
-        if (System.nanoTime() - healAt < 0 || !isRoomFound()) throw refused(reason);
+        if (System.nanoTime() - healAt < 0) throw refused(reason);
+        if (!isRoomFound()) {
+            // Looking for room may have found that it is the disk.
+            String found = full;
+            throw refused(found == null ? reason : found);
+        }
         // Not one that another thread opens meanwhile.
         Database busy = opened.database();
         if (healNow(reason)) return;
@@ -591,7 +597,7 @@ public final class ReopenableDatabase {
         if (now - lookAt < 0) return false;
         lookAt = now + HEAL_EVERY_NANOS;
         boolean found = hasRoom();
-        if (!found && !isDiskFull && full != null && !closed) diskIsFull("no room to open it anew");
+        if (!found && !isDiskFull && full != null && !closed) diskIsFull(NO_ROOM);
         return found;
     }
 
