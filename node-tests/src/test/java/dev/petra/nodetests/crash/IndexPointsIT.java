@@ -34,6 +34,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -59,6 +60,8 @@ class IndexPointsIT {
     /** More than a query reads at once. */
     private static final int ROWS = 300;
 
+    private static final int FEW = 10;
+
     private static final List<String> POINTS =
             List.of(
                     OURS + "index.KeyBatches#fetch",
@@ -68,8 +71,11 @@ class IndexPointsIT {
                     OURS + "index.StoreIndexes#drop",
                     OURS + "index.StoreIndexes#dropFormer",
                     OURS + "migration.MigrateIn#write",
+                    "dev.petra.engine.rocks.db.PartitionLocks#sweeping",
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
                     "dev.petra.engine.rocks.index.RocksIndexes#drop",
+                    "dev.petra.engine.rocks.index.RocksIndexes#isRemoved",
+                    "dev.petra.engine.rocks.index.RocksIndexes#isRemovedNow",
                     "org.apache.cassandra.db.compaction.CompactionTask#runMayThrow",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
                     "org.apache.cassandra.index.internal.CassandraIndex#buildBlocking",
@@ -244,6 +250,90 @@ class IndexPointsIT {
         awaitQueryable("former");
         assertThat(session.execute("SELECT c FROM ks.former").all()).hasSize(ROWS);
         assertThat(found("former")).isEqualTo(ROWS);
+    }
+
+    /** While the build holds rows whose entries it has yet to write, as they were then. */
+    @Test
+    @EitherKind
+    void anIndexWhoseBuildWasUnderWayIsBuiltAnew() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.killed (p int, c int, v int, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks'");
+        insert("killed", 0, ROWS / 2);
+        // Otherwise the node would write their entries when it replays their mutations.
+        node.nodetool("flush", "ks", "killed");
+        crashes.hold("leave", "RowPages#next");
+        execute("CREATE INDEX killed_v ON ks.killed (v)" + kind.using);
+        crashes.awaitHeld();
+        insert("killed", ROWS / 2, ROWS);
+        session.execute("DELETE FROM ks.killed WHERE p = 0 AND c = 0");
+        session.execute("UPDATE ks.killed SET v = 2 WHERE p = 1 AND c = 1");
+        session.close();
+        node.process().kill();
+        crashes.release();
+        node.restart();
+        session = node.session();
+        awaitQueryable("killed");
+        assertThat(foundBy("killed", 1))
+                .containsExactlyInAnyOrderElementsOf(IntStream.range(2, ROWS).boxed().toList());
+        assertThat(foundBy("killed", 2)).containsExactly(1);
+    }
+
+    /** Between two removals, of entries of which some are written anew. */
+    @Test
+    @EitherKind
+    void aSweepThatWasUnderWayHasTakenNoEntryThatIsWrittenAnew() throws Exception {
+        create("halfway");
+        for (int i = 0; i < FEW; i++) setValue(i, i);
+        for (int i = 0; i < FEW; i++) setValue(i, FEW + i);
+        crashes.hold("leave", "RocksIndexes#isRemoved");
+        CompletableFuture<Void> sweep =
+                CompletableFuture.runAsync(() -> node.nodetool("garbagecollect", "ks", "halfway"));
+        crashes.awaitHeld();
+        // The entry of 0 is gone; that of 1 was found to be stale, and is looked at once more.
+        crashes.holdAlso("enter", "PartitionLocks#sweeping");
+        crashes.releaseAt("leave", "RocksIndexes#isRemoved");
+        crashes.awaitHeld();
+        List<Integer> anew = List.of(0, 1, FEW - 1);
+        for (int i : anew) setValue(i, i);
+        crashes.holdAlso("leave", "RocksIndexes#isRemovedNow");
+        crashes.releaseAt("enter", "PartitionLocks#sweeping");
+        crashes.awaitHeld();
+        session.close();
+        node.process().kill();
+        assertThatThrownBy(() -> sweep.get(3, TimeUnit.MINUTES)).isNotNull();
+        crashes.release();
+        node.restart();
+        session = node.session();
+        awaitQueryable("halfway");
+        assertEachUnderItsValue(anew);
+        node.nodetool("garbagecollect", "ks", "halfway");
+        assertEachUnderItsValue(anew);
+        // A former value of each row: of those written anew the second.
+        assertThat(node.process().logSinceStart())
+                .contains(
+                        "Removed %d of %d entries from the indexes of ks.halfway in "
+                                .formatted(FEW, 2 * FEW));
+    }
+
+    private static void setValue(int row, int value) {
+        session.execute(
+                "INSERT INTO ks.halfway (p, c, v) VALUES (%1$d, %1$d, %2$d)".formatted(row, value));
+    }
+
+    private static void assertEachUnderItsValue(List<Integer> anew) {
+        for (int i = 0; i < FEW; i++) {
+            List<Integer> row = List.of(i);
+            List<Integer> none = List.of();
+            assertThat(foundBy("halfway", i)).isEqualTo(anew.contains(i) ? row : none);
+            assertThat(foundBy("halfway", FEW + i)).isEqualTo(anew.contains(i) ? none : row);
+        }
+    }
+
+    private static List<Integer> foundBy(String table, int value) {
+        return session.execute("SELECT c FROM ks." + table + " WHERE v = " + value).all().stream()
+                .map(row -> row.getInt(0))
+                .toList();
     }
 
     /**
