@@ -275,7 +275,7 @@ final class StoreMaintenance {
                                 .write(() -> database.db.write(database.writeOptions, deletions));
                         store.reconciler().endHiding();
                     }
-                    database.db.syncWal();
+                    database.syncLog();
                     for (TokenRanges.KeyRange gap : gaps)
                         for (ColumnFamilyHandle family : whole ? List.of(database.large) : families)
                             database.compact(

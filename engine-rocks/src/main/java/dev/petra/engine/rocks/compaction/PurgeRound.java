@@ -311,7 +311,7 @@ final class PurgeRound {
         byte[] record = key == null ? null : record(database, key);
         // It may be in the log only: after a loss of power nothing would hide what is elsewhere of
         // rows whose own deletions are gone.
-        if (record != null) database.db.syncWal();
+        if (record != null) database.syncLog();
         // Behind the sync, which may take long: of what is written from here on nothing is in the
         // files.
         if (hasRangeDeletions(database)) return;

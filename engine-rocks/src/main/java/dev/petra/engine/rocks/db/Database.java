@@ -3,6 +3,9 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.rocks.nativelib.ManualCompactions;
 import dev.petra.engine.rocks.nativelib.MutableOptions;
+import dev.petra.engine.rocks.wal.LogFiles;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -54,6 +57,9 @@ public final class Database implements AutoCloseable {
     private static final long LOG_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
     public static final long CLOSE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
 
+    /** How long a writer may take from an error of RocksDB's until it says so. */
+    private static final long FULL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
     /** Of {@code DBImpl::WriteOptionsFile}, after the options are set. */
     private static final String NOT_PERSISTED = "Unable to persist options";
 
@@ -92,6 +98,12 @@ public final class Database implements AutoCloseable {
 
     /** How often {@link #stopCompactions} was called; guarded by {@link #compactions}. */
     private volatile int stops;
+
+    /** Whether the log found no room for a write: RocksDB syncs it no more. */
+    private volatile boolean logFull;
+
+    /** Whether a sync of the log has failed. */
+    private volatile boolean syncFailed;
 
     /** How often rows were about to be ingested; see {@link #newIterators}. */
     private final AtomicLong rowsArrived = new AtomicLong();
@@ -653,7 +665,7 @@ public final class Database implements AutoCloseable {
             free();
             return;
         }
-        syncLog();
+        syncBeforeClosing();
         throw new IllegalStateException(
                 "The store of "
                         + name
@@ -685,7 +697,7 @@ public final class Database implements AutoCloseable {
     private void free() {
         released = true;
         revokeLeases();
-        syncLog();
+        syncBeforeClosing();
         readOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();
@@ -709,10 +721,51 @@ public final class Database implements AutoCloseable {
         for (Lease lease : leases) lease.revoke();
     }
 
-    /** What was written since the last sync. */
-    private void syncLog() {
+    /** The log has found no room for a write. */
+    void logIsFull() {
+        logFull = true;
+    }
+
+    /**
+     * Makes durable what was written before.
+     *
+     * @return false if the log ends with a write that failed, for which there was no room. What was
+     *     acknowledged is durable all the same
+     */
+    public boolean syncLog() throws RocksDBException {
         try {
             db.syncWal();
+            return true;
+        } catch (RocksDBException e) {
+            if (!RocksErrors.isAfterFailure(e)) syncFailed = true;
+            if (syncFailed || !isLogFull()) throw e;
+            forceLogs(e);
+            return false;
+        }
+    }
+
+    private void forceLogs(RocksDBException refused) throws RocksDBException {
+        try {
+            LogFiles.force(Path.of(db.getName()));
+        } catch (IOException e) {
+            syncFailed = true;
+            refused.addSuppressed(e);
+            throw refused;
+        }
+    }
+
+    /** The writer that found no room may be about to say so. */
+    private boolean isLogFull() {
+        long end = System.nanoTime() + FULL_PATIENCE_NANOS;
+        while (!logFull && System.nanoTime() - end < 0)
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+        return logFull;
+    }
+
+    /** What was written since the last sync. */
+    private void syncBeforeClosing() {
+        try {
+            syncLog();
         } catch (RocksDBException e) {
             logger.error(
                     "The log of {} could not be synced when it was closed: its last writes may be"

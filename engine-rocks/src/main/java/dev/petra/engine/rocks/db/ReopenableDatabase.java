@@ -324,6 +324,7 @@ public final class ReopenableDatabase {
             full = String.valueOf(e.getMessage());
             return refused(full);
         }
+        if (RocksErrors.isLogFull(e)) opened.database().logIsFull();
         if (RocksErrors.isFull(e) && !isDiskFull) {
             if (full == null) healAt = System.nanoTime() + HEAL_EVERY_NANOS;
             diskIsFull(String.valueOf(e.getMessage()));

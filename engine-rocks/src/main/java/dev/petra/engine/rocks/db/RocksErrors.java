@@ -43,6 +43,13 @@ public final class RocksErrors {
         return String.valueOf(e.getMessage()).contains("previous error");
     }
 
+    /** A write found no room in the log. What is before it there is as it was. */
+    static boolean isLogFull(RocksDBException e) {
+        String message = String.valueOf(e.getMessage());
+        // Not of a sync: what a disk has refused then may be gone.
+        return isFull(e) && message.contains("While appending") && message.contains(".log");
+    }
+
     /** The store says that it cannot take the write now, without having taken it. */
     public static boolean isStall(RocksDBException e) {
         return isIncomplete(e);

@@ -51,9 +51,10 @@ public final class StoreSync {
     private void syncLog(Database database) throws RocksDBException {
         long aside = room.asideEnded();
         long sequence = database.db.getLatestSequenceNumber();
-        database.db.syncWal();
+        boolean whole = database.syncLog();
         room.asideSynced(aside);
-        mark.set(database.db, database.families(), sequence, true);
+        // Of a log that ends with half a write nothing is noted: that is no damage.
+        if (whole) mark.set(database.db, database.families(), sequence, true);
     }
 
     /** Whether there is something to sync. */

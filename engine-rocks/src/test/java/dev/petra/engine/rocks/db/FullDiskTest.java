@@ -6,7 +6,6 @@ import static dev.petra.engine.rocks.Tables.update;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
@@ -14,6 +13,7 @@ import dev.petra.engine.WriteStallException;
 import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.rocks.SmallDisk;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.stream.SentStream;
 import dev.petra.engine.stream.SliceWriter;
@@ -36,6 +36,7 @@ import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.PathUtils;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -56,22 +57,17 @@ class FullDiskTest {
 
     @TempDir Path directory;
     private Path disk;
+    private @Nullable SmallDisk small;
 
     @BeforeEach
-    void mount() throws IOException, InterruptedException {
+    void mount() throws IOException {
         disk = Files.createDirectory(directory.resolve("disk"));
-        int status =
-                new ProcessBuilder("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", disk + "")
-                        .inheritIO()
-                        .start()
-                        .waitFor();
-        if (status != 0) System.err.println("FullDiskTest SKIPPED: no right to mount a tmpfs");
-        assumeTrue(status == 0, "no right to mount a tmpfs");
+        small = SmallDisk.mount(disk, "32m");
     }
 
     @AfterEach
-    void unmount() throws IOException, InterruptedException {
-        new ProcessBuilder("umount", "-l", disk + "").start().waitFor();
+    void unmount() throws IOException {
+        if (small != null) small.close();
     }
 
     private static StorageEngine engine(String writeBuffer) {

@@ -6,8 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.rocks.SmallDisk;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.nativelib.Preloaded;
 import dev.petra.streaming.ChildJvm;
@@ -40,6 +42,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -74,13 +77,14 @@ class PowerLossTest {
                 .build();
     }
 
-    private static StorageEngine engine() {
+    private static StorageEngine engine(boolean fills) {
         return Tables.engine(
                 Map.of(
                         "memory",
                         "32MiB",
                         "write_buffer",
-                        "256KiB",
+                        // Where the disk is to be full of the log.
+                        fills ? "16MiB" : "256KiB",
                         "large_cell",
                         "4KiB",
                         "direct_reads",
@@ -102,11 +106,15 @@ class PowerLossTest {
     static final class Writing {
         private Writing() {}
 
-        /** Directory, seed, mode. */
+        /** What it says when there is no room for a store's write. */
+        static final String FULL = "full";
+
+        /** Directory, seed, mode, whether it fills its disk. */
         public static void main(String[] args) {
             Random random = new Random(Long.parseLong(args[1]));
             WalSync mode = WalSync.valueOf(args[2]);
-            StorageEngine engine = engine();
+            boolean fills = Boolean.parseBoolean(args[3]);
+            StorageEngine engine = engine(fills);
             engine.walSync(
                     mode, mode == WalSync.PERIODIC ? Duration.ofHours(1) : Duration.ofMillis(2));
             List<TableStore> stores = new ArrayList<>();
@@ -118,26 +126,32 @@ class PowerLossTest {
                 new Thread(() -> write(stores.get(store), acknowledged, store)).start();
             }
             // Who asks while another's sync is under way must not be told that there is nothing.
-            new Thread(() -> sync(engine, stores, acknowledged, new Random(1))).start();
-            sync(engine, stores, acknowledged, random);
+            new Thread(() -> sync(engine, stores, acknowledged, new Random(1), fills)).start();
+            sync(engine, stores, acknowledged, random, fills);
         }
 
         private static void sync(
                 StorageEngine engine,
                 List<TableStore> stores,
                 AtomicIntegerArray acknowledged,
-                Random random) {
+                Random random,
+                boolean fills) {
             while (true) {
                 int[] before = IntStream.range(0, STORES).map(acknowledged::get).toArray();
                 int only = random.nextInt(2 * STORES);
-                engine.syncAcknowledged(id -> only >= STORES || id.equals(table(only).id));
+                try {
+                    engine.syncAcknowledged(id -> only >= STORES || id.equals(table(only).id));
+                } catch (WriteStallException e) {
+                    // The commit log goes on.
+                    assertThat(e.isDiskFull()).isTrue();
+                }
                 for (int s = 0; s < STORES; s++)
                     if (before[s] > 0 && (only >= STORES || only == s))
                         System.out.println(s + " " + before[s]);
                 // Nobody kills it where the test was killed, and it would fill the disk.
                 if (System.out.checkError()) Runtime.getRuntime().halt(1);
-                LockSupport.parkNanos(random.nextInt(5_000_000));
-                if (random.nextInt(20) == 0) stores.get(random.nextInt(STORES)).flush();
+                LockSupport.parkNanos(random.nextInt(fills ? 50_000_000 : 5_000_000));
+                if (!fills && random.nextInt(20) == 0) stores.get(random.nextInt(STORES)).flush();
             }
         }
 
@@ -145,8 +159,15 @@ class PowerLossTest {
             for (int row = 0; row < 100_000; row++) {
                 PartitionUpdate.SimpleBuilder update = Tables.update(table(store), row);
                 update.row().add("v", value(row));
-                to.write(
-                        update.build(), List.of(new TermEntry(INDEX, term(row), Clustering.EMPTY)));
+                try {
+                    to.write(
+                            update.build(),
+                            List.of(new TermEntry(INDEX, term(row), Clustering.EMPTY)));
+                } catch (WriteStallException e) {
+                    assertThat(e.isDiskFull()).isTrue();
+                    System.out.println(FULL);
+                    return;
+                }
                 acknowledged.set(store, row + 1);
                 LockSupport.parkNanos(50_000);
             }
@@ -163,19 +184,11 @@ class PowerLossTest {
         for (int round = 0; round < 2; round++) {
             Path disk = Files.createDirectories(directory.resolve(mode + "" + round + "/disk"));
             Path synced = Files.createDirectory(disk.resolveSibling("synced"));
-            int[] promised = run(library, disk.toRealPath(), synced, mode, random);
+            int[] promised = run(library, disk.toRealPath(), synced, mode, random, false);
             for (int s = 0; s < STORES; s++) {
                 String what = "seed " + SEED + ", round " + round + ", store " + s;
-                Path store = disk.resolve("" + s);
-                int written = rows(left(store, synced, Left.ALL, random), s, what);
-                int least = rows(left(store, synced, Left.SYNCED, random), s, what);
-                assertThat(least).as(what).isBetween(promised[s], written);
-                for (int i = 0; i < 2; i++)
-                    assertThat(rows(left(store, synced, Left.TORN, random), s, what))
-                            .as(what)
-                            .isBetween(promised[s], written);
+                lost += lost(disk.resolve("" + s), synced, s, promised[s], what, random);
                 kept += promised[s];
-                lost += written - least;
             }
         }
         assertThat(kept).as("seed %d", SEED).isPositive();
@@ -183,8 +196,46 @@ class PowerLossTest {
         if (mode == WalSync.PERIODIC) assertThat(lost).as("seed %d", SEED).isPositive();
     }
 
-    /** Kills it in the midst; returns how many rows of each store must be there. */
-    private int[] run(Path library, Path disk, Path synced, WalSync mode, Random random)
+    /** A log that a write found no room in is synced no more by RocksDB. */
+    @Test
+    void andWhereTheDiskIsFull() throws Exception {
+        Path library = Preloaded.compile("powerloss", directory);
+        Random random = new Random(SEED);
+        Path synced = Files.createDirectory(directory.resolve("synced"));
+        Path mounted = Files.createDirectory(directory.resolve("disk"));
+        try (SmallDisk small = SmallDisk.mount(mounted, "12m")) {
+            Path disk = small.directory().toRealPath();
+            int[] promised = run(library, disk, synced, WalSync.PERIODIC, random, true);
+            for (int s = 0; s < STORES; s++) {
+                String what = "seed " + SEED + ", store " + s;
+                assertThat(promised[s]).as(what).isPositive();
+                // All but the write that found no room.
+                assertThat(lost(disk.resolve("" + s), synced, s, promised[s], what, random))
+                        .as(what)
+                        .isLessThanOrEqualTo(1);
+            }
+        }
+    }
+
+    /** How many rows that were written a loss of power may take. */
+    private int lost(Path store, Path synced, int number, int promised, String what, Random random)
+            throws Exception {
+        int written = rows(left(store, synced, Left.ALL, random), number, what);
+        int least = rows(left(store, synced, Left.SYNCED, random), number, what);
+        assertThat(least).as(what).isBetween(promised, written);
+        for (int i = 0; i < 2; i++)
+            assertThat(rows(left(store, synced, Left.TORN, random), number, what))
+                    .as(what)
+                    .isBetween(promised, written);
+        return written - least;
+    }
+
+    /**
+     * Kills it in the midst, or when its disk has been full for a while; returns how many rows of
+     * each store must be there.
+     */
+    private int[] run(
+            Path library, Path disk, Path synced, WalSync mode, Random random, boolean fills)
             throws Exception {
         List<String> command =
                 ChildJvm.command(
@@ -192,18 +243,21 @@ class PowerLossTest {
                                 Writing.class.getName(),
                                 disk.toString(),
                                 "" + random.nextLong(),
-                                mode.name()));
+                                mode.name(),
+                                "" + fills));
         File said = directory.resolve("said").toFile();
         ProcessBuilder builder = new ProcessBuilder(command).redirectError(said);
         builder.environment().put("LD_PRELOAD", library.toString());
         builder.environment().put("PETRA_DISK", disk.toString());
         builder.environment().put("PETRA_SYNCED", synced.toString());
         int[] promised = new int[STORES];
-        int lines = 30 + random.nextInt(100);
+        int lines = fills ? Integer.MAX_VALUE : 30 + random.nextInt(100);
+        int full = 0;
         Process writing = builder.start();
         try (BufferedReader out = writing.inputReader()) {
             String line;
             while ((line = out.readLine()) != null) {
+                if (line.equals(Writing.FULL) && ++full == STORES) lines = 20;
                 Matcher promise = PROMISE.matcher(line);
                 if (!promise.matches()) continue;
                 int store = Integer.parseInt(promise.group(1));
@@ -286,7 +340,7 @@ class PowerLossTest {
     private static int rows(Path disk, int store, String what) {
         TableMetadata table = table(store);
         List<Integer> numbers = new ArrayList<>();
-        try (StorageEngine engine = engine();
+        try (StorageEngine engine = engine(false);
                 TableStore opened = Tables.open(engine, disk, table);
                 UnfilteredPartitionIterator all =
                         opened.scan(

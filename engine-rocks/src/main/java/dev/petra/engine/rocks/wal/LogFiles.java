@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+
+/** The logs of a store, beside RocksDB, which syncs none any more that it could not append to. */
+public final class LogFiles {
+    private LogFiles() {}
+
+    /**
+     * Returns when all that was written to the logs in a directory is durable. That holds only if
+     * no sync of them has failed before: the kernel reports that once, and to nobody who comes
+     * later.
+     */
+    public static void force(Path directory) throws IOException {
+        try (var logs = Files.newDirectoryStream(directory, "*.log")) {
+            for (Path log : logs) forceIfThere(log);
+        }
+        // As RocksDB does behind a new log: what it is called is durable, too.
+        try (FileChannel names = FileChannel.open(directory)) {
+            names.force(true);
+        }
+    }
+
+    /** RocksDB removes a log when data files have all that is in it. */
+    private static void forceIfThere(Path log) throws IOException {
+        try (FileChannel file = FileChannel.open(log, StandardOpenOption.WRITE)) {
+            file.force(true);
+        } catch (NoSuchFileException e) {
+            if (Files.exists(log)) throw e;
+        }
+    }
+}
