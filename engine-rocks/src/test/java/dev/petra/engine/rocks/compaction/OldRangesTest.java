@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.sun.management.ThreadMXBean;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
@@ -14,6 +15,9 @@ import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.rocks.read.ReadContext;
+import dev.petra.engine.rocks.stream.SentStream;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -48,6 +52,13 @@ import org.rocksdb.Status;
 /** Range tombstones past their grace go, and files that have none of them stay as they are. */
 class OldRangesTest extends PurgeFixture {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
+
+    /** {@code -Dpetra.ranges=1000000} for so many beside each other. */
+    private static final int APART = Integer.getInteger("petra.ranges", 5_000);
+
+    private static final int BATCH = 1_000;
+    private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+
     private static final String LEVELED = "LeveledCompactionStrategy";
     private static final String UNIVERSAL = "UnifiedCompactionStrategy";
 
@@ -199,20 +210,61 @@ class OldRangesTest extends PurgeFixture {
         assertThat(live("large")).hasSize(200);
     }
 
-    /** More than are kept in memory, one over the other. */
+    /**
+     * More than are kept in memory, one over the other, and more beside each other: sent, received,
+     * opened again and removed.
+     */
     @Test
-    void manyOfAPartitionGo() throws RocksDBException {
+    void manyOfAPartitionGo() throws Exception {
         open(LEVELED);
         fill("q", 300);
         for (int i = 0; i < 9000; i++) delete("q", i % 250, i % 250 + i % 7, 2 + i, LONG_AGO + i);
         int before = ranges("q");
         assertThat(before).isGreaterThan(1000);
-        for (int i = 0; i < 5000; i++) delete("q", 1000 + i, 1000 + i, 2, LONG_AGO);
+        for (int from = 0; from < APART; from += BATCH) {
+            UpdateBuilder update = table.update("q").at(2).now(LONG_AGO);
+            for (int i = from; i < Math.min(APART, from + BATCH); i++)
+                update.deleteRange(table.from(1000 + i), table.to(1000 + i));
+            store.write(update.build());
+        }
         settle();
         Map<Integer, String> read = live("q");
-        purge();
+        timed("close and open", this::reopen);
+        timed("send and receive", () -> receive(SentStream.of(store)));
+        assertThat(ranges("q")).isGreaterThanOrEqualTo(APART + before);
+        assertThat(live("q")).isEqualTo(read);
+        timed("purge", this::purge);
         assertThat(ranges("q")).isZero();
         assertThat(live("q")).isEqualTo(read);
+    }
+
+    private void reopen() {
+        store.close();
+        open();
+    }
+
+    /** In another store, which is the one from here on. */
+    private void receive(SentStream sent) throws IOException {
+        store.close();
+        open(2);
+        assertThat(ranges("q")).isZero();
+        sent.ingestedBy(store);
+    }
+
+    private interface Step {
+        void run() throws Exception;
+    }
+
+    private static void timed(String name, Step step) throws Exception {
+        long began = System.nanoTime();
+        long before = THREADS.getCurrentThreadAllocatedBytes();
+        step.run();
+        System.out.printf(
+                "OldRangesTest: %,d ranges, %s: %,d ms, %,d KiB allocated%n",
+                APART,
+                name,
+                (System.nanoTime() - began) / 1_000_000,
+                (THREADS.getCurrentThreadAllocatedBytes() - before) >> 10);
     }
 
     private OldRanges.Run begin() {

@@ -43,9 +43,19 @@ abstract class PurgeFixture {
 
     /** Opens the store of {@link #table}. */
     void open() {
+        open(1);
+    }
+
+    /** The same of another generation. */
+    void open(int generation) {
         store =
                 engine.openStore(
-                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), this::mayPurge));
+                        new StoreSpec(
+                                directory.resolve("" + generation),
+                                "t",
+                                generation,
+                                table.ref(),
+                                this::mayPurge));
         StoreContext context = Tables.context(store);
         permission = new PurgePermission(context);
         held = new DataFiles(context);
