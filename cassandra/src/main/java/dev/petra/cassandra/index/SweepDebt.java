@@ -28,6 +28,10 @@ final class SweepDebt {
     private static final long UNKNOWN = -1;
 
     private final LongAdder written = new LongAdder();
+
+    /** How many of these were written before a sweep began that has ended. */
+    private long paid;
+
     private final double part;
     private double share = SMALLEST_SHARE;
     private long due = UNKNOWN;
@@ -65,7 +69,7 @@ final class SweepDebt {
             due = due(entries.getAsLong());
             written.add((long) (part * due));
         }
-        return written.sum() >= due;
+        return written.sum() - paid >= due;
     }
 
     /**
@@ -134,6 +138,7 @@ final class SweepDebt {
                         ? SMALLEST_SHARE
                         : Math.min(LARGEST_SHARE, 2 * share);
         due = due(swept.looked - swept.removed);
-        written.add(-before);
+        // Of two that ran at once, the later one has paid for the other's.
+        paid = Math.max(paid, before);
     }
 }

@@ -158,13 +158,18 @@ final class LateWrites {
             stripe.purge();
             Contents contents = new Contents(stripe, grace);
             contents.add(update);
-            if (isWritten && contents.lowest <= stripe.purgeable)
+            if (isWritten && isHidden(contents.lowest, stripe.purgeable))
                 late(reason(contents.lowest, stripe.purgeable));
-            else if (stripe.written <= contents.purgeable)
+            else if (isHidden(stripe.written, contents.purgeable))
                 late(reason(stripe.written, contents.purgeable));
             stripe.purgeable = Math.max(stripe.purgeable, contents.purgeable);
             if (isWritten) stripe.written = Math.min(stripe.written, contents.lowest);
         }
+    }
+
+    /** The deletion of a counter hides everything, but not nothing. */
+    private static boolean isHidden(long lowest, long purgeable) {
+        return lowest != NOTHING_WRITTEN && lowest <= purgeable;
     }
 
     private static String reason(long written, long deletion) {

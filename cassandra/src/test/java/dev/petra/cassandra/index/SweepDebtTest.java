@@ -130,4 +130,15 @@ class SweepDebtTest {
         debt.pay(true, sweep -> assertThat(sweep.isDone(1)).isFalse());
         debt.pay(false, sweep -> assertThat(sweep.isDone(1)).isFalse());
     }
+
+    /** What both swept counted twice, so that the next sweep came later. */
+    @Test
+    void twoSweepsAtOncePayOnce() {
+        SweepDebt debt = new SweepDebt(0);
+        debt.written(10_000);
+        debt.pay(true, all -> debt.pay(false, sweep -> sweep.add(10_000, 10_000)));
+        assertThat(debt.isDue(() -> 0)).isFalse();
+        debt.written(10_000);
+        assertThat(debt.isDue(() -> 0)).isTrue();
+    }
 }

@@ -228,6 +228,20 @@ class LateWritesTest {
     }
 
     /** It hides updates of any timestamp. */
+    /** It hides counts of any timestamp. */
+    @Test
+    void theDeletionOfACounterHidesNothingWhereNothingWasWritten() {
+        PartitionUpdate deletion =
+                COUNTERS.update("k").now(START).at(10).row(1).unset("n").end().build();
+        late.copied(deletion, after(GRACE + 1));
+        late.copied(deletion, after(GRACE + 1));
+        late.written(
+                COUNTERS.update("k").now(START).at(10).build(), after(GRACE + 1)); // of nothing
+        isLate(false);
+        late.written(count(5), after(GRACE + 1));
+        isLate(true);
+    }
+
     @Test
     void theDeletionOfACounter() {
         late.written(count(5), after(0));
