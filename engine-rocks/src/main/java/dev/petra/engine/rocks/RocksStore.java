@@ -448,8 +448,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         if (reopenable.isClosed()) return;
         try {
             // Not while the database is held: a sync under way may wait for that, where it is
-            // opened anew after a full disk.
-            sync();
+            // opened anew after a full disk. One that is closed for that was synced.
+            if (!reopenable.isShut()) sync();
         } finally {
             closeSynced(patienceNanos);
         }

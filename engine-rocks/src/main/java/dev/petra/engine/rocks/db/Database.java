@@ -681,14 +681,22 @@ public final class Database implements AutoCloseable {
      * Closes if the uses there are end within a time; new ones are refused meanwhile. Leases are
      * revoked only then.
      *
+     * @param check when there is none left, no sync either; what it throws keeps the database open
      * @return false if they did not; the database is open as before then
      */
-    public synchronized boolean closeIfIdle(long nanos) {
+    public synchronized boolean closeIfIdle(long nanos, Runnable check) {
         uses.close();
         if (released) return true;
-        if (!awaitUsers(nanos)) {
-            uses.reopen();
-            return false;
+        boolean idle = false;
+        try {
+            if (!awaitUsers(nanos)) return false;
+            check.run();
+            idle = true;
+        } finally {
+            if (!idle) {
+                syncs.compareAndSet(NO_SYNCS, 0);
+                uses.reopen();
+            }
         }
         free();
         return true;

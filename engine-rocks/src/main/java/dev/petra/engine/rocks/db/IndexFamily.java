@@ -6,6 +6,9 @@ import dev.petra.engine.index.DamagedIndexException;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.regex.Pattern;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
@@ -23,8 +26,9 @@ final class IndexFamily {
     private final StoreSpec spec;
     private final WriteStallRetry room;
 
-    /** Of a table or of a blob file, in the texts of RocksDB's errors. */
-    private static final Pattern NAMES_FILE = Pattern.compile("\\d\\.(sst|blob)\\b");
+    /** In the texts of RocksDB's errors. */
+    private static final Pattern NAMES_FILE =
+            Pattern.compile("\\d\\.(sst|blob|log)\\b|MANIFEST-\\d");
 
     /** Held by whoever makes it. */
     private final Object making = new Object();
@@ -36,6 +40,9 @@ final class IndexFamily {
 
     /** Whether its files were read, after an error, and are not damaged. */
     private volatile boolean sound;
+
+    /** Whether they are being read for that. */
+    private final AtomicBoolean seeking = new AtomicBoolean();
 
     IndexFamily(StoreOpening opening, StoreSpec spec, WriteStallRetry room) {
         this.opening = opening;
@@ -60,40 +67,66 @@ final class IndexFamily {
 
     // Damage
 
+    /** Whether an error came of a file of indexes. */
+    enum Damage {
+        NONE,
+        FOUND,
+        /** The error names no file: those of indexes are being read. */
+        SOUGHT
+    }
+
     /**
-     * After an error: whether it came of a file of indexes. Most errors name the file; after the
-     * first one that does not, all files of indexes are read.
+     * After an error: whether it came of a file of indexes; {@link #isDamaged} then. Most errors
+     * name the file. Of others all count while one is known to be damaged.
      *
-     * @return whether one is damaged; {@link #isDamaged} then
+     * @param present of which the caller has counted a use or a sync
+     * @param found told what the error said if it is sought, and found
      */
-    boolean findDamage(Opened present, RocksDBException error) {
-        if (damaged) return true;
+    Damage findDamage(Opened present, RocksDBException error, Consumer<String> found) {
         Database database = present.database();
-        if (database.index() == null || !database.acquire()) return false;
-        int use = Database.stripe();
-        try {
-            if (!isOfIndexes(present, error)) return false;
-        } finally {
-            database.release(use);
-        }
-        setDamaged(error);
-        return true;
-    }
-
-    private boolean isOfIndexes(Opened present, RocksDBException error) {
+        if (database.index() == null) return Damage.NONE;
         String message = String.valueOf(error.getMessage());
-        if (NAMES_FILE.matcher(message).find())
-            return present.database().indexFiles().stream()
-                    .anyMatch(file -> message.contains(file.path() + file.fileName()));
-        return isAnyDamaged(present);
+        if (NAMES_FILE.matcher(message).find()) {
+            if (database.indexFiles().stream()
+                    .noneMatch(file -> message.contains(file.path() + file.fileName())))
+                return Damage.NONE;
+        } else if (!damaged) return seek(present, error, found);
+        if (!damaged) setDamaged(error);
+        return Damage.FOUND;
     }
 
-    private synchronized boolean isAnyDamaged(Opened present) {
+    /** In a thread of its own, since it may take minutes, and writers wait for none. */
+    private Damage seek(Opened present, RocksDBException error, Consumer<String> found) {
+        if (sound) return Damage.NONE;
+        if (seeking.compareAndSet(false, true)) {
+            Thread thread =
+                    new Thread(
+                            () -> {
+                                try {
+                                    if (!isAnyDamaged(present)) return;
+                                    setDamaged(error);
+                                    found.accept(String.valueOf(error.getMessage()));
+                                } finally {
+                                    seeking.set(false);
+                                }
+                            },
+                            "petra-damage " + spec.displayName());
+            thread.setDaemon(true);
+            thread.start();
+        }
+        return Damage.SOUGHT;
+    }
+
+    /** Reads all of its files. False also if the store is closed meanwhile. */
+    boolean isAnyDamaged(Opened present) {
         Database database = present.database();
-        if (sound || !database.acquire()) return false;
+        BooleanSupplier stopped = database.stopped();
+        if (!database.acquire()) return false;
         try (TableOptions.ForSst how = opening.sstOptions(database, present.files())) {
-            for (LiveFileMetaData file : database.indexFiles())
+            for (LiveFileMetaData file : database.indexFiles()) {
+                if (stopped.getAsBoolean()) return false;
                 Verification.verifyIfLive(database, how, file);
+            }
             sound = true;
             return false;
         } catch (RocksDBException e) {

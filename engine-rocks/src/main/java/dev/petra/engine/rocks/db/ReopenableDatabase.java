@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
@@ -15,6 +16,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.apache.cassandra.io.FSWriteError;
@@ -40,6 +42,8 @@ public final class ReopenableDatabase {
     private static final String INDEXES_DAMAGED = "its indexes are damaged";
     private static final String NO_ROOM = "no room to open it anew";
 
+    private static final long MOST_PAUSE_NANOS = TimeUnit.MINUTES.toNanos(5);
+
     private static final long LEAST_ROOM = 4 << 20;
 
     private final SharedResources resources;
@@ -59,11 +63,8 @@ public final class ReopenableDatabase {
     private volatile Opened opened;
     private volatile boolean hasData;
 
-    /** Why writes are refused until the database was opened anew; null while it is well. */
-    private volatile @Nullable String full;
-
-    /** Whether that is because its disk was full. */
-    private volatile boolean isDiskFull;
+    /** Why writes are refused; null while the database is well. */
+    private final AtomicReference<@Nullable Refusal> refusal = new AtomicReference<>();
 
     private volatile long healAt = System.nanoTime();
 
@@ -73,11 +74,11 @@ public final class ReopenableDatabase {
     /** When that may be tried next. */
     private volatile long renewAt = System.nanoTime();
 
-    /** When the disk may be looked at next. */
-    private volatile long lookAt = System.nanoTime();
-
     /** How long the next attempt waits for reads that are under way; guarded by this. */
     private long healPatience = LEAST_PATIENCE_NANOS;
+
+    /** How long after an attempt that found damage the next one is made; guarded by this. */
+    private long damagePause = HEAL_EVERY_NANOS;
 
     /** Whether the store is closed for good; false while the database is opened anew. */
     private volatile boolean closed;
@@ -175,7 +176,7 @@ public final class ReopenableDatabase {
 
     /** Whether it is open, and its disk was not full when something was last written. */
     public boolean isWritable() {
-        return !closed && full == null;
+        return !closed && refusal.get() == null;
     }
 
     /**
@@ -185,17 +186,17 @@ public final class ReopenableDatabase {
      *     of indexes is damaged
      */
     public void checkNotFull() {
-        String reason = full;
+        Refusal reason = refusal.get();
         if (reason != null || renewing) throw refused(reason);
     }
 
     /** What a sync that failed throws; before it has ended, since healing waits for that. */
     public RuntimeException notSynced(RocksDBException e) {
-        // Of a log that could not be written to, no further sync succeeds. Another failure is none
-        // of a full disk.
-        if (!isDiskFull || !(RocksErrors.isFull(e) || RocksErrors.isAfterFailure(e)))
-            return failed(e);
-        RuntimeException refused = RocksErrors.full(name(), spec.directory(), full);
+        Refusal reason = refusal.get();
+        if (reason == null
+                || !reason.isFullDisk()
+                || !(RocksErrors.isFull(e) || RocksErrors.isAfterFailure(e))) return failed(e);
+        RuntimeException refused = refused(reason);
         refused.addSuppressed(e);
         return refused;
     }
@@ -318,24 +319,45 @@ public final class ReopenableDatabase {
      */
     public RuntimeException failed(RocksDBException e) {
         // Of something that ran when it was closed, or when it was to be opened anew.
-        if (RocksErrors.isShutdown(e)) return closed ? closed() : refused(full);
-        if (RocksErrors.isDamage(e) && full == null && index.findDamage(opened, e)) {
-            healAt = System.nanoTime();
-            full = String.valueOf(e.getMessage());
-            return refused(full);
-        }
+        if (RocksErrors.isShutdown(e)) return closed ? closed() : refused(refusal.get());
+        if (RocksErrors.isDamage(e))
+            switch (index.findDamage(opened, e, this::indexIsDamaged)) {
+                case FOUND -> {
+                    indexIsDamaged(String.valueOf(e.getMessage()));
+                    return refused(refusal.get());
+                }
+                case SOUGHT -> {
+                    return new WriteStallException(
+                            "A file of the store of "
+                                    + name()
+                                    + " is damaged ("
+                                    + e.getMessage()
+                                    + "): its indexes are read to find out whether it is one of"
+                                    + " theirs. Try again.");
+                }
+                case NONE -> {}
+            }
         if (RocksErrors.isLogFull(e)) opened.database().logIsFull();
-        if (RocksErrors.isFull(e) && !isDiskFull) {
-            if (full == null) healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-            diskIsFull(String.valueOf(e.getMessage()));
-        }
+        if (RocksErrors.isFull(e)) diskIsFull(String.valueOf(e.getMessage()));
         return RocksErrors.onWrite(e, name(), spec.directory());
     }
 
+    /** It is opened anew at once; behind a full disk when there is room. */
+    private void indexIsDamaged(String detail) {
+        if (refusal.get() != null) return;
+        healAt = System.nanoTime();
+        refusal.compareAndSet(null, Refusal.damagedIndex(detail));
+    }
+
     /** Also where writes are refused for another reason by now: only room helps then. */
-    private void diskIsFull(String reason) {
-        isDiskFull = true;
-        full = reason;
+    private void diskIsFull(String detail) {
+        Refusal before = refusal.get();
+        if (before != null && before.isFullDisk()) return;
+        if (before == null) healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+        if (!refusal.compareAndSet(before, Refusal.fullDisk(detail))) {
+            diskIsFull(detail);
+            return;
+        }
         logger.error(
                 "The disk of {} is full ({}); writes to the table fail until there is room."
                         + " Free space: writes then go on by themselves",
@@ -343,14 +365,17 @@ public final class ReopenableDatabase {
                 spec.directory());
     }
 
-    private WriteStallException refused(@Nullable String reason) {
-        // There is no reason where it was just opened anew without them.
-        return (index.isDamaged() || reason == null) && !isDiskFull
-                ? new WriteStallException(
-                        "A file of the indexes of "
-                                + name()
-                                + " is damaged: its store is opened anew without them. Try again.")
-                : RocksErrors.full(name(), spec.directory(), reason);
+    /**
+     * What whoever wants to write is told.
+     *
+     * @param reason null if it was just opened anew, or is about to be without damaged indexes
+     */
+    private RuntimeException refused(@Nullable Refusal reason) {
+        if (reason != null) return reason.exception(name(), spec.directory());
+        return index.isDamaged()
+                ? Refusal.damagedIndex(INDEXES_DAMAGED).exception(name(), spec.directory())
+                : new WriteStallException(
+                        "The store of " + name() + " was just opened anew. Try again.");
     }
 
     // Indexes
@@ -402,32 +427,29 @@ public final class ReopenableDatabase {
     /** False if the database was used for longer than it was waited for. */
     private synchronized boolean renewNow() {
         if (closed || !index.isDamaged()) return true;
-        if (full != null || System.nanoTime() - renewAt < 0) throw refused(full);
-        // What could not be synced may be missing when it is opened anew.
-        unsynced.refuseAfterFailure();
+        Refusal reason = refusal.get();
+        if (reason != null || System.nanoTime() - renewAt < 0) throw refused(reason);
         // If it could then not be opened, writes would be refused until there is.
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
         renewing = true;
         try {
-            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS)) {
+            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS, this::checkSynced)) {
                 renewAt = System.nanoTime() + READS_TO_PATIENCE * MOST_PATIENCE_NANOS;
                 return false;
             }
         } finally {
             renewing = false;
             // From here on healing opens it, if this cannot.
-            if (opened.database().isClosed()) full = INDEXES_DAMAGED;
+            if (opened.database().isClosed()) indexIsDamaged(INDEXES_DAMAGED);
         }
         healed();
         return true;
     }
 
     private synchronized void refuseWritesToRenew(Database busy) {
-        if (full != null || closed || opened.database() != busy) return;
-        healAt = System.nanoTime();
-        lookAt = healAt;
+        if (closed || opened.database() != busy) return;
         healPatience = LEAST_PATIENCE_NANOS;
-        full = INDEXES_DAMAGED;
+        indexIsDamaged(INDEXES_DAMAGED);
     }
 
     /**
@@ -509,18 +531,17 @@ public final class ReopenableDatabase {
         } finally {
             if (!complete) fresh.database().close();
         }
-        // Before anyone can write to it and wait for its sync.
         unsynced.renewed();
-        opened = fresh;
         // A first write that failed may be in the log.
         hasData = true;
-        full = null;
-        isDiskFull = false;
         index.opened();
+        refusal.set(null);
+        // Last: nobody uses it before, and what is found in it from here on counts.
+        opened = fresh;
     }
 
     private synchronized Database reopened() {
-        String reason = full;
+        Refusal reason = refusal.get();
         if (!opened.database().isClosed()) return opened.database();
         if (reason == null) throw closed();
         // An attempt to open it anew failed; reads must not wait for a write to try again.
@@ -534,20 +555,16 @@ public final class ReopenableDatabase {
      * replayed then.
      *
      * @throws WriteStallException if the disk is still full
+     * @throws CorruptStoreException if it was closed to be opened anew, and is damaged
      */
     public void heal() {
-        String reason = full;
+        Refusal reason = refusal.get();
         // A store that was dropped has no directory to look at.
         if (reason == null || closed) return;
         if (System.nanoTime() - healAt < 0) throw refused(reason);
-        if (!isRoomFound()) {
-            // Looking for room may have found that it is the disk.
-            String found = full;
-            throw refused(found == null ? reason : found);
-        }
         // Not one that another thread opens meanwhile.
         Database busy = opened.database();
-        if (healNow(reason)) return;
+        if (healNow()) return;
         stopUses(busy);
         throw refused(reason);
     }
@@ -564,15 +581,22 @@ public final class ReopenableDatabase {
     }
 
     /** False if the database is read or compacted for longer than it was waited for. */
-    private synchronized boolean healNow(String reason) {
-        if (full == null || closed) return true;
+    private synchronized boolean healNow() {
+        Refusal reason = refusal.get();
+        if (reason == null || closed) return true;
         // Somebody else has just tried.
         if (System.nanoTime() - healAt < 0) throw refused(reason);
-        // Closing waits for writers, and these for a sync that cannot be.
-        if (isDiskFull) unsynced.abandon();
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+        if (!hasRoom()) {
+            if (closed) return true;
+            diskIsFull(NO_ROOM);
+            throw refused(refusal.get());
+        }
+        // Closing waits for writers, and these for a sync that cannot be.
+        if (reason.isFullDisk()) unsynced.abandon();
         // Bounded: a reader, even this thread, may hold an iterator and want another.
-        if (!opened.database().closeIfIdle(healPatience)) {
+        if (!opened.database()
+                .closeIfIdle(healPatience, reason.isFullDisk() ? () -> {} : this::checkSynced)) {
             // Others wait meanwhile: a long scan must not keep them from reading.
             healAt =
                     System.nanoTime()
@@ -585,26 +609,30 @@ public final class ReopenableDatabase {
         return true;
     }
 
+    /** What could not be synced may be missing when it is opened anew. */
+    private void checkSynced() {
+        unsynced.refuseAfterFailure();
+    }
+
     private void healed() {
         boolean damage = index.isDamaged();
-        openAnew();
+        try {
+            openAnew();
+        } catch (CorruptStoreException e) {
+            refusal.set(Refusal.damagedStore(e));
+            healAt = System.nanoTime() + damagePause;
+            damagePause = Math.min(2 * damagePause, MOST_PAUSE_NANOS);
+            logger.error("The store of {} cannot be opened anew", name(), e);
+            throw e;
+        }
+        damagePause = HEAL_EVERY_NANOS;
         if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
         else logger.info("The disk of {} has room again; writes go on", name());
     }
 
-    /** Looks at the disk once a second at most, since each write that is refused asks. */
-    private boolean isRoomFound() {
-        long now = System.nanoTime();
-        if (now - lookAt < 0) return false;
-        lookAt = now + HEAL_EVERY_NANOS;
-        boolean found = hasRoom();
-        if (!found && !isDiskFull && full != null && !closed) diskIsFull(NO_ROOM);
-        return found;
-    }
-
     /** Whether {@link #heal} is worth an attempt. */
     public boolean isHealDue() {
-        return full != null && !closed && System.nanoTime() - healAt >= 0;
+        return refusal.get() != null && !closed && System.nanoTime() - healAt >= 0;
     }
 
     /** Replay writes what is in the log once more, as a data file. */

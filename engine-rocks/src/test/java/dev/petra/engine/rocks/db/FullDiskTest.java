@@ -43,6 +43,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
 
 /**
  * A disk that fills: writes fail with a message that says so, nothing acknowledged is lost, reads
@@ -129,6 +130,35 @@ class FullDiskTest {
         try (StorageEngine engine = Tables.engine()) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    /** It is opened anew without them, which needs room. */
+    @Test
+    void aFullDiskIsFoundWhenDamagedIndexesAreToGo() throws Exception {
+        Path ballast = disk.resolve("ballast");
+        try (StorageEngine engine = engine("1MiB")) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            store.indexes().define(INDEX);
+            writeOn(store, 0);
+            store.flush();
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            RocksDBException damage = Tables.damagedIndex(store);
+            fill(ballast, 1);
+            reopenable.maintain(
+                    database ->
+                            assertThat(reopenable.failed(damage))
+                                    .hasMessageContaining("A file of the indexes"));
+            for (int time = 0; time < 2; time++)
+                assertThatThrownBy(reopenable::heal)
+                        .isInstanceOf(WriteStallException.class)
+                        .hasMessageContaining("is full")
+                        .hasMessageContaining("no room to open it anew");
+            Files.delete(ballast);
+            Tables.heal(reopenable);
+            assertThat(store.indexes().lost()).containsExactly(INDEX);
+            writeOn(store, 1);
+            for (int i = 0; i < 2; i++) check(store, i);
         }
     }
 

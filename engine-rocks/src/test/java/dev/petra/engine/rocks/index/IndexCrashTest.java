@@ -5,13 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.CorruptStoreException;
-import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
-import dev.petra.engine.WalSync;
-import dev.petra.engine.WriteStallException;
-import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.SweepCheck;
-import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermFunction;
 import dev.petra.engine.index.TermIndexes.State;
@@ -23,10 +18,8 @@ import dev.petra.engine.rocks.stream.SentStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -40,74 +33,14 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
-import org.apache.cassandra.db.Slices;
-import org.apache.cassandra.db.filter.ColumnFilter;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.utils.ByteBufferUtil;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.FlushOptions;
-import org.rocksdb.Options;
 import org.rocksdb.RocksIterator;
-import org.rocksdb.SstFileReader;
 
 /** What crashes, full disks and streams leave of indexes: never a row without its entry. */
-class IndexCrashTest {
-    private static final TableMetadata TABLE =
-            Tables.table("CREATE TABLE t (k int PRIMARY KEY, v text)");
-    private static final UUID INDEX = new UUID(0x1111L, 1);
-    private static final UUID LATER = new UUID(0x2222L, 2);
+class IndexCrashTest extends IndexFixture {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
-
-    @TempDir Path directory;
-    private StorageEngine engine;
-    private TableStore store;
-
-    @BeforeEach
-    void open() {
-        engine = Tables.engine();
-        engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
-        store = Tables.open(engine, directory.resolve("1"), TABLE);
-    }
-
-    @AfterEach
-    void close() {
-        engine.close();
-    }
-
-    private static TermEntry entry(int row) {
-        return new TermEntry(INDEX, ByteBufferUtil.bytes("v" + row), Clustering.EMPTY);
-    }
-
-    private static void write(TableStore to, int row) {
-        var update = Tables.update(TABLE, row);
-        update.row().add("v", "v" + row);
-        to.write(update.build(), List.of(entry(row)));
-    }
-
-    private static List<Integer> indexed(TableStore in) {
-        return indexed(in, INDEX);
-    }
-
-    private static List<Integer> indexed(TableStore in, UUID index) {
-        List<Integer> rows = new ArrayList<>();
-        try (TermCursor cursor = in.indexes().scan(index, null, true, null, true)) {
-            while (cursor.next()) rows.add(ByteBufferUtil.toInt(cursor.key().getKey()));
-        }
-        rows.sort(null);
-        return rows;
-    }
-
-    private static boolean has(TableStore in, int row) {
-        try (UnfilteredRowIterator rows =
-                in.read(Tables.key(TABLE, row), Slices.ALL, ColumnFilter.all(TABLE), false)) {
-            return rows != null && rows.hasNext();
-        }
-    }
 
     /** The keys in the column family of indexes, whoever's they are. */
     private static int stored(TableStore in) {
@@ -499,120 +432,5 @@ class IndexCrashTest {
         assertThat(sweeps.of(INDEX, 1)).as("defined again").isEqualTo(1_000);
         store = reopened();
         assertThat(sweeps.of(INDEX, 9)).as("opened again").isEqualTo(1_500);
-    }
-
-    /** Where a scan of it meets the damage. */
-    @Test
-    void aDamagedIndexIsUndefinedAndTheTableIsWell() throws Exception {
-        fillAndDamage();
-        assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
-        assertThat(store.indexes().states()).isEmpty();
-        assertThat(store.indexes().lost()).containsExactly(INDEX);
-        store.indexes().define(LATER);
-        store.indexes().drop(LATER);
-        assertThat(store.indexes().lost()).containsExactly(INDEX);
-        write(store, 1_000);
-        assertRowsAndNewIndex(1_001);
-    }
-
-    /** It meets the damage first, and RocksDB refuses all writes from then on. */
-    @Test
-    void aCompactionThatMeetsADamagedIndexEndsNoWrites() throws Exception {
-        fillAndDamage();
-        store.indexes().define(LATER);
-        for (int i = 1_000; i < 1_100; i++) write(store, i);
-        assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
-        for (int i = 1_100; i < 1_200; i++) write(store, i);
-        assertThat(store.indexes().states()).isEmpty();
-        assertThat(store.indexes().lost()).containsExactlyInAnyOrder(INDEX, LATER);
-        store.indexes().define(LATER);
-        assertThat(store.indexes().lost()).containsExactly(INDEX);
-        store.compact(List.of());
-        assertRowsAndNewIndex(1_200);
-    }
-
-    /** The first look found all files of indexes well, and there was none after that. */
-    @Test
-    void aDamagedIndexIsFoundThoughAFileOfRowsWasDamagedBefore() throws Exception {
-        fill();
-        Path rows = file(false);
-        byte[] whole = Files.readAllBytes(rows);
-        damage(rows);
-        store = Tables.open(engine, directory.resolve("1"), TABLE);
-        assertThatThrownBy(() -> store.verify()).isInstanceOf(CorruptStoreException.class);
-        assertThat(store.indexes().states()).containsKey(INDEX);
-        Files.write(rows, whole);
-        damage(file(true));
-        for (int i = 1_000; i < 1_100; i++) write(store, i);
-        assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
-        for (int i = 1_100; i < 1_200; i++) write(store, i);
-        assertThat(store.indexes().lost()).containsExactly(INDEX);
-        assertRowsAndNewIndex(1_200);
-    }
-
-    /** The store is closed before anything has met the damage. */
-    @Test
-    void aDamagedIndexIsFoundAfterARestart() throws Exception {
-        fillAndDamage();
-        assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
-        store = reopened();
-        assertThat(store.indexes().states()).isEmpty();
-        assertRowsAndNewIndex(1_000);
-    }
-
-    private void assertRowsAndNewIndex(int rows) {
-        store.indexes().define(INDEX);
-        assertThat(indexed(store)).isEmpty();
-        write(store, 5);
-        assertThat(indexed(store)).containsExactly(5);
-        store.verify();
-        store.compact(List.of());
-        store = reopened();
-        store.verify();
-        assertThat(indexed(store)).containsExactly(5);
-        for (int i = 0; i < rows; i++) assertThat(has(store, i)).isTrue();
-    }
-
-    private void fillAndDamage() throws Exception {
-        fill();
-        damage(file(true));
-        store = Tables.open(engine, directory.resolve("1"), TABLE);
-    }
-
-    /** The store is closed then. */
-    private void fill() {
-        store.indexes().define(INDEX);
-        for (int i = 0; i < 1_000; i++) write(store, i);
-        store.flush();
-        store.close();
-    }
-
-    private Path file(boolean ofIndex) throws Exception {
-        try (var files = Files.newDirectoryStream(directory.resolve("1"), "*.sst")) {
-            for (Path file : files)
-                if (familyOf(file).equals(ofIndex ? "index" : "default")) return file;
-        }
-        throw new AssertionError("There is no such file.");
-    }
-
-    private static void damage(Path file) throws IOException {
-        try (RandomAccessFile open = new RandomAccessFile(file.toFile(), "rw")) {
-            open.seek(100);
-            open.write(new byte[100]);
-        }
-    }
-
-    private TableStore reopened() {
-        store.close();
-        return Tables.open(engine, directory.resolve("1"), TABLE);
-    }
-
-    private static String familyOf(Path file) throws Exception {
-        try (Options options = new Options();
-                SstFileReader reader = new SstFileReader(options)) {
-            reader.open(file.toString());
-            return new String(
-                    reader.getTableProperties().getColumnFamilyName(), StandardCharsets.UTF_8);
-        }
     }
 }

@@ -462,7 +462,7 @@ class StreamIngestTest {
         Database database = Tables.context(to).database();
         try (TableOptions.ForSst used = Tables.context(to).reopenable().sstOptions()) {
             assertThat(used.data().isOwningHandle()).isTrue();
-            assertThat(database.closeIfIdle(1)).isFalse();
+            assertThat(database.closeIfIdle(1, () -> {})).isFalse();
         }
         assertThat(content(to)).isNotEmpty();
         to.drop();
