@@ -39,6 +39,9 @@ public final class NamedMutations {
     private static final Map<String, UnaryOperator<TableStore>> OF_INDEXES =
             Map.of("forgets-index-entries", Mutations::forgetsIndexEntries);
 
+    /** No fault, with indexes: what is found then is none of a fault. */
+    public static final String NONE = "none";
+
     private NamedMutations() {}
 
     /** The names of the faults that are of indexes. */
@@ -51,8 +54,9 @@ public final class NamedMutations {
         return OF_ROWS.keySet();
     }
 
-    /** A fault; an error if there is none of that name. */
+    /** A fault, or {@link #NONE}; an error if there is none of that name. */
     public static UnaryOperator<TableStore> of(String name) {
+        if (name.equals(NONE)) return UnaryOperator.identity();
         UnaryOperator<TableStore> mutation = OF_INDEXES.getOrDefault(name, OF_ROWS.get(name));
         if (mutation == null) throw new IllegalArgumentException("no mutation " + name);
         return mutation;

@@ -218,6 +218,24 @@ class DifferentialIT {
                 .isLessThanOrEqualTo(1 + figure(results, "histories") / 20);
     }
 
+    /** What finds the others must not be the wrapper. */
+    @Test
+    void anEngineWithoutAFaultIsNotTakenForOneWithAFault() throws Exception {
+        Path go = directory.resolve("go-none");
+        try (TestNode node =
+                node(
+                        directory.resolve(NamedMutations.NONE),
+                        go,
+                        2_000_000_000_000L,
+                        Map.of(),
+                        NamedMutations.NONE)) {
+            Properties result = live(node, go, task(0, SEED, 15, Map.of(), ""));
+            String what = "seed " + SEED + ", " + figures(result);
+            assertThat(result.getProperty("difference")).as(what).isNull();
+            assertThat(figure(List.of(result), "queries by index")).as(what).isPositive();
+        }
+    }
+
     @Test
     void faultsAreFound() throws Exception {
         List<String> faults = new ArrayList<>(NamedMutations.ofRows());

@@ -37,7 +37,7 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
             /** A fault of rows is to be found by rows. */
             @Override
             public boolean hasIndexes() {
-                return NamedMutations.ofIndexes().contains(fault);
+                return !NamedMutations.ofRows().contains(fault);
             }
         };
     }

@@ -63,7 +63,7 @@ final class Fuzzer {
             this.seed = seed;
             String fault = System.getProperty("fuzz.fault");
             // With one of rows the engine has no indexes.
-            boolean withIndexes = fault == null || NamedMutations.ofIndexes().contains(fault);
+            boolean withIndexes = fault == null || !NamedMutations.ofRows().contains(fault);
             this.history = new History(seed, withIndexes);
             this.twins = new Twins("h" + Long.toUnsignedString(seed, 36), history);
         }
