@@ -16,16 +16,10 @@ import dev.petra.nodetests.fixture.TestNode;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.LinkedHashMap;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.SplittableRandom;
-import java.util.TreeMap;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -58,7 +52,9 @@ class LargePartitionIT {
     @TempDir Path second;
 
     private final int seedPort = FreePorts.next();
-    private final Map<String, TestNode> nodes = new LinkedHashMap<>();
+    private final List<TestNode> nodes = new ArrayList<>();
+    private final NodeSteps steps =
+            new NodeSteps("LargePartitionIT", HEAP_MIB + NATIVE_MIB + JVM_MIB);
 
     private static NodeConfig.Builder options(NodeConfig.Builder options) {
         return options.numTokens(1)
@@ -77,68 +73,32 @@ class LargePartitionIT {
                                 "0MiB/s"));
     }
 
-    private interface Step {
-        void run() throws Exception;
-    }
-
-    /** Runs it, and says how long it took and how much memory the nodes had at most meanwhile. */
-    private void step(String name, Step step) throws Exception {
-        Map<String, Long> most = new ConcurrentHashMap<>();
-        ScheduledExecutorService sampler = Executors.newSingleThreadScheduledExecutor();
-        ScheduledFuture<?> samples =
-                sampler.scheduleWithFixedDelay(
-                        () ->
-                                nodes.forEach(
-                                        (node, process) ->
-                                                most.merge(node, residentMib(process), Math::max)),
-                        0,
-                        100,
-                        TimeUnit.MILLISECONDS);
-        long begun = System.nanoTime();
-        try {
-            step.run();
-        } finally {
-            assertThat(samples.isDone()).isFalse(); // else a sample failed
-            sampler.shutdown();
-        }
-        System.out.printf(
-                Locale.ROOT,
-                "LargePartitionIT: %s: %.1f s, at most resident in MiB: %s%n",
-                name,
-                (System.nanoTime() - begun) / 1e9,
-                new TreeMap<>(most));
-        assertThat(most.values())
-                .as(name)
-                .isNotEmpty()
-                .allSatisfy(mib -> assertThat(mib).isLessThan(HEAP_MIB + NATIVE_MIB + JVM_MIB));
-    }
-
-    /** Without pages of files that are mapped, as Cassandra's own storage has them. */
-    private static long residentMib(TestNode node) {
-        return NodeFigures.mebibytes(node, "RssAnon");
-    }
-
     @Test
     void aPartitionLargerThanMemory() throws Exception {
         try (TestNode seed = TestNode.start(first, of -> options(of).storagePort(seedPort))) {
-            nodes.put("first", seed);
+            watch("first", seed);
             try (CqlSession session = seed.session()) {
                 TestNode.createKeyspace(session, "ks", 1);
                 session.execute(
                         "CREATE TABLE ks.t (p int, c bigint, v blob, PRIMARY KEY (p, c))"
                                 + " WITH memtable = 'rocks' AND gc_grace_seconds = 0");
-                step("write", () -> write(session));
+                steps.run("write", () -> write(session));
                 seed.nodetool("flush", "ks", "t");
-                step("page through all", () -> assertThat(page(session, "")).isEqualTo(ROWS));
-                step("few rows", () -> fewRows(session));
+                steps.run("page through all", () -> assertThat(page(session, "")).isEqualTo(ROWS));
+                steps.run("few rows", () -> fewRows(session));
             }
             try (TestNode other =
                     TestNode.start(
                             second, of -> options(of).seeds(List.of("127.0.0.1:" + seedPort)))) {
-                nodes.put("second", other);
+                watch("second", other);
                 twoNodes(seed, other);
             }
         }
+    }
+
+    private void watch(String name, TestNode node) {
+        nodes.add(node);
+        steps.watch(name, node);
     }
 
     private void twoNodes(TestNode seed, TestNode other) throws Exception {
@@ -147,13 +107,13 @@ class LargePartitionIT {
             session.execute(
                     "ALTER KEYSPACE ks WITH replication ="
                             + " {'class': 'SimpleStrategy', 'replication_factor': 2}");
-            step("repair, which sends all", () -> seed.nodetool("repair", "-full", "ks", "t"));
-            step(
+            steps.run("repair, which sends all", () -> seed.nodetool("repair", "-full", "ks", "t"));
+            steps.run(
                     "repair, which sends nothing",
                     () -> seed.nodetool("repair", "--preview", "-full", "ks", "t"));
-            step("a few rows of both", () -> fewRows(session));
+            steps.run("a few rows of both", () -> fewRows(session));
             session.execute("DELETE FROM ks.t WHERE p = 1 AND c < " + ROWS / 2);
-            step(
+            steps.run(
                     "purge of half",
                     () -> {
                         for (TestNode node : List.of(seed, other)) {
@@ -162,10 +122,10 @@ class LargePartitionIT {
                         }
                     });
             assertThat(page(session, "")).isEqualTo(ROWS - ROWS / 2);
-            step("migration out", () -> alter(session, "skiplist"));
+            steps.run("migration out", () -> alter(session, "skiplist"));
             assertThat(page(session, "")).isEqualTo(ROWS - ROWS / 2);
-            step("migration in", () -> alter(session, "rocks"));
-            step(
+            steps.run("migration in", () -> alter(session, "rocks"));
+            steps.run(
                     "page backwards",
                     () -> assertThat(page(session, " ORDER BY c DESC")).isEqualTo(ROWS - ROWS / 2));
         }
@@ -173,7 +133,7 @@ class LargePartitionIT {
 
     private void alter(CqlSession session, String memtable) throws Exception {
         session.execute("ALTER TABLE ks.t WITH memtable = '" + memtable + "'");
-        for (TestNode node : nodes.values())
+        for (TestNode node : nodes)
             try (CqlSession own = node.session()) {
                 TestNode.awaitMigrations(own, PATIENCE);
             }

@@ -33,6 +33,9 @@ class QueueSpaceTest {
     private static final int WAITING = 100;
     private static final String VALUE = "v".repeat(200);
 
+    /** Of what an hour writes: rows and their deletions. */
+    private static final long BYTES_OF_AN_HOUR = AN_HOUR * (VALUE.length() + 100L);
+
     @TempDir Path directory;
 
     @ParameterizedTest
@@ -55,6 +58,7 @@ class QueueSpaceTest {
             TableStore queue = engine.openStore(table.spec(directory.resolve("1")));
             Database database = Tables.context(queue).database();
             int next = 0;
+            long peak = 0;
             for (int hour = 0; hour < HOURS; hour++) {
                 for (int i = 0; i < AN_HOUR; i++, next++) {
                     queue.write(table.update(1).at(2L * next).row(next).set("v", VALUE).build());
@@ -66,7 +70,9 @@ class QueueSpaceTest {
                                     .now(FBUtilities.nowInSeconds())
                                     .deleteRow(head)
                                     .build());
+                    if (next % 100 == 0) peak = Math.max(peak, bytes(database));
                 }
+                peak = Math.max(peak, bytes(database));
                 int most = AN_HOUR * VALUE.length() / 10;
                 Tables.await(
                         "the room of hour " + hour,
@@ -77,6 +83,10 @@ class QueueSpaceTest {
                 assertThat(waiting).isNotNull();
                 assertThat(waiting.rows()).hasSize(WAITING);
             }
+            System.out.printf(
+                    "QueueSpaceTest: %s, %d hours of %,d bytes: data files had at most %,d bytes%n",
+                    strategy, HOURS, BYTES_OF_AN_HOUR, peak);
+            assertThat(peak).isLessThan(2 * BYTES_OF_AN_HOUR);
         }
     }
 
