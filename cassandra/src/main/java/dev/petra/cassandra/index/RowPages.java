@@ -139,7 +139,8 @@ final class RowPages implements AutoCloseable {
                 bytes += add(page, rows.partitionKey(), row);
                 if (bytes < pageBytes) continue;
                 lastKey = rows.partitionKey();
-                lastRow = row.clustering();
+                // Without clustering columns it is the only row: there is no slice behind it.
+                lastRow = row.clustering().size() == 0 ? null : row.clustering();
                 return page;
             }
             leavePartition();

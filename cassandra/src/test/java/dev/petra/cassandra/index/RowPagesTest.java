@@ -96,6 +96,23 @@ class RowPagesTest {
         }
     }
 
+    /** Where a page ended with the only row of its partition, the next page failed. */
+    @Test
+    void eachRowOfATableWithoutClusteringIsReadOnce() {
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)");
+        TableStore store = store(table);
+        Set<String> expected = new TreeSet<>();
+        for (int k = 0; k < 10; k++) {
+            store.write(table.update("k" + k).row().set("v", "v".repeat(k * 20)).end().build());
+            expected.add("k" + k + ":EMPTY");
+        }
+        for (long bytes = 1; bytes < 1_000; bytes += 20) {
+            List<String> found = all(table, pages(store, table, columns(table, "v"), bytes));
+            assertThat(found).as("pages of %d", bytes).doesNotHaveDuplicates();
+            assertThat(new TreeSet<>(found)).as("pages of %d", bytes).isEqualTo(expected);
+        }
+    }
+
     /** The column may be added again: then the row is there, and has to be found by its key. */
     @Test
     void aRowThatLivesByADroppedColumnIsRead() {
