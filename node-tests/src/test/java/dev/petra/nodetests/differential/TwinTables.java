@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
@@ -89,6 +90,30 @@ final class TwinTables {
             assertThatThrownBy(() -> session.execute(statement(prefix, cql)))
                     .describedAs(cql)
                     .hasMessageContaining(reason);
+    }
+
+    /**
+     * Executes on both, which must do the same: give the same rows with the same warnings, or
+     * refuse in the same words, but for the name of the table.
+     *
+     * @return what both did
+     */
+    List<String> same(String cql, Object... values) {
+        List<String> rocks = outcome("rocks_", cql, values);
+        assertThat(rocks).describedAs(cql).isEqualTo(outcome("stock_", cql, values));
+        return rocks;
+    }
+
+    private List<String> outcome(String prefix, String cql, Object... values) {
+        List<String> outcome;
+        try {
+            ResultSet result = session.execute(statement(prefix, cql, values));
+            List<String> warnings = result.getExecutionInfo().getWarnings();
+            outcome = Stream.concat(text(result).stream(), warnings.stream()).toList();
+        } catch (DriverException e) {
+            outcome = List.of(e.getClass().getSimpleName() + ": " + e.getMessage());
+        }
+        return outcome.stream().map(line -> line.replace(prefix, "")).toList();
     }
 
     /** What a query gives, read whole and in pages of 1 and 3 rows. */
