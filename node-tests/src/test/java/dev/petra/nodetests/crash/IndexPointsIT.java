@@ -34,6 +34,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -168,6 +169,60 @@ class IndexPointsIT {
         return session.executeAsync(byIndex(table))
                 .thenApply(AsyncResultSet::remaining)
                 .toCompletableFuture();
+    }
+
+    @Test
+    void aBuildIsShownUntilItEnds() throws Exception {
+        assumeTrue(kind == IndexKind.SAI, "what shows it is of Storage-Attached Indexes");
+        create("shown");
+        insert("shown", 0, ROWS);
+        awaitEnd();
+        execute("DROP INDEX ks.shown_v");
+        crashes.hold("enter", "RowPages#next");
+        try {
+            execute("CREATE INDEX shown_v ON ks.shown (v)" + kind.using);
+            crashes.awaitHeld();
+            assertIsBuilt();
+        } finally {
+            crashes.release();
+        }
+        awaitEnd();
+        crashes.hold("enter", "RowPages#next");
+        CompletableFuture<Void> rebuild = rebuild("shown");
+        try {
+            crashes.awaitHeld();
+            assertIsBuilt();
+        } finally {
+            crashes.release();
+        }
+        rebuild.get(3, TimeUnit.MINUTES);
+        awaitEnd();
+    }
+
+    private static void assertIsBuilt() {
+        assertThat(shown("shown_v")).isEqualTo("queryable: false, building: true");
+        assertThatThrownBy(() -> found("shown")).isInstanceOf(DriverException.class);
+    }
+
+    private static void awaitEnd() throws Exception {
+        TestNode.await(
+                "the end of the build",
+                PATIENCE,
+                () -> shown("shown_v").equals("queryable: true, building: false"));
+        assertThat(found("shown")).isEqualTo(ROWS);
+    }
+
+    /** What Cassandra's virtual table has of an index. */
+    private static String shown(String index) {
+        return session.execute("SELECT * FROM system_views.sai_column_indexes").all().stream()
+                .filter(row -> index.equals(row.getString("index_name")))
+                .map(
+                        row ->
+                                "queryable: %s, building: %s"
+                                        .formatted(
+                                                row.getBoolean("is_queryable"),
+                                                row.getBoolean("is_building")))
+                .collect(Collectors.joining());
     }
 
     /** The query would find an index that has only begun to be built. */
