@@ -21,9 +21,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
@@ -106,11 +108,15 @@ class IndexLifeIT {
         return session.execute("SELECT c FROM ks." + table).all().size();
     }
 
-    /** Each row is found by its value, and by nothing else. */
-    private void check(String table, String column, int first) {
+    private static long found(String table, String column, int first) {
         long found = 0;
         for (int v = 0; v < VALUES; v++) found += count(table, column + " = " + (first + v));
-        assertThat(found).as(table).isEqualTo(all(table));
+        return found;
+    }
+
+    /** Each row is found by its value, and by nothing else. */
+    private void check(String table, String column, int first) {
+        assertThat(found(table, column, first)).as(table).isEqualTo(all(table));
         if (kind == IndexKind.SAI)
             assertThat(count(table, column + " >= " + first)).as(table).isEqualTo(all(table));
     }
@@ -229,6 +235,21 @@ class IndexLifeIT {
         check("busy", "v", 0);
     }
 
+    /** A page of a build that ended with the only row of its partition ended the build. */
+    @Test
+    @EitherKind
+    void anIndexOfATableWithoutClusteringIsBuiltOfManyPages() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.paged (p int PRIMARY KEY, v text) WITH memtable = 'rocks'");
+        PreparedStatement insert = session.prepare("INSERT INTO ks.paged (p, v) VALUES (?, ?)");
+        String text = "v".repeat(8_000);
+        for (int p = 0; p < 500; p++) session.execute(insert.bind(p, text + p % VALUES));
+        session.execute("CREATE INDEX paged_v ON ks.paged (v)" + kind.using);
+        awaitQueryable("paged_v");
+        for (int v = 0; v < VALUES; v++)
+            assertThat(found("paged", "v = '" + text + v + "'")).isEqualTo(500 / VALUES);
+    }
+
     @Test
     void aKillDuringABuildOrAWriteLosesNoEntry() throws Exception {
         create("killed");
@@ -273,6 +294,69 @@ class IndexLifeIT {
         session.execute("CREATE INDEX again_i ON ks.again (v)" + kind.using);
         awaitQueryable("again_i");
         check("again", "v", 0);
+    }
+
+    @Test
+    void anIndexedColumnThatIsDroppedAndAddedAgainIsFoundByWhatItHasSince() throws Exception {
+        create("altered");
+        insert("altered", 0, 200);
+        session.execute("CREATE INDEX altered_v ON ks.altered (v)" + kind.using);
+        awaitQueryable("altered_v");
+        // As in Cassandra's own storage.
+        assertThatThrownBy(() -> session.execute("ALTER TABLE ks.altered DROP v"))
+                .hasMessageContaining("altered_v");
+        session.execute("DROP INDEX ks.altered_v");
+        session.execute("ALTER TABLE ks.altered DROP v");
+        session.execute("ALTER TABLE ks.altered ADD v int");
+        session.execute("CREATE INDEX altered_v ON ks.altered (v)" + kind.using);
+        awaitQueryable("altered_v");
+        assertThat(found("altered", "v", 0)).isZero();
+        insert("altered", 100, 150);
+        assertThat(found("altered", "v", 0)).isEqualTo(50);
+        killAndRestart();
+        awaitQueryable("altered_v");
+        assertThat(found("altered", "v", 0)).isEqualTo(50);
+        insert("altered", 0, 200);
+        check("altered", "v", 0);
+    }
+
+    @Test
+    void whatHasExpiredIsNotFound() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.expires (p int, c int, s int static, v int, w int, x set<int>,"
+                        + " PRIMARY KEY (p, c)) WITH memtable = 'rocks'");
+        for (String column : List.of("c", "s", "v", "x")) {
+            session.execute(
+                    "CREATE INDEX expires_%1$s ON ks.expires (%1$s)".formatted(column)
+                            + kind.using);
+            awaitQueryable("expires_" + column);
+        }
+        session.execute("INSERT INTO ks.expires (p, c, s, v, w, x) VALUES (1, 1, 1, 1, 1, {1})");
+        session.execute(
+                "INSERT INTO ks.expires (p, c, s, v, w, x) VALUES (2, 1, 1, 1, 1, {1}) USING TTL"
+                        + " 15");
+        // Only its value expires, and only one element.
+        session.execute("INSERT INTO ks.expires (p, c, v, x) VALUES (3, 1, 2, {2})");
+        session.execute(
+                "UPDATE ks.expires USING TTL 15 SET v = 1, x = x + {1} WHERE p = 3 AND c = 1");
+        List<String> queries = List.of("c = 1", "s = 1", "v = 1", "x CONTAINS 1", "v = 2");
+        assertThat(queries.stream().map(IndexLifeIT::expiring))
+                .containsExactly(
+                        Set.of(1, 2, 3), Set.of(1, 2), Set.of(1, 2, 3), Set.of(1, 2, 3), Set.of());
+        TestNode.await("the expiry", PATIENCE, () -> expiring("v = 1").equals(Set.of(1)));
+        // The value that another has hidden until that expired does not come back.
+        List<Set<Integer>> left = List.of(Set.of(1, 3), Set.of(1), Set.of(1), Set.of(1), Set.of());
+        assertThat(queries.stream().map(IndexLifeIT::expiring)).containsExactlyElementsOf(left);
+        assertThat(expiring("x CONTAINS 2")).containsExactly(3);
+        node.nodetool("garbagecollect", "ks", "expires");
+        assertThat(queries.stream().map(IndexLifeIT::expiring)).containsExactlyElementsOf(left);
+        assertThat(expiring("x CONTAINS 2")).containsExactly(3);
+    }
+
+    private static Set<Integer> expiring(String where) {
+        return session.execute("SELECT p FROM ks.expires WHERE " + where).all().stream()
+                .map(row -> row.getInt(0))
+                .collect(Collectors.toSet());
     }
 
     @Test

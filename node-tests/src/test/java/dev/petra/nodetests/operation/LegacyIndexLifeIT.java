@@ -5,16 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
-import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
-import java.util.Set;
-import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -23,7 +19,6 @@ import org.junit.jupiter.api.io.TempDir;
 /** What is of legacy indexes alone; {@link IndexLifeIT} is of both kinds. */
 class LegacyIndexLifeIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
-    private static final int VALUES = 10;
 
     @TempDir static Path directory;
     private static TestNode node;
@@ -42,108 +37,8 @@ class LegacyIndexLifeIT {
         node.close();
     }
 
-    private static void create(String table) {
-        session.execute(
-                "CREATE TABLE ks."
-                        + table
-                        + " (p int, c int, v int, x text, PRIMARY KEY (p, c)) WITH memtable ="
-                        + " 'rocks'");
-    }
-
-    private static void insert(String table, int from, int to) {
-        PreparedStatement insert =
-                session.prepare("INSERT INTO ks." + table + " (p, c, v, x) VALUES (?, ?, ?, ?)");
-        for (int i = from; i < to; i++)
-            session.execute(insert.bind(i % 17, i, i % VALUES, "x".repeat(200)));
-    }
-
-    private static long count(String table, int v) {
-        return session.execute("SELECT c FROM ks." + table + " WHERE v = " + v).all().size();
-    }
-
-    private static long found(String table) {
-        long found = 0;
-        for (int v = 0; v < VALUES; v++) found += count(table, v);
-        return found;
-    }
-
-    private static long all(String table) {
-        return session.execute("SELECT c FROM ks." + table).all().size();
-    }
-
-    private static void check(String table) {
-        assertThat(found(table)).as(table).isEqualTo(all(table));
-    }
-
     private static void awaitBuilt(String index) throws Exception {
         IndexKind.LEGACY.await(session, index, PATIENCE);
-    }
-
-    private static void killAndRestart() {
-        session.close();
-        node.process().kill();
-        node.restart();
-        session = node.session();
-    }
-
-    /** Also where the column has another type and the index the former name. */
-    @Test
-    void anIndexedColumnThatIsDroppedAndAddedAgainIsFoundByWhatItHasSince() throws Exception {
-        create("altered");
-        insert("altered", 0, 200);
-        session.execute("CREATE INDEX altered_v ON ks.altered (v)");
-        awaitBuilt("altered_v");
-        // As in Cassandra's own storage.
-        assertThatThrownBy(() -> session.execute("ALTER TABLE ks.altered DROP v"))
-                .hasMessageContaining("altered_v");
-        session.execute("DROP INDEX ks.altered_v");
-        session.execute("ALTER TABLE ks.altered DROP v");
-        session.execute("ALTER TABLE ks.altered ADD v int");
-        session.execute("CREATE INDEX altered_v ON ks.altered (v)");
-        awaitBuilt("altered_v");
-        assertThat(found("altered")).isZero();
-        insert("altered", 100, 150);
-        assertThat(found("altered")).isEqualTo(50);
-        killAndRestart();
-        assertThat(found("altered")).isEqualTo(50);
-        insert("altered", 0, 200);
-        check("altered");
-    }
-
-    @Test
-    void whatHasExpiredIsNotFound() throws Exception {
-        session.execute(
-                "CREATE TABLE ks.expires (p int, c int, s int static, v int, w int, x set<int>,"
-                        + " PRIMARY KEY (p, c)) WITH memtable = 'rocks'");
-        for (String column : List.of("c", "s", "v", "x")) {
-            session.execute("CREATE INDEX expires_%1$s ON ks.expires (%1$s)".formatted(column));
-            awaitBuilt("expires_" + column);
-        }
-        session.execute("INSERT INTO ks.expires (p, c, s, v, w, x) VALUES (1, 1, 1, 1, 1, {1})");
-        session.execute(
-                "INSERT INTO ks.expires (p, c, s, v, w, x) VALUES (2, 1, 1, 1, 1, {1}) USING TTL"
-                        + " 15");
-        // Only its value expires, and only one element.
-        session.execute("INSERT INTO ks.expires (p, c, v, x) VALUES (3, 1, 2, {2})");
-        session.execute(
-                "UPDATE ks.expires USING TTL 15 SET v = 1, x = x + {1} WHERE p = 3 AND c = 1");
-        List<String> queries = List.of("c = 1", "s = 1", "v = 1", "x CONTAINS 1");
-        assertThat(queries.stream().map(LegacyIndexLifeIT::partitions))
-                .containsExactly(Set.of(1, 2, 3), Set.of(1, 2), Set.of(1, 2, 3), Set.of(1, 2, 3));
-        TestNode.await("the expiry", PATIENCE, () -> partitions("v = 1").equals(Set.of(1)));
-        List<Set<Integer>> left = List.of(Set.of(1, 3), Set.of(1), Set.of(1), Set.of(1));
-        assertThat(queries.stream().map(LegacyIndexLifeIT::partitions))
-                .containsExactlyElementsOf(left);
-        assertThat(partitions("x CONTAINS 2")).containsExactly(3);
-        node.nodetool("garbagecollect", "ks", "expires");
-        assertThat(queries.stream().map(LegacyIndexLifeIT::partitions))
-                .containsExactlyElementsOf(left);
-    }
-
-    private static Set<Integer> partitions(String where) {
-        return session.execute("SELECT p FROM ks.expires WHERE " + where).all().stream()
-                .map(row -> row.getInt(0))
-                .collect(Collectors.toSet());
     }
 
     /** Cassandra does not close what it read of such a partition, and the store stayed open. */
