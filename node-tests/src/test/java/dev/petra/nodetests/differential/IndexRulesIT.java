@@ -533,6 +533,33 @@ class IndexRulesIT {
     }
 
     @Test
+    void queriesThatALegacyIndexDoesNotNarrowDown() throws Exception {
+        tables.create("former", "k int, c int, v int, w int, PRIMARY KEY (k, c)");
+        index(IndexKind.LEGACY, "former", "v");
+        for (int i = 0; i < 30; i++)
+            assertThat(
+                            tables.same(
+                                    "INSERT INTO @former (k, c, v, w) VALUES (?, ?, ?, ?)",
+                                    i % 7,
+                                    i,
+                                    i % 2,
+                                    i % 3))
+                    .isEmpty();
+        assertThat(tables.query("SELECT * FROM @former WHERE v = 1")).hasSize(15);
+        for (String where : List.of("w = 1", "v > 0", "v = 1 AND w = 1", "v = 1 AND c > 3")) {
+            assertRefused("SELECT * FROM @former WHERE " + where);
+            assertThat(tables.query("SELECT * FROM @former WHERE " + where + " ALLOW FILTERING"))
+                    .as(where)
+                    .isNotEmpty();
+        }
+        for (String query : List.of("v != 1", "v = 1 ORDER BY c", "k IN (1, 2) AND v = 1"))
+            assertRefused("SELECT * FROM @former WHERE " + query);
+        guardrails.setNonPartitionRestrictedQueryEnabled(false);
+        assertThat(tables.same("SELECT * FROM @former WHERE v = 1").toString())
+                .contains("Non-partition key restricted query is not allowed");
+    }
+
+    @Test
     void aColumnWithAnIndexIsNotDropped() throws Exception {
         tables.create("kept", "k int PRIMARY KEY, v int, w int");
         index(IndexKind.SAI, "kept", "v");
