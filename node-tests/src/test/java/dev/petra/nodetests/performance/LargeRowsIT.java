@@ -18,10 +18,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Cells as large as a node takes, and rows of many cells, are written, read, flushed, compacted,
@@ -42,7 +43,7 @@ class LargeRowsIT {
     private static final int AT_ONCE = 500;
     private static final int NATIVE_MIB = 128;
 
-    /** Of a response and a request each, of Cassandra's messages, and of what repair compares. */
+    /** In requests, responses, messages between nodes, and what repair compares. */
     private static final int HEAP_OF_A_CELL = 12;
 
     private static final Duration PATIENCE = Duration.ofMinutes(5);
@@ -82,10 +83,11 @@ class LargeRowsIT {
     }
 
     /** On one node, then on a second one to which all is sent. */
-    private void onTwoNodes(int heapMib, int mib, Work write, Work check, Work delete)
+    private void onTwoNodes(String name, int heapMib, int mib, Work write, Work check, Work delete)
             throws Exception {
-        // Beside the heap, what a request and a response of a cell take outside of it.
-        NodeSteps steps = new NodeSteps("LargeRowsIT", heapMib + NATIVE_MIB + 512 + 4 * mib);
+        // Outside of heap and engine: the JVM, and a cell in requests, batches and responses.
+        NodeSteps steps =
+                new NodeSteps("LargeRowsIT, " + name, heapMib + NATIVE_MIB + 768 + 12 * mib);
         try (TestNode seed =
                 TestNode.start(first, of -> options(of, heapMib, mib).storagePort(seedPort))) {
             steps.watch("first", seed);
@@ -135,16 +137,18 @@ class LargeRowsIT {
         return SimpleStatement.newInstance(query, values).setTimeout(PATIENCE);
     }
 
-    @Test
-    void cellsAsLargeAsANodeTakes() throws Exception {
+    @ParameterizedTest
+    @ValueSource(strings = {"rocks", "trie"})
+    void cellsAsLargeAsANodeTakes(String memtable) throws Exception {
         int bytes = MIB << 20;
         onTwoNodes(
+                memtable + ", cells",
                 HEAP_OF_A_CELL * MIB + 512,
                 MIB,
                 session -> {
                     session.execute(
                             "CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY, v blob) WITH"
-                                    + " memtable = 'rocks' AND gc_grace_seconds = 0");
+                                    + (" memtable = '" + memtable + "' AND gc_grace_seconds = 0"));
                     for (int k = 0; k < LARGE_CELLS; k++)
                         session.execute(
                                 statement(
@@ -167,16 +171,19 @@ class LargeRowsIT {
                 });
     }
 
-    @Test
-    void rowsOfManyCells() throws Exception {
+    @ParameterizedTest
+    @ValueSource(strings = {"rocks", "trie"})
+    void rowsOfManyCells(String memtable) throws Exception {
         onTwoNodes(
+                memtable + ", rows",
                 512,
                 16,
                 session -> {
                     session.execute(
                             "CREATE TABLE IF NOT EXISTS ks.t (k int, c int, m map<int, blob>,"
-                                    + " PRIMARY KEY (k, c)) WITH memtable = 'rocks' AND"
-                                    + " gc_grace_seconds = 0");
+                                    + " PRIMARY KEY (k, c)) WITH memtable = '"
+                                    + memtable
+                                    + "' AND gc_grace_seconds = 0");
                     var update = session.prepare("UPDATE ks.t SET m = m + ? WHERE k = 1 AND c = ?");
                     for (int c = 0; c < ROWS; c++)
                         for (int from = 0; from < CELLS; from += AT_ONCE) {

@@ -54,7 +54,12 @@ class QueueSpaceTest {
                                 + strategy
                                 + "'}");
         try (StorageEngine engine =
-                Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1s"))) {
+                Tables.engine(
+                        Map.of(
+                                "memory", "32MiB",
+                                "purge_interval", "1s",
+                                // Flushed several times an hour.
+                                "write_buffer", "256KiB"))) {
             TableStore queue = engine.openStore(table.spec(directory.resolve("1")));
             Database database = Tables.context(queue).database();
             int next = 0;
