@@ -71,7 +71,7 @@ public final class RangeSample {
      * The bytes of large cells in a range. RocksDB does not know these for blob files: the range
      * has the same part of them as of the files with their keys.
      */
-    private static long largeBytes(StoreContext store, Database database, byte[] from, byte[] to) {
+    static long largeBytes(StoreContext store, Database database, byte[] from, byte[] to) {
         if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) return 0;
         try {
             long buffered =

@@ -40,9 +40,13 @@ final class ScanBounds implements CursorBounds {
         Database database = store.acquire();
         int use = Database.stripe();
         try {
-            return database.approximateBytes(
-                            database.data, from, to, SizeApproximationFlag.INCLUDE_FILES)
-                    > store.settings().memory() / PART_OF_CACHE;
+            long bytes =
+                    database.approximateBytes(
+                            database.data, from, to, SizeApproximationFlag.INCLUDE_FILES);
+            // Only then the cache has large cells.
+            if (store.settings().directReads())
+                bytes += RangeSample.largeBytes(store, database, from, to);
+            return bytes > store.settings().memory() / PART_OF_CACHE;
         } finally {
             database.release(use);
         }

@@ -3,19 +3,29 @@ package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.SliceReader;
+import dev.petra.engine.stream.StreamSource;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CancellationException;
@@ -38,7 +48,10 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
+import org.rocksdb.PerfContext;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
@@ -47,6 +60,9 @@ class BackgroundReadsTest {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
     private static final String OPTIONS =
             " WITH gc_grace_seconds = 3600 AND compression = {'enabled': 'false'}";
+
+    /** So many rows are in the cache. */
+    private static final int READ_AGAIN = 200;
 
     @TempDir Path directory;
 
@@ -237,6 +253,136 @@ class BackgroundReadsTest {
             assertThat(rows).isBetween(100, 600);
             assertThat(cacheUsage(store) - before).isGreaterThan(rows * 2_000L);
         }
+    }
+
+    private interface Reading {
+        void run() throws Exception;
+    }
+
+    /** The cache has room for a third of it, and what others read again is still there. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatReadsATableLargerThanTheCacheDrivesNothingOut(boolean isOfLargeCells)
+            throws Exception {
+        int partitions = isOfLargeCells ? 16_000 : 64_000;
+        int copies = isOfLargeCells ? 4 : 1;
+        TestTable table = TestTable.of("CREATE TABLE t (k text PRIMARY KEY, v text)" + OPTIONS);
+        TestTable small = TestTable.of("CREATE TABLE u (k text PRIMARY KEY, v text)" + OPTIONS);
+        try (StorageEngine engine =
+                Tables.engine(
+                        Map.of(
+                                "memory",
+                                "32MiB",
+                                "large_cell",
+                                isOfLargeCells ? "4KiB" : "1MiB",
+                                "direct_reads",
+                                "" + isOfLargeCells))) {
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            TableStore other = engine.openStore(small.spec(directory.resolve("u")));
+            for (int i = 0; i < partitions; i++) {
+                String value = noise(i).repeat(copies);
+                store.write(table.update("k" + i).at(1).row().set("v", value).build());
+                if (i >= READ_AGAIN) continue;
+                other.write(small.update("k" + i).at(1).row().set("v", value).build());
+            }
+            other.flush();
+            // Nothing is merged any more behind it.
+            store.flush();
+            store.compact(List.of());
+            StoreContext context = Tables.context(store);
+            Database database = context.database();
+            // Only then the cache has large cells.
+            if (isOfLargeCells) assumeThat(isReadDirectly()).isTrue();
+            DataRange all = DataRange.allData(table.metadata().partitioner);
+            Map<String, Reading> readings = new LinkedHashMap<>();
+            readings.put(
+                    "a scan",
+                    () -> assertThat(count(store.scan(all, table.all()))).isEqualTo(partitions));
+            readings.put("a scan by ranges", () -> scanByRanges(store, table, 32, partitions));
+            readings.put(
+                    "a repair",
+                    () ->
+                            assertThat(count(store.scanAside(all, table.all())))
+                                    .isEqualTo(partitions));
+            readings.put("a stream", () -> assertThat(sent(store)).isGreaterThan(3 * (32L << 20)));
+            readings.put(
+                    "a look at what files hold",
+                    () ->
+                            new DataFiles(context)
+                                    .learn(database, database.dataFiles(), true, () -> false));
+            readings.put(
+                    "a push-down",
+                    () ->
+                            new CoveringDeletions(context)
+                                    .run(
+                                            database,
+                                            LONG_AGO + 1,
+                                            new Pacer(context, database, false)));
+            readings.put(
+                    "a sweep",
+                    () ->
+                            new LargeCellSweep(context)
+                                    .run(database, new Pacer(context, database, false)));
+            read(store, table);
+            read(other, small);
+            assertThat(read(store, table) + read(other, small)).as("before").isZero();
+            for (Map.Entry<String, Reading> reading : readings.entrySet()) {
+                reading.getValue().run();
+                assertThat(read(store, table) + read(other, small)).as(reading.getKey()).isZero();
+            }
+            // It makes other files.
+            store.compact(List.of());
+            assertThat(read(other, small)).as("a compaction").isZero();
+        }
+    }
+
+    /** Past the page cache, which not every file system can. */
+    private boolean isReadDirectly() throws IOException {
+        try (DirectoryStream<Path> all =
+                Files.newDirectoryStream(directory.resolve("t"), "OPTIONS-*")) {
+            for (Path options : all)
+                if (Files.readString(options).contains("use_direct_reads=true")) return true;
+            return false;
+        }
+    }
+
+    /** How many blocks and large cells the reads of some rows took from files. */
+    private static long read(TableStore store, TestTable table) {
+        PerfContext counts = Tables.context(store).database().db.getPerfContext();
+        long before = counts.getBlockReadCount() + counts.getBlobReadCount();
+        for (int i = 0; i < READ_AGAIN; i++)
+            try (var rows = store.read(table.key("k" + i), Slices.ALL, table.all(), false)) {
+                assertThat(rows.hasNext()).isTrue();
+            }
+        return counts.getBlockReadCount() + counts.getBlobReadCount() - before;
+    }
+
+    /** As a client reads all of a table. */
+    private static void scanByRanges(TableStore store, TestTable table, int ranges, int expected) {
+        Murmur3Partitioner murmur = Murmur3Partitioner.instance;
+        Token left = murmur.getMinimumToken();
+        int rows = 0;
+        for (int i = 1; i <= ranges; i++) {
+            Token right =
+                    i == ranges
+                            ? new LongToken(Long.MAX_VALUE)
+                            : new LongToken(Long.MIN_VALUE + i * (Long.MAX_VALUE / ranges * 2));
+            DataRange part = DataRange.forTokenRange(new Range<>(left, right));
+            rows += count(store.scan(part, table.all()));
+            left = right;
+        }
+        assertThat(rows).isEqualTo(expected);
+    }
+
+    private static long sent(TableStore store) throws IOException {
+        long bytes = 0;
+        try (StreamSource source =
+                        store.send(List.of(new SliceRanges(RangeTests.everything(), 0)));
+                SliceReader reader = source.open(0)) {
+            for (ByteBuffer block = reader.next(); block != null; block = reader.next())
+                bytes += block.remaining();
+        }
+        return bytes;
     }
 
     private static long cacheUsage(TableStore store) throws RocksDBException {
