@@ -5,10 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +19,8 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /**
  * Tables that nobody writes to share the write buffers with the others. RocksDB, when these are
@@ -97,6 +101,28 @@ class IdleTablesTest {
             assertThat(stores.get(idle).fileStatistics().files()).isZero();
             assertThat(files() - before).isLessThan(5);
             assertThat(engine.metrics()).containsEntry("stall_microseconds", 0L);
+        }
+    }
+
+    /** Only the table that is written to is synced, however many were. */
+    @ParameterizedTest
+    @EnumSource(WalSync.class)
+    void tablesAtRestCostNoSyncs(WalSync mode) {
+        int atRest = 20;
+        try (StorageEngine engine = engine(atRest + 1)) {
+            engine.walSync(mode, Duration.ofMillis(1));
+            for (int t = 0; t <= atRest; t++) write(t, 0, 100);
+            RocksStore busy = (RocksStore) stores.get(atRest);
+            Tables.await(
+                    "the syncs of all",
+                    () -> stores.stream().noneMatch(store -> ((RocksStore) store).isUnsettled()));
+            long before = engine.metrics().get("log_syncs");
+            for (int i = 1; i <= 5; i++) {
+                write(atRest, i, 100);
+                Tables.await("its sync", () -> !busy.isUnsettled());
+                for (TableStore store : stores) assertThat(Tables.tick(store)).isFalse();
+            }
+            assertThat(engine.metrics().get("log_syncs") - before).isEqualTo(5);
         }
     }
 

@@ -11,14 +11,17 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables are synced beside each other, and only those that need it (issue 19, B16 and A6). */
@@ -39,6 +42,7 @@ class LogSyncerTest {
 
         volatile Object name = "disk";
         final AtomicInteger lags = new AtomicInteger();
+        final AtomicInteger looks = new AtomicInteger();
 
         @Override
         public Object disk() {
@@ -52,6 +56,7 @@ class LogSyncerTest {
 
         @Override
         public boolean isPending() {
+            looks.incrementAndGet();
             return pending;
         }
 
@@ -124,6 +129,33 @@ class LogSyncerTest {
         assertThat(logs.get(0).syncs).hasValue(0);
         assertThat(idle.syncs).hasValue(0);
         blocked.countDown();
+    }
+
+    private static Set<Thread> workers() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().equals("petra-log-sync-worker"))
+                .collect(Collectors.toSet());
+    }
+
+    /** Each costs one look at a flag in a period: no sync, and no other thread wakes for it. */
+    @ParameterizedTest
+    @EnumSource(WalSync.class)
+    void tablesAtRestCostNoSyncs(WalSync mode) {
+        Set<Thread> before = workers();
+        List<FakeLog> atRest = new ArrayList<>();
+        for (int i = 0; i < 50; i++) atRest.add(log(false));
+        syncer.set(mode, Duration.ofMillis(1));
+        Tables.await("some periods", () -> atRest.get(49).looks.get() >= 3);
+        assertThat(workers()).isSubsetOf(before);
+        // Nor once each has been written to.
+        for (FakeLog log : atRest) log.pending = true;
+        Tables.await("their syncs", () -> atRest.stream().allMatch(log -> log.syncs.get() == 1));
+        int looks = atRest.get(49).looks.get();
+        Tables.await("more periods", () -> atRest.get(49).looks.get() >= looks + 3);
+        for (FakeLog log : atRest) {
+            assertThat(log.syncs).hasValue(1);
+            assertThat(log.lags).hasValue(0);
+        }
     }
 
     /** Of many tables: they take all threads that there are for one disk. */
