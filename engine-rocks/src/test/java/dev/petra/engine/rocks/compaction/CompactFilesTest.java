@@ -247,6 +247,42 @@ class CompactFilesTest {
         }
     }
 
+    /** What it hides may lie below, in a file that is not rewritten. */
+    @Test
+    void whatIsMergedWithoutAWholeValueIsNotPurged() throws Exception {
+        byte[] older = HexFormat.of().parseHex("000e0000000000000005000200000064");
+        byte[] deletion = HexFormat.of().parseHex("000e0000000000000006000200000064");
+        try (Reconciler reconciler = new Reconciler();
+                Options options = options();
+                CompactionOptions how = new CompactionOptions()) {
+            reconciler.install(options, false);
+            try (RocksDB db = open(options)) {
+                db.put(key(30), older);
+                toTheBottom(db);
+                reconciler.clock(200, 200);
+                for (int mark = 0; mark < 2; mark++) reconciler.maxPurgeable(mark, Long.MAX_VALUE);
+                for (boolean range : new boolean[] {false, true}) {
+                    for (int file = 0; file < 2; file++) {
+                        db.merge(key(30), deletion);
+                        flush(db);
+                    }
+                    if (range) Reconciler.purgeRangeHere(200, Long.MAX_VALUE, 0, key(20), key(50));
+                    else Reconciler.purgeHere(200, Long.MAX_VALUE);
+                    try {
+                        List<String> above = new ArrayList<>();
+                        for (Map.Entry<String, Integer> file : files(db).entrySet())
+                            if (file.getValue() == 0) above.add(file.getKey());
+                        assertThat(db.compactFiles(how, above, 1, -1, null)).hasSize(1);
+                    } finally {
+                        Reconciler.purgeNowhere();
+                    }
+                    assertThat(files(db).values()).containsExactlyInAnyOrder(1, BOTTOM);
+                    assertThat(db.get(key(30))).isEqualTo(deletion);
+                }
+            }
+        }
+    }
+
     /** Which keys go of those from 20 to 50. */
     private static Set<ByteBuffer> purged(RocksDB db, long gcBefore, long limit, int mark)
             throws RocksDBException {
