@@ -17,13 +17,17 @@ import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
@@ -294,8 +298,10 @@ class ClusterIT {
                     .hasSize(SMALL_LEFT);
             Set<String> expected = Contents.alone(seed, CONTENT);
             assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
+            Map<String, Long> before = stored(seed, other);
             NodeTool.Result preview = seed.tryNodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
+            assertThat(stored(seed, other)).isEqualTo(before);
             seed.nodetool("repair", "-full", "ks", "t");
             assertThat(seed.process().log().contains(INGESTED)).isEqualTo(otherHasTheEngine);
             try (CqlSession session = seed.session()) {
@@ -307,15 +313,22 @@ class ClusterIT {
             for (String[] again :
                     new String[][] {
                         {"repair", "--preview", "-full", "ks", "t"},
+                        {"repair", "--validate", "ks", "t"},
                         {"repair", "-seq", "-full", "ks", "t"},
                         {"repair", "-pr", "-full", "ks", "t"},
                         {"repair", "-dcpar", "-full", "ks", "t"},
                         subrangeRepair(seed)
                     }) {
+                before = stored(seed, other);
                 NodeTool.Result result = seed.tryNodetool(again);
                 assertThat(result.exitCode()).describedAs(result.output()).isZero();
                 if (again[1].equals("--preview"))
                     assertThat(result.output()).contains("Previewed data was in sync");
+                if (again[1].equals("--validate"))
+                    assertThat(result.output()).contains("Repaired data is in sync");
+                // The others may take a snapshot, for which the store is flushed.
+                if (again[1].startsWith("--"))
+                    assertThat(stored(seed, other)).as(again[1]).isEqualTo(before);
             }
             long end = System.nanoTime() + HINTS.toNanos();
             while (!alone(other, "ks.hinted").equals(alone(seed, "ks.hinted"))) {
@@ -332,6 +345,25 @@ class ClusterIT {
             repairIncrementally(seed, other, otherHasTheEngine);
             if (otherHasTheEngine) repairAutomatically(seed, other);
         }
+    }
+
+    /** The data files of the table's stores, with their sizes, and what streams have staged. */
+    private static Map<String, Long> stored(TestNode... nodes) throws IOException {
+        Map<String, Long> stored = new TreeMap<>();
+        for (TestNode node : nodes) {
+            Path stores = TableFiles.of(node, "ks", "t").stores();
+            if (!Files.exists(stores)) continue;
+            try (Stream<Path> all = Files.walk(stores)) {
+                for (Path file : (Iterable<Path>) all::iterator) {
+                    String name = file.toString();
+                    if (name.endsWith(".sst")
+                            || name.endsWith(".blob")
+                            || file.getParent().endsWith("streams"))
+                        stored.put(name, Files.size(file));
+                }
+            }
+        }
+        return stored;
     }
 
     /** Auto-repair splits a table by what is in the engine, and its other tables are repaired. */
