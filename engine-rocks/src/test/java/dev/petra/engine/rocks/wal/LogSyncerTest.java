@@ -147,15 +147,16 @@ class LogSyncerTest {
         syncer.set(mode, Duration.ofMillis(1));
         Tables.await("some periods", () -> atRest.get(49).looks.get() >= 3);
         assertThat(workers()).isSubsetOf(before);
+        for (FakeLog log : atRest) {
+            assertThat(log.syncs).hasValue(0);
+            assertThat(log.lags).hasValue(0);
+        }
         // Nor once each has been written to.
         for (FakeLog log : atRest) log.pending = true;
         Tables.await("their syncs", () -> atRest.stream().allMatch(log -> log.syncs.get() == 1));
         int looks = atRest.get(49).looks.get();
         Tables.await("more periods", () -> atRest.get(49).looks.get() >= looks + 3);
-        for (FakeLog log : atRest) {
-            assertThat(log.syncs).hasValue(1);
-            assertThat(log.lags).hasValue(0);
-        }
+        for (FakeLog log : atRest) assertThat(log.syncs).hasValue(1);
     }
 
     /** Of many tables: they take all threads that there are for one disk. */
