@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.google.common.primitives.ImmutableLongArray;
 import dev.petra.engine.StoreSpec;
@@ -32,6 +33,8 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -264,6 +267,9 @@ class PurgeRoundTest extends PurgeFixture {
             Tables.await(
                     "the round", () -> context.reconciler().maxPurgeable(mark) == Long.MAX_VALUE);
             context.purgeable().written(LONG_AGO);
+            // What that write writes may be in no file yet.
+            assertThatThrownBy(() -> running.get(500, TimeUnit.MILLISECONDS))
+                    .isInstanceOf(TimeoutException.class);
         } finally {
             context.room().writers.end(other);
         }

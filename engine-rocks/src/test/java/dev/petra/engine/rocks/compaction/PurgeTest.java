@@ -21,6 +21,7 @@ import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.read.Cursor;
 import dev.petra.engine.rocks.read.PartitionHeader;
 import dev.petra.engine.rocks.read.ReadContext;
+import dev.petra.engine.rocks.stream.SentStream;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -50,6 +51,8 @@ import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.CompactRangeOptions;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.CompactionOptions;
@@ -853,6 +856,139 @@ class PurgeTest {
             assertThat(read(key)).doesNotContain("v=v");
             store.close();
         }
+    }
+
+    /** A purge has kept the deletion, for its grace; what it hides comes after that. */
+    @ParameterizedTest
+    @ValueSource(strings = {"nothing", "a write", "a stream"})
+    void whatArrivesBetweenTwoPurgesStaysHidden(String arrival) throws Exception {
+        AtomicLong asOf = new AtomicLong(LONG_AGO);
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"),
+                                "t",
+                                1,
+                                table.ref(),
+                                () -> true,
+                                asOf::get,
+                                () -> true,
+                                true));
+        rows("late", 0, 1, 1);
+        store.write(update("late").at(10).now(LONG_AGO).deleteRow(0).build());
+        compact();
+        assertThat(read("late")).isNotEmpty();
+        if (arrival.equals("a write")) rows("late", 0, 1, 5);
+        if (arrival.equals("a stream")) {
+            TableStore sender = engine.openStore(table.spec(directory.resolve("2")));
+            sender.write(update("late").at(5).row(0).liveness().set("v", "v0").build());
+            SentStream.of(sender).ingestedBy(store);
+        }
+        asOf.set(FBUtilities.nowInSeconds());
+        Tables.tick(store);
+        compactTheBottomAlone();
+        if (arrival.equals("nothing")) assertThat(read("late")).isEmpty();
+        else assertThat(read("late")).isNotEmpty().doesNotContain("v=v0");
+        compact();
+        assertThat(read("late")).isEmpty();
+    }
+
+    /** It is seen only then: what hides it might be gone by that time. */
+    @Test
+    void aWriteLowersWhatMayGoBeforeItIsInTheStore() throws Exception {
+        open();
+        store.flush();
+        Database database = Tables.context(store).database();
+        database.setOptions(database.data, Map.of("write_buffer_size", "65536"));
+        Reconciler reconciler = Tables.context(store).reconciler();
+        reconciler.maxPurgeable(0, Long.MAX_VALUE);
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong writing = new AtomicLong();
+        CompletableFuture<Void> writer;
+        // Nothing is flushed, until there is no room for writes.
+        database.db.pauseBackgroundWork();
+        try {
+            writer =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                for (long time = 1_000_000; !stop.get(); time--) {
+                                    writing.set(time);
+                                    rows("x", 0, 1, time);
+                                }
+                            });
+            Tables.await(
+                    "a write that waits",
+                    () -> database.db.getLongProperty("rocksdb.is-write-stopped") == 1);
+            Tables.await("its limit", () -> reconciler.maxPurgeable(0) == writing.get());
+            assertThat(writer).isNotDone();
+        } finally {
+            stop.set(true);
+            database.db.continueBackgroundWork();
+        }
+        writer.get();
+    }
+
+    /**
+     * Before all that was written has been merged at the bottom, its limits are those of before.
+     */
+    @Test
+    void aPurgeThatHasNotMergedAllYetLetsNothingGo() throws Exception {
+        open();
+        mayPurge.set(false);
+        rows("late", 0, 1, 1);
+        rows("covered", 0, 3, 1);
+        store.write(update("late").at(10).now(LONG_AGO).deleteRow(0).build());
+        compact();
+        compact();
+        rows("late", 0, 1, 5);
+        store.write(update("covered").at(2).now(LONG_AGO).deletePartition().build());
+        store.flush();
+        mayPurge.set(true);
+        Tables.tick(store);
+        Database database = Tables.context(store).database();
+        Reconciler reconciler = Tables.context(store).reconciler();
+        // What it pushes down it cannot flush.
+        database.db.pauseBackgroundWork();
+        CompletableFuture<Void> purging;
+        try {
+            purging = CompletableFuture.runAsync(() -> store.compact(List.of()));
+            Tables.await(
+                    "its flush",
+                    () -> store.purgeProgress().phase() == PurgeProgress.Phase.SETTLING);
+            long before = reconciler.purged();
+            compactTheBottomAlone();
+            assertThat(reconciler.purged()).isEqualTo(before);
+            assertThat(read("late")).doesNotContain("v=v0");
+        } finally {
+            database.db.continueBackgroundWork();
+        }
+        purging.get();
+        assertThat(read("late")).isEmpty();
+        assertThat(read("covered")).isEmpty();
+    }
+
+    /** Such a write may be in no file yet, and has lowered the limits that were there before. */
+    @Test
+    void aPurgeWaitsForWritesThatBeganBefore() throws Exception {
+        open();
+        rows("x", 0, 1, 1);
+        store.write(update("x").at(10).now(LONG_AGO).deleteRow(0).build());
+        compact();
+        StoreContext context = Tables.context(store);
+        Reconciler reconciler = context.reconciler();
+        reconciler.lowerMaxPurgeable(5);
+        CompletableFuture<Void> purging;
+        int other = context.room().writers.begin();
+        try {
+            int next = 1 - reconciler.activeMaxPurgeable();
+            purging = CompletableFuture.runAsync(() -> store.compact(List.of()));
+            Tables.await("the purge", () -> reconciler.maxPurgeable(next) == Long.MAX_VALUE);
+            assertThatThrownBy(() -> purging.get(500, TimeUnit.MILLISECONDS))
+                    .isInstanceOf(TimeoutException.class);
+        } finally {
+            context.room().writers.end(other);
+        }
+        purging.get();
     }
 
     @Test

@@ -25,6 +25,7 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DeletionPurger;
+import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.marshal.DecimalType;
 import org.apache.cassandra.db.marshal.Int32Type;
@@ -354,6 +355,35 @@ class ReconcilerPropertyTest {
                                 .isEqualTo(purged);
                     }
                 });
+    }
+
+    /** The deletion of a partition, what is known of its range tombstones, and one of these. */
+    @Test
+    void purgesWhatCoversOtherKeysByTheSameRule() {
+        for (long timestamp = 4; timestamp <= 6; timestamp++)
+            for (long localTime = 99; localTime <= 101; localTime++) {
+                DeletionTime deletion = DeletionTime.build(timestamp, localTime);
+                ByteSink sink = new ByteSink();
+                FragmentWriter writer = new FragmentWriter(sink, NONE_LARGE);
+                List<byte[]> values = new ArrayList<>();
+                for (DeletionTime[] of :
+                        new DeletionTime[][] {
+                            {deletion, DeletionTime.LIVE}, {DeletionTime.LIVE, deletion}
+                        }) {
+                    sink.clear();
+                    writer.partition(of[0], of[1]);
+                    values.add(sink.copy(0, sink.position()));
+                }
+                sink.clear();
+                writer.range(deletion, Clustering.EMPTY, Clustering.EMPTY, false);
+                values.add(sink.copy(0, sink.position()));
+                boolean mayGo = localTime < 100 && timestamp < 5;
+                for (byte[] value : values) {
+                    byte[] left = Reconciler.purge(value, 200, 200, 100, 5);
+                    if (mayGo) assertThat(left).isNull();
+                    else assertThat(left).as("%d at %d", timestamp, localTime).isEqualTo(value);
+                }
+            }
     }
 
     /** Elements whose names have several byte forms: native code cannot tell which are one. */
