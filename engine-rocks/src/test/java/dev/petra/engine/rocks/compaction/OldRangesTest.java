@@ -268,6 +268,10 @@ class OldRangesTest extends PurgeFixture {
     }
 
     private OldRanges.Run begin() {
+        return begin(Long.MAX_VALUE);
+    }
+
+    private OldRanges.Run begin(long gcBefore) {
         mayPurge.set(true);
         permission.clock(database());
         StoreContext context = Tables.context(store);
@@ -276,16 +280,21 @@ class OldRangesTest extends PurgeFixture {
         reconciler.maxPurgeable(mark, Long.MAX_VALUE);
         context.room().writers.awaitThoseBegun();
         return new OldRanges(context, permission, held)
-        .new Run(database(), permission.gcBefore(), mark, permission.restrictions());
+        .new Run(
+                database(),
+                Math.min(gcBefore, permission.gcBefore()),
+                mark,
+                permission.restrictions());
     }
 
     private OldRanges.Chunk handDown(OldRanges.Run run, String key) throws RocksDBException {
         return run.handDown(position(key), Keys.withKind(position(key), KeyKind.RANGE));
     }
 
-    /** Too late to be pushed down to, and hidden all the same. */
-    @Test
-    void whatIsWrittenMeanwhileKeepsWhatHidesIt() throws RocksDBException {
+    /** Too late to be pushed down to, and hidden all the same; by an equal timestamp, too. */
+    @ParameterizedTest
+    @ValueSource(longs = {4, 5})
+    void whatIsWrittenMeanwhileKeepsWhatHidesIt(long timestamp) throws RocksDBException {
         open(LEVELED);
         fill("k", 10);
         delete("k", 0, 4, 5, LONG_AGO);
@@ -293,7 +302,7 @@ class OldRangesTest extends PurgeFixture {
         OldRanges.Run run = begin();
         OldRanges.Chunk chunk = handDown(run, "k");
         assertThat(chunk.old()).hasSize(2);
-        store.write(table.update("k").at(4).row(3).set("v", "late").build());
+        store.write(table.update("k").at(timestamp).row(3).set("v", "late").build());
         run.remove(chunk.old());
         // The older one hides nothing that is written from here on.
         assertThat(run.removed()).isOne();
@@ -305,6 +314,38 @@ class OldRangesTest extends PurgeFixture {
         purge();
         assertThat(ranges("k")).isZero();
         assertThat(live("k").keySet()).containsExactly(5, 8, 9);
+    }
+
+    /** Also beside one that is past it. */
+    @Test
+    void whatIsWithinItsGraceStays() throws RocksDBException {
+        open(LEVELED);
+        fill("k", 10);
+        delete("k", 0, 1, 5, LONG_AGO);
+        delete("k", 4, 5, 5, LONG_AGO + 1);
+        OldRanges.Run run = begin(LONG_AGO + 1);
+        OldRanges.Chunk chunk = handDown(run, "k");
+        assertThat(chunk.old()).hasSize(1);
+        run.remove(chunk.old());
+        assertThat(ranges("k")).isOne();
+        assertThat(live("k").keySet()).containsExactly(2, 3, 6, 7, 8, 9);
+        run = begin(LONG_AGO + 2);
+        run.remove(handDown(run, "k").old());
+        assertThat(ranges("k")).isZero();
+    }
+
+    /** The deletion of a row, which they would leave, wins over newer counts. */
+    @Test
+    void thoseOfCounterTablesStay() throws RocksDBException {
+        table =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, v counter, PRIMARY KEY (k, c)) WITH"
+                                + " gc_grace_seconds = 3600");
+        open();
+        delete("k", 0, 4, 5, LONG_AGO);
+        settle();
+        purge();
+        assertThat(ranges("k")).isOne();
     }
 
     @Test

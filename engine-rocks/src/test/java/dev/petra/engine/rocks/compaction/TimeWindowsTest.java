@@ -22,6 +22,7 @@ import dev.petra.engine.rocks.db.CompactionSettings;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.FileExtent;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TimeWindow;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.nio.file.Path;
@@ -34,8 +35,10 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.DataRange;
@@ -48,6 +51,8 @@ import org.assertj.core.api.Condition;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.CompactionOptions;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
@@ -315,6 +320,52 @@ class TimeWindowsTest {
         assertThat(entries()).isEqualTo(1);
     }
 
+    /** A write that began before may be in no file, and one that begins later is in none. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatIsWrittenMeanwhileCountsToo(boolean isOlder) throws Exception {
+        open();
+        expired("k", 1, 10);
+        store.flush();
+        StoreContext context = Tables.context(store);
+        CompletableFuture<Void> dropping;
+        int other = context.room().writers.begin();
+        try {
+            int next = 1 - context.reconciler().activeMaxPurgeable();
+            dropping = CompletableFuture.runAsync(() -> Tables.compactWindows(store));
+            Tables.await(
+                    "the look at the files",
+                    () -> context.reconciler().maxPurgeable(next) == Long.MAX_VALUE);
+            context.reconciler().lowerMaxPurgeable(isOlder ? 10 : 11);
+            assertThatThrownBy(() -> dropping.get(500, TimeUnit.MILLISECONDS))
+                    .isInstanceOf(TimeoutException.class);
+        } finally {
+            context.room().writers.end(other);
+        }
+        dropping.get();
+        assertThat(files()).hasSize(isOlder ? 1 : 0);
+    }
+
+    /** Whatever was computed of its file. */
+    @Test
+    void anEntryThatTheLimitsDoNotCoverStays() throws RocksDBException {
+        open();
+        expired("j", 1, 9);
+        expired("k", 1, 10);
+        expired("l", 1, 11);
+        store.flush();
+        // It says what time it is.
+        Tables.tick(store);
+        StoreContext context = Tables.context(store);
+        DataFiles held = new DataFiles(context);
+        TimeWindows windows = new TimeWindows(new Purge(context, held), held);
+        assertThat(windows.drop(context.database(), files().get(0), FBUtilities.nowInSeconds(), 10))
+                .isFalse();
+        assertThat(read("j")).doesNotContain("ts=9");
+        assertThat(read("k")).contains("ts=10");
+        assertThat(read("l")).contains("ts=11");
+    }
+
     @Test
     void oneThatStaysKeepsThoseThatItMayHideFrom() {
         open();
@@ -334,6 +385,32 @@ class TimeWindowsTest {
         assertThat(files()).hasSize(3);
         assertThat(read("a")).isEqualTo(a);
         assertThat(read("b")).isEqualTo(b);
+    }
+
+    /** Until its grace has passed, as of when the host says. */
+    @Test
+    void whatExpiredWithinItsGraceStays() {
+        table = TestTable.of(TABLE.formatted(false).replace("seconds = 0", "seconds = 1000"));
+        AtomicLong asOf = new AtomicLong(LONG_AGO + 10 + 1000);
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"),
+                                "t",
+                                1,
+                                table.ref(),
+                                () -> true,
+                                asOf::get,
+                                () -> true,
+                                true));
+        expired("k", 1, 1);
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(1);
+        assertThat(read("k")).contains("expired 1");
+        asOf.incrementAndGet();
+        Tables.compactWindows(store);
+        assertThat(files()).isEmpty();
     }
 
     @Test
