@@ -624,9 +624,16 @@ class PurgeRoundTest extends PurgeFixture {
         assertThat(schedule.isWholeDue()).isFalse();
         // Nor for a restart.
         store.write(table.update("k").at(2).now(LONG_AGO).deleteRow(1).build());
-        store.close();
-        open();
-        assertThat(schedule().isWholeDue()).isFalse();
+        long now = FBUtilities.nowInSeconds();
+        for (int intervals : new int[] {0, 29, 30}) {
+            if (intervals > 0)
+                Tables.context(store)
+                        .catalog()
+                        .setWholePurge(now - TimeUnit.DAYS.toSeconds(intervals));
+            store.close();
+            open();
+            assertThat(schedule().isWholeDue()).isEqualTo(intervals == 30);
+        }
     }
 
     /** Of many files each would make a set of all, with what lies above and is older. */

@@ -279,6 +279,28 @@ class PurgeTest {
         assertThat(others).containsAllEntriesOf(stored());
     }
 
+    /** A deletion wins over what is as old as it. */
+    @Test
+    void whatHasTheTimestampOfTheDeletionAboveItStaysHidden() {
+        open();
+        rows("partition", 0, 3, 5);
+        rows("range", 0, 3, 5);
+        store.write(update("partition").at(5).staticRow().set("s", "x").end().build());
+        compact();
+        store.write(update("partition").at(5).now(LONG_AGO).deletePartition().build());
+        store.write(
+                update("range")
+                        .at(5)
+                        .now(LONG_AGO)
+                        .deleteRange(table.from(0), table.to(3))
+                        .build());
+        compact();
+        compact();
+        assertThat(read("partition")).isEmpty();
+        assertThat(read("range")).isEmpty();
+        assertThat(stored()).isEmpty();
+    }
+
     @Test
     void aRangeTombstoneAndItsRowsLeaveNothing() {
         open();
@@ -891,6 +913,40 @@ class PurgeTest {
         else assertThat(read("late")).isNotEmpty().doesNotContain("v=v0");
         compact();
         assertThat(read("late")).isEmpty();
+    }
+
+    /** Another compaction has pushed nothing down. */
+    @Test
+    void whatCoversOtherKeysGoesOnlyByAPurge() throws RocksDBException {
+        AtomicLong asOf = new AtomicLong(LONG_AGO);
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"),
+                                "t",
+                                1,
+                                table.ref(),
+                                () -> true,
+                                asOf::get,
+                                () -> true,
+                                true));
+        rows("p", 0, 3, 1);
+        rows("r", 0, 3, 1);
+        store.write(update("p").at(10).now(LONG_AGO).deletePartition().build());
+        store.write(
+                update("r").at(10).now(LONG_AGO).deleteRange(table.from(0), table.to(3)).build());
+        compact();
+        String p = read("p");
+        String r = read("r");
+        assertThat(p).contains("deletedAt=10");
+        assertThat(r).contains("10");
+        asOf.set(FBUtilities.nowInSeconds());
+        Tables.tick(store);
+        compactTheBottomAlone();
+        assertThat(read("p")).isEqualTo(p);
+        assertThat(read("r")).isEqualTo(r);
+        compact();
+        assertThat(stored()).isEmpty();
     }
 
     /** It is seen only then: what hides it might be gone by that time. */
