@@ -814,12 +814,19 @@ class PurgeTest {
         engine.close();
         engine = Tables.engine(Map.of("memory", "32MiB", "purge_interval", "1d"));
         open();
+        mayPurge.set(false);
         rows("x", 0, 3, 1);
-        compact();
         store.write(update("x").at(0).now(LONG_AGO).deleteRow(7).build());
-        Tables.tick(store);
+        compact();
+        mayPurge.set(true);
+        // By time and by timestamps it may go: what is written from here on is newer.
+        Reconciler reconciler = Tables.context(store).reconciler();
+        reconciler.clock(FBUtilities.nowInSeconds(), FBUtilities.nowInSeconds());
+        for (int index = 0; index < 2; index++) reconciler.maxPurgeable(index, Long.MAX_VALUE);
         for (int i = 0; i < 6; i++) {
-            rows("y", i, i + 1, 1);
+            // On both sides of it, so that its file is merged with these.
+            rows("x", 0, 1, 1);
+            rows("x", 10, 11, 1);
             store.flush();
         }
         Database database = Tables.context(store).database();
