@@ -256,7 +256,7 @@ final class LateWrites {
         private void add(Row row) {
             LivenessInfo liveness = row.primaryKeyLivenessInfo();
             if (!liveness.isEmpty()) {
-                lowest = Math.min(lowest, liveness.timestamp());
+                written(liveness.timestamp());
                 if (liveness.isExpiring())
                     deleted(liveness.localExpirationTime(), liveness.timestamp());
             }
@@ -270,7 +270,7 @@ final class LateWrites {
         }
 
         private void add(Cell<?> cell) {
-            lowest = Math.min(lowest, cell.timestamp());
+            written(cell.timestamp());
             long time = cell.localDeletionTime();
             if (cell.isTombstone()) deleted(time, cell.timestamp());
             else if (cell.isExpiring())
@@ -278,9 +278,14 @@ final class LateWrites {
                 deleted(Math.max(time - cell.ttl(), time - 1 - grace), cell.timestamp());
         }
 
+        /** The highest timestamp counts as the one before it, which is not that of nothing. */
+        private void written(long timestamp) {
+            lowest = Math.min(lowest, Math.min(timestamp, NOTHING_WRITTEN - 1));
+        }
+
         private void deleted(DeletionTime deletion) {
             if (deletion.isLive()) return;
-            lowest = Math.min(lowest, deletion.markedForDeleteAt());
+            written(deletion.markedForDeleteAt());
             deleted(deletion.localDeletionTime(), deletion.markedForDeleteAt());
         }
 

@@ -228,6 +228,16 @@ class LateWritesTest {
     }
 
     /** It hides updates of any timestamp. */
+    /** Which is not that of nothing. */
+    @Test
+    void theHighestTimestampIsOneLikeOthers() {
+        late.written(deletion(Long.MAX_VALUE), after(0));
+        late.written(write(Long.MAX_VALUE), after(GRACE));
+        isLate(false);
+        late.written(write(Long.MAX_VALUE), after(GRACE + 1));
+        isLate(true);
+    }
+
     /** It hides counts of any timestamp. */
     @Test
     void theDeletionOfACounterHidesNothingWhereNothingWasWritten() {

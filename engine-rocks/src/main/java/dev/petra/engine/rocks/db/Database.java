@@ -64,6 +64,7 @@ public final class Database implements AutoCloseable {
     private static final String NOT_PERSISTED = "Unable to persist options";
 
     private final String name;
+    private final StoreLog log;
     private final UseCount uses = new UseCount();
 
     /** How many sync the log now; {@link #NO_SYNCS} from when all is freed. */
@@ -71,8 +72,8 @@ public final class Database implements AutoCloseable {
 
     private static final int NO_SYNCS = -1;
 
-    /** Whether all is freed; guarded by this. */
-    private boolean released;
+    /** Whether all is freed; written with the lock of this. */
+    private volatile boolean released;
 
     /** Those that may have iterators. No other lock is taken under theirs. */
     private final Set<Lease> leases = ConcurrentHashMap.newKeySet();
@@ -101,9 +102,6 @@ public final class Database implements AutoCloseable {
 
     /** Whether the log found no room for a write: RocksDB syncs it no more. */
     private volatile boolean logFull;
-
-    /** Whether a sync of the log has failed. */
-    private volatile boolean syncFailed;
 
     /** How often rows were about to be ingested; see {@link #newIterators}. */
     private final AtomicLong rowsArrived = new AtomicLong();
@@ -141,10 +139,12 @@ public final class Database implements AutoCloseable {
     private final List<AutoCloseable> owned;
 
     /**
+     * @param log of RocksDB's
      * @param owned options and the like that live as long as the database, in the order of closing
      */
     Database(
             String name,
+            StoreLog log,
             RocksDB db,
             ColumnFamilyHandle data,
             ColumnFamilyHandle catalog,
@@ -152,6 +152,7 @@ public final class Database implements AutoCloseable {
             @Nullable ColumnFamilyHandle index,
             List<AutoCloseable> owned) {
         this.name = name;
+        this.log = log;
         this.db = db;
         this.data = data;
         this.catalog = catalog;
@@ -729,11 +730,6 @@ public final class Database implements AutoCloseable {
         for (Lease lease : leases) lease.revoke();
     }
 
-    /** The log has found no room for a write. */
-    void logIsFull() {
-        logFull = true;
-    }
-
     /**
      * Makes durable what was written before.
      *
@@ -745,18 +741,29 @@ public final class Database implements AutoCloseable {
             db.syncWal();
             return true;
         } catch (RocksDBException e) {
-            if (!RocksErrors.isAfterFailure(e)) syncFailed = true;
-            if (syncFailed || !isLogFull()) throw e;
+            if (!RocksErrors.isAfterFailure(e)) log.syncFailed();
+            if (!isLogFull() || log.hasSyncFailed()) throw e;
             forceLogs(e);
             return false;
         }
+    }
+
+    /** What a write failed with that may say something of the log. */
+    void logFailed(RocksDBException e) {
+        if (RocksErrors.isLogFull(e)) logFull = true;
+        if (RocksErrors.isLogSync(e)) log.syncFailed();
+    }
+
+    /** Whether its memory and its handles are freed, and not only uses are refused. */
+    boolean isFreed() {
+        return released;
     }
 
     private void forceLogs(RocksDBException refused) throws RocksDBException {
         try {
             LogFiles.force(Path.of(db.getName()));
         } catch (IOException e) {
-            syncFailed = true;
+            log.syncFailed();
             refused.addSuppressed(e);
             throw refused;
         }
@@ -765,7 +772,8 @@ public final class Database implements AutoCloseable {
     /** The writer that found no room may be about to say so. */
     private boolean isLogFull() {
         long end = System.nanoTime() + FULL_PATIENCE_NANOS;
-        while (!logFull && System.nanoTime() - end < 0)
+        // Who uses it no more has said so.
+        while (!logFull && uses.count() > 0 && System.nanoTime() - end < 0)
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
         return logFull;
     }
@@ -774,10 +782,10 @@ public final class Database implements AutoCloseable {
     private void syncBeforeClosing() {
         try {
             syncLog();
-        } catch (RocksDBException e) {
+        } catch (RocksDBException | RuntimeException e) {
             logger.error(
                     "The log of {} could not be synced when it was closed: its last writes may be"
-                            + " lost if the machine loses power",
+                            + " lost. Check its disk, and repair the table",
                     name,
                     e);
         }

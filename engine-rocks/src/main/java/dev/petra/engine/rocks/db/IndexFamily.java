@@ -101,20 +101,36 @@ final class IndexFamily {
         if (seeking.compareAndSet(false, true)) {
             Thread thread =
                     new Thread(
-                            () -> {
-                                try {
-                                    if (!isAnyDamaged(present)) return;
-                                    setDamaged(error);
-                                    found.accept(String.valueOf(error.getMessage()));
-                                } finally {
-                                    seeking.set(false);
-                                }
-                            },
+                            () -> seekNow(present, error, found),
                             "petra-damage " + spec.displayName());
             thread.setDaemon(true);
-            thread.start();
+            boolean begun = false;
+            try {
+                thread.start();
+                begun = true;
+            } finally {
+                if (!begun) seeking.set(false);
+            }
         }
         return Damage.SOUGHT;
+    }
+
+    private void seekNow(Opened present, RocksDBException error, Consumer<String> found) {
+        Database database = present.database();
+        try {
+            if (!database.acquire()) return;
+            int use = Database.stripe();
+            // What is found is told while it is true: it is not opened anew before.
+            try {
+                if (!isAnyDamaged(present)) return;
+                setDamaged(error);
+                found.accept(String.valueOf(error.getMessage()));
+            } finally {
+                database.release(use);
+            }
+        } finally {
+            seeking.set(false);
+        }
     }
 
     /** Reads all of its files. False also if the store is closed meanwhile. */

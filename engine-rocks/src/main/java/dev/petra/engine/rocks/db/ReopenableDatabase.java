@@ -42,6 +42,7 @@ public final class ReopenableDatabase {
     private static final String INDEXES_DAMAGED = "its indexes are damaged";
     private static final String NO_ROOM = "no room to open it anew";
 
+    private static final long UNSYNCED_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(10);
     private static final long MOST_PAUSE_NANOS = TimeUnit.MINUTES.toNanos(5);
 
     private static final long LEAST_ROOM = 4 << 20;
@@ -154,6 +155,11 @@ public final class ReopenableDatabase {
 
     public boolean isClosed() {
         return closed;
+    }
+
+    /** Whether it is closed to be opened anew, which syncs it before. */
+    public boolean isFreed() {
+        return opened.database().isFreed();
     }
 
     /** Whether there is no database now: for good, or while it is opened anew. */
@@ -337,7 +343,7 @@ public final class ReopenableDatabase {
                 }
                 case NONE -> {}
             }
-        if (RocksErrors.isLogFull(e)) opened.database().logIsFull();
+        opened.database().logFailed(e);
         if (RocksErrors.isFull(e)) diskIsFull(String.valueOf(e.getMessage()));
         return RocksErrors.onWrite(e, name(), spec.directory());
     }
@@ -433,7 +439,7 @@ public final class ReopenableDatabase {
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
         renewing = true;
         try {
-            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS, this::checkSynced)) {
+            if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS, this::syncToRenew)) {
                 renewAt = System.nanoTime() + READS_TO_PATIENCE * MOST_PATIENCE_NANOS;
                 return false;
             }
@@ -531,7 +537,6 @@ public final class ReopenableDatabase {
         } finally {
             if (!complete) fresh.database().close();
         }
-        unsynced.renewed();
         // A first write that failed may be in the log.
         hasData = true;
         index.opened();
@@ -595,8 +600,7 @@ public final class ReopenableDatabase {
         // Closing waits for writers, and these for a sync that cannot be.
         if (reason.isFullDisk()) unsynced.abandon();
         // Bounded: a reader, even this thread, may hold an iterator and want another.
-        if (!opened.database()
-                .closeIfIdle(healPatience, reason.isFullDisk() ? () -> {} : this::checkSynced)) {
+        if (!opened.database().closeIfIdle(healPatience, this::syncToRenew)) {
             // Others wait meanwhile: a long scan must not keep them from reading.
             healAt =
                     System.nanoTime()
@@ -609,9 +613,24 @@ public final class ReopenableDatabase {
         return true;
     }
 
-    /** What could not be synced may be missing when it is opened anew. */
-    private void checkSynced() {
-        unsynced.refuseAfterFailure();
+    /**
+     * Before it is closed to be opened anew, when nobody uses it. What cannot be synced may be
+     * missing then, and can be read as long as it stays open.
+     */
+    private void syncToRenew() {
+        try {
+            var unused = opened.database().syncLog();
+        } catch (RocksDBException e) {
+            logger.error(
+                    "The store of {} is not opened anew, because its log cannot be synced: what it"
+                            + " took last can be read until the node ends, and may be lost then."
+                            + " Check its disk, and repair the table",
+                    name());
+            healAt = System.nanoTime() + UNSYNCED_PAUSE_NANOS;
+            throw notSynced(e);
+        }
+        // There is nothing to sync until it is open again.
+        unsynced.renewed();
     }
 
     private void healed() {

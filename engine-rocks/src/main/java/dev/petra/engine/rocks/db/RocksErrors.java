@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.db;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.WriteStallException;
 import java.nio.file.Path;
+import java.util.regex.Pattern;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.sstable.CorruptSSTableException;
@@ -13,6 +14,13 @@ import org.rocksdb.Status;
 
 /** RocksDB's errors as those of the SPI, naming the table and the mend. */
 public final class RocksErrors {
+    /** As in {@code env/io_posix.cc}. */
+    private static final Pattern APPEND =
+            Pattern.compile("While appending to file: .*\\d\\.log\\b");
+
+    private static final Pattern SYNC =
+            Pattern.compile("While (fsync|fdatasync|sync_file_range).*\\d\\.log\\b");
+
     private RocksErrors() {}
 
     public static RuntimeException onRead(RocksDBException e, String table, Path directory) {
@@ -40,14 +48,22 @@ public final class RocksErrors {
 
     /** Of a file that a write to has failed before: RocksDB has no code of its own for it. */
     static boolean isAfterFailure(RocksDBException e) {
-        return String.valueOf(e.getMessage()).contains("previous error");
+        return isAfterFailure(String.valueOf(e.getMessage()));
+    }
+
+    static boolean isAfterFailure(String message) {
+        return message.contains("previous error");
     }
 
     /** A write found no room in the log. What is before it there is as it was. */
     static boolean isLogFull(RocksDBException e) {
-        String message = String.valueOf(e.getMessage());
         // Not of a sync: what a disk has refused then may be gone.
-        return isFull(e) && message.contains("While appending") && message.contains(".log");
+        return isFull(e) && APPEND.matcher(String.valueOf(e.getMessage())).find();
+    }
+
+    /** A write that was to sync the log could not. */
+    static boolean isLogSync(RocksDBException e) {
+        return SYNC.matcher(String.valueOf(e.getMessage())).find();
     }
 
     /** The store says that it cannot take the write now, without having taken it. */

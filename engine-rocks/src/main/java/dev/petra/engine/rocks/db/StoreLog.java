@@ -20,15 +20,35 @@ public final class StoreLog extends org.rocksdb.Logger {
      */
     private static final List<String> EXPECTED = List.of("possibly recycled", "Tail prefetch size");
 
+    /**
+     * Of {@code DBImpl::SyncWalImpl}, whichever thread syncs, while all others that sync wait. The
+     * exception is a sync that was not tried, because the log had an error before.
+     */
+    private static final String SYNC_FAILED = "WAL Sync error";
+
     private final String name;
+
+    private volatile boolean syncFailed;
 
     StoreLog(String name) {
         super(logger.isDebugEnabled() ? InfoLogLevel.INFO_LEVEL : InfoLogLevel.WARN_LEVEL);
         this.name = name;
     }
 
+    /** Whether a sync of the log has failed: what the disk has refused then may be gone. */
+    boolean hasSyncFailed() {
+        return syncFailed;
+    }
+
+    /** A write that syncs itself has failed at that. */
+    void syncFailed() {
+        syncFailed = true;
+    }
+
     @Override
     protected void log(InfoLogLevel level, String message) {
+        if (message.contains(SYNC_FAILED) && !RocksErrors.isAfterFailure(message))
+            syncFailed = true;
         if (EXPECTED.stream().anyMatch(message::contains)) logger.debug("{}: {}", name, message);
         else log(message, level);
     }

@@ -79,6 +79,7 @@ final class StoreOpening {
             Database database =
                     new Database(
                             spec.displayName(),
+                            options.log,
                             db,
                             handles.get(0),
                             handles.get(1),

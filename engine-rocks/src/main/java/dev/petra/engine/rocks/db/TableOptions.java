@@ -75,6 +75,7 @@ public final class TableOptions {
     private static final long MANIFEST_BYTES = 4 << 20;
 
     final DBOptions database;
+    final StoreLog log;
     final List<ColumnFamilyDescriptor> columnFamilies = new ArrayList<>();
     private final List<AutoCloseable> owned = new ArrayList<>();
 
@@ -140,7 +141,8 @@ public final class TableOptions {
                         .setStatsHistoryBufferSize(0)
                         .setStatistics(resources.statistics())
                         .setEnableThreadTracking(true);
-        database.setLogger(own(new StoreLog(name)));
+        this.log = own(new StoreLog(name));
+        database.setLogger(log);
         columnFamilies.add(
                 new ColumnFamilyDescriptor(
                         RocksDB.DEFAULT_COLUMN_FAMILY,

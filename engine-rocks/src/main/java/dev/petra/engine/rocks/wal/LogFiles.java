@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.wal;
 
 import java.io.IOException;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -15,12 +16,28 @@ public final class LogFiles {
     /**
      * Returns when all that was written to the logs in a directory is durable. That holds only if
      * no sync of them has failed before: the kernel reports that once, and to nobody who comes
-     * later.
+     * later. An interrupt does not end it.
      */
     public static void force(Path directory) throws IOException {
-        try (var logs = Files.newDirectoryStream(directory, "*.log")) {
-            for (Path log : logs) forceIfThere(log);
+        boolean interrupted = false;
+        try {
+            while (true) {
+                interrupted |= Thread.interrupted();
+                try {
+                    forceAll(directory);
+                    return;
+                } catch (ClosedByInterruptException e) {
+                    interrupted = true;
+                }
+            }
+        } finally {
+            if (interrupted) Thread.currentThread().interrupt();
         }
+    }
+
+    private static void forceAll(Path directory) throws IOException {
+        for (long number : SyncMark.numbers(directory))
+            forceIfThere(new SyncMark.Log(number, 0).in(directory));
         // As RocksDB does behind a new log: what it is called is durable, too.
         try (FileChannel names = FileChannel.open(directory)) {
             names.force(true);
