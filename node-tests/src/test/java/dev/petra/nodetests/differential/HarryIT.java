@@ -98,8 +98,15 @@ class HarryIT {
         } catch (Throwable e) {
             throw new AssertionError("-Dpetra.seed=" + seed + ": " + create, e);
         }
-        Row row = session.execute("SELECT * FROM " + table + " LIMIT 1").one();
-        assertThat(row).isNotNull();
+        // The checker does not miss a partition that has nothing but a static row.
+        Row row =
+                session.execute("SELECT * FROM " + table).all().stream()
+                        .filter(
+                                each ->
+                                        schema.clusteringKeys.stream()
+                                                .noneMatch(column -> each.isNull(column.name)))
+                        .findFirst()
+                        .orElseThrow();
         String key =
                 schema.partitionKeys.stream()
                         .map(column -> column.name + " = ?")
@@ -108,7 +115,7 @@ class HarryIT {
                 schema.partitionKeys.stream().map(column -> row.getObject(column.name)).toArray();
         session.execute(
                 SimpleStatement.newInstance("DELETE FROM " + table + " WHERE " + key, values));
-        assertThatThrownBy(every::visit).isNotNull();
+        assertThatThrownBy(every::visit).as("-Dpetra.seed=%d: %s", seed, create).isNotNull();
         session.execute("DROP TABLE " + table);
     }
 
