@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
+import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.nativelib.Preloaded;
+import dev.petra.streaming.ChildJvm;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.rocksdb.RocksDBException;
+
+/**
+ * A sync of a log fails, and what the disk did not take is gone from it ({@code failsync.cpp}): the
+ * store has it in memory, stays open, and says of nothing that it is durable.
+ */
+class FailedSyncTest {
+    private static final TableMetadata TABLE =
+            Tables.table("CREATE TABLE t (k int PRIMARY KEY, v int)");
+    private static final UUID INDEX = new UUID(0, 1);
+    private static final int SYNCED = 100;
+    private static final int ROWS = 200;
+    private static final String WELL = "all is as it should be";
+
+    @TempDir Path directory;
+
+    /** When it fails. */
+    enum When {
+        /** As the store is closed, to be opened anew without its indexes. */
+        INDEX_DAMAGED,
+        /** In a thread of RocksDB's, behind a write that found no room. */
+        LOG_FULL
+    }
+
+    private static void write(TableStore store, int row) {
+        PartitionUpdate.SimpleBuilder update = Tables.update(TABLE, row);
+        update.row().add("v", row);
+        store.write(
+                update.build(),
+                List.of(new TermEntry(INDEX, ByteBufferUtil.bytes(row), Clustering.EMPTY)));
+    }
+
+    private static boolean has(TableStore store, int row) {
+        try (UnfilteredRowIterator rows =
+                store.read(Tables.key(TABLE, row), Slices.ALL, ColumnFilter.all(TABLE), false)) {
+            return rows != null && rows.hasNext();
+        }
+    }
+
+    private static void assertAllThere(TableStore store) {
+        assertThat(IntStream.range(0, ROWS).filter(row -> !has(store, row)).boxed()).isEmpty();
+    }
+
+    /** The process: directory, when. */
+    static final class Writing {
+        private Writing() {}
+
+        public static void main(String[] args) throws Exception {
+            StorageEngine engine = Tables.engine();
+            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
+            store.indexes().define(INDEX);
+            write(store, 0);
+            store.flush();
+            for (int row = 1; row < SYNCED; row++) write(store, row);
+            engine.syncAcknowledged(id -> true);
+            for (int row = SYNCED; row < ROWS; row++) write(store, row);
+            Path bad = Files.createFile(Path.of(System.getenv("PETRA_BAD")));
+            ReopenableDatabase database = Tables.context(store).reopenable();
+            if (When.valueOf(args[1]) == When.INDEX_DAMAGED) {
+                RocksDBException damage = Tables.damagedIndex(store);
+                database.maintain(use -> assertThat(database.failed(damage)).isNotNull());
+                assertThat(catchThrowable(database::heal)).isNotNull();
+            } else {
+                Files.createFile(Path.of(System.getenv("PETRA_FULL")));
+                assertThat(catchThrowable(() -> write(store, ROWS)))
+                        .isInstanceOf(WriteStallException.class);
+                Tables.await("the sync of RocksDB's own", () -> !Files.exists(bad));
+                assertThat(catchThrowable(() -> engine.syncAcknowledged(id -> true))).isNotNull();
+            }
+            assertThat(bad).doesNotExist();
+            assertAllThere(store);
+            // It is tried again, and nothing is taken meanwhile.
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(3);
+            while (System.nanoTime() - end < 0)
+                assertThat(catchThrowable(() -> write(store, ROWS))).isNotNull();
+            assertAllThere(store);
+            System.out.println(WELL);
+            // Closing it would wait for nothing, and what comes of it is not looked at.
+            Runtime.getRuntime().halt(0);
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(When.class)
+    void aStoreThatCannotBeSyncedStaysOpen(When when) throws Exception {
+        Path library = Preloaded.compile("failsync", directory);
+        List<String> command =
+                ChildJvm.command(
+                        List.of(Writing.class.getName(), directory.toString(), when.name()));
+        Path output = directory.resolve("output");
+        ProcessBuilder builder =
+                new ProcessBuilder(command)
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile());
+        builder.environment().put("LD_PRELOAD", library.toString());
+        builder.environment().put("PETRA_BAD", directory.resolve("bad").toString());
+        builder.environment().put("PETRA_FULL", directory.resolve("full").toString());
+        Process process = builder.start();
+        try {
+            assertThat(process.waitFor(2, TimeUnit.MINUTES)).as(Files.readString(output)).isTrue();
+        } finally {
+            process.destroyForcibly();
+        }
+        assertThat(Files.readString(output)).contains(WELL);
+    }
+}
