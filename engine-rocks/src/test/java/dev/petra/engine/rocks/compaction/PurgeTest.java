@@ -157,16 +157,8 @@ class PurgeTest {
         }
     }
 
-    private void compact() {
-        store.flush();
-        store.compact(List.of());
-    }
-
-    /** A stream that began then is still read: what was needed then must reach its receiver. */
-    @Test
-    void whatWasNotPurgeableAtTheHostsMomentStays() {
-        long now = FBUtilities.nowInSeconds();
-        AtomicLong asOf = new AtomicLong(now - 1000);
+    /** A store of which the host says as of when it may purge. */
+    private void openAsOf(AtomicLong asOf) {
         store =
                 engine.openStore(
                         new StoreSpec(
@@ -178,6 +170,19 @@ class PurgeTest {
                                 asOf::get,
                                 () -> true,
                                 true));
+    }
+
+    private void compact() {
+        store.flush();
+        store.compact(List.of());
+    }
+
+    /** A stream that began then is still read: what was needed then must reach its receiver. */
+    @Test
+    void whatWasNotPurgeableAtTheHostsMomentStays() {
+        long now = FBUtilities.nowInSeconds();
+        AtomicLong asOf = new AtomicLong(now - 1000);
+        openAsOf(asOf);
         store.write(update("before").at(1).now(now - 3600 - 1001).deleteRow(1).build());
         store.write(update("since").at(1).now(now - 3600 - 999).deleteRow(1).build());
         store.write(update("since").at(1).now(now - 3600 - 999).deletePartition().build());
@@ -892,17 +897,7 @@ class PurgeTest {
     @ValueSource(strings = {"nothing", "a write", "a stream"})
     void whatArrivesBetweenTwoPurgesStaysHidden(String arrival) throws Exception {
         AtomicLong asOf = new AtomicLong(LONG_AGO);
-        store =
-                engine.openStore(
-                        new StoreSpec(
-                                directory.resolve("1"),
-                                "t",
-                                1,
-                                table.ref(),
-                                () -> true,
-                                asOf::get,
-                                () -> true,
-                                true));
+        openAsOf(asOf);
         rows("late", 0, 1, 1);
         store.write(update("late").at(10).now(LONG_AGO).deleteRow(0).build());
         compact();
@@ -926,17 +921,7 @@ class PurgeTest {
     @Test
     void whatCoversOtherKeysGoesOnlyByAPurge() throws RocksDBException {
         AtomicLong asOf = new AtomicLong(LONG_AGO);
-        store =
-                engine.openStore(
-                        new StoreSpec(
-                                directory.resolve("1"),
-                                "t",
-                                1,
-                                table.ref(),
-                                () -> true,
-                                asOf::get,
-                                () -> true,
-                                true));
+        openAsOf(asOf);
         rows("p", 0, 3, 1);
         rows("r", 0, 3, 1);
         store.write(update("p").at(10).now(LONG_AGO).deletePartition().build());

@@ -159,14 +159,19 @@ class DamagedIndexTest extends IndexFixture {
                 .isEqualTo(isOfIndexes ? Set.of() : Set.of(INDEX));
     }
 
+    /** What a merge would fail with that comes to the file with this row's entry. */
+    private RocksDBException damageOfIndexed(int row) {
+        store.indexes().define(INDEX);
+        write(store, row);
+        store.flush();
+        return Tables.damagedIndex(store);
+    }
+
     /** The first one's makes writes refused, and is no damage of the store to the others. */
     @Test
     void allWritersThatMeetADamagedIndexAreToldSo() throws Exception {
-        store.indexes().define(INDEX);
-        write(store, 1);
-        store.flush();
         ReopenableDatabase reopenable = Tables.context(store).reopenable();
-        RocksDBException damage = Tables.damagedIndex(store);
+        RocksDBException damage = damageOfIndexed(1);
         reopenable.maintain(
                 database -> {
                     for (int writer = 0; writer < 2; writer++)
@@ -176,10 +181,7 @@ class DamagedIndexTest extends IndexFixture {
                 });
         Tables.heal(reopenable);
         assertThat(store.indexes().lost()).containsExactly(INDEX);
-        store.indexes().define(INDEX);
-        write(store, 2);
-        store.flush();
-        RocksDBException again = Tables.damagedIndex(store);
+        RocksDBException again = damageOfIndexed(2);
         reopenable.maintain(
                 database -> {
                     assertThat(reopenable.failed(Tables.noSpace())).hasMessageContaining("full");
@@ -194,11 +196,8 @@ class DamagedIndexTest extends IndexFixture {
     /** As one that asks for a failed sync does. */
     @Test
     void aCheckThatFailsKeepsTheStoreOpen() throws Exception {
-        store.indexes().define(INDEX);
-        write(store, 1);
-        store.flush();
         ReopenableDatabase reopenable = Tables.context(store).reopenable();
-        RocksDBException damage = Tables.damagedIndex(store);
+        RocksDBException damage = damageOfIndexed(1);
         Database before = Tables.context(store).database();
         assertThatThrownBy(() -> before.closeIfIdle(1, () -> failSync())).hasMessage("not synced");
         assertThat(reopenable.isShut()).isFalse();
