@@ -9,6 +9,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.AsyncResultSet;
+import com.datastax.oss.driver.api.core.cql.BatchStatement;
+import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
+import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.engine.mutants.NamedMutations;
@@ -369,6 +372,30 @@ class IndexPointsIT {
                 .contains(
                         "Removed %d of %d entries from the indexes of ks.halfway in "
                                 .formatted(FEW, 2 * FEW));
+    }
+
+    /** When as many entries were written as make it worth that. */
+    @Test
+    @EitherKind
+    void aSweepBeginsByItself() throws Exception {
+        create("swept");
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks.swept (p, c, v) VALUES (?, ?, ?)");
+        int partitions = 40;
+        int rows = 100;
+        int last = 3;
+        for (int value = 0; value <= last; value++)
+            for (int p = 0; p < partitions; p++) {
+                BatchStatementBuilder batch = BatchStatement.builder(DefaultBatchType.UNLOGGED);
+                for (int c = 0; c < rows; c++) batch.addStatement(insert.bind(p, c, value));
+                session.execute(batch.build());
+            }
+        Pattern removed =
+                Pattern.compile("Removed [1-9]\\d* of \\d+ entries from the indexes of ks.swept ");
+        TestNode.await(
+                "a sweep", PATIENCE, () -> removed.matcher(node.process().logSinceStart()).find());
+        for (int value = 0; value <= last; value++)
+            assertThat(foundBy("swept", value)).hasSize(value == last ? partitions * rows : 0);
     }
 
     private static void setValue(int row, int value) {

@@ -116,6 +116,12 @@ class LargeRowsIT {
                             () -> seed.nodetool("repair", "-full", "ks"));
                     steps.run("read from both", () -> check.run(session));
                     steps.run("write to both", () -> write.run(session));
+                    if (name.startsWith("rocks")) {
+                        steps.run("migration out", () -> alter(session, "skiplist", seed, other));
+                        steps.run("read outside", () -> check.run(session));
+                        steps.run("migration in", () -> alter(session, "rocks", seed, other));
+                        steps.run("read inside", () -> check.run(session));
+                    }
                     steps.run("delete", () -> delete.run(session));
                     for (TestNode node : List.of(seed, other)) {
                         node.nodetool("flush", "ks");
@@ -125,6 +131,15 @@ class LargeRowsIT {
                 }
             }
         }
+    }
+
+    private static void alter(CqlSession session, String memtable, TestNode... nodes)
+            throws Exception {
+        session.execute("ALTER TABLE ks.t WITH memtable = '" + memtable + "'");
+        for (TestNode node : nodes)
+            try (CqlSession own = node.session()) {
+                TestNode.awaitMigrations(own, PATIENCE);
+            }
     }
 
     private static ByteBuffer noise(int seed, int bytes) {
