@@ -76,6 +76,9 @@ class IndexIT {
 
     private final SplittableRandom random = new SplittableRandom(SEED);
 
+    /** Whether all of the tables that are named ours is in the engine. */
+    private boolean isInEngine = true;
+
     @BeforeAll
     static void start() {
         System.out.println("IndexIT: -Dpetra.seed=" + SEED);
@@ -221,6 +224,30 @@ class IndexIT {
             assertThat(session.execute(select("oursafter", query)).all()).as(query).isEmpty();
         change("after");
         compare("after");
+    }
+
+    /** Partly in SSTables meanwhile, in which Cassandra's own index finds what it finds. */
+    @Test
+    @Order(7)
+    void migrated() throws Exception {
+        for (String memtable : List.of("default", "rocks")) {
+            isInEngine = false;
+            node.nodetool("setcompactionthroughput", "1");
+            try {
+                session.execute("ALTER TABLE ks.oursafter WITH memtable = '" + memtable + "'");
+                compare("after");
+                change("after");
+                compare("after");
+            } finally {
+                node.nodetool("setcompactionthroughput", "64");
+                TestNode.awaitMigrations(session, Duration.ofMinutes(3));
+            }
+            awaitBuilt();
+            isInEngine = memtable.equals("rocks");
+            compare("after");
+            change("after");
+            compare("after");
+        }
     }
 
     // Statements
@@ -407,6 +434,10 @@ class IndexIT {
             String where = String.join(" AND ", once);
             List<String> ours = rows("ours" + name, where, 5_000);
             List<String> plain = plain(name, once);
+            if (!isInEngine) {
+                assertThat(plain).as(where).containsAll(ours);
+                continue;
+            }
             assertThat(ours).as(where).isEqualTo(plain);
             // Cassandra's own is no judge where it finds less than there is.
             if (!rows("stock" + name, where, 5_000).equals(plain))
