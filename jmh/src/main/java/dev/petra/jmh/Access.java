@@ -89,7 +89,7 @@ interface Access extends AutoCloseable {
         }
     }
 
-    private static void all(List<Callable<Void>> shares, int threads) {
+    static void all(List<Callable<Void>> shares, int threads) {
         ExecutorService executor = Executors.newFixedThreadPool(threads);
         try {
             for (Future<Void> share : executor.invokeAll(shares)) share.get();

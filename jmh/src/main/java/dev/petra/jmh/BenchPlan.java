@@ -54,10 +54,13 @@ record BenchPlan(BenchOptions options) {
                     "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
                             .formatted(options.totalMemory, options.heap, options.memory, JVM));
         if (options.totalMemory > 0
-                && (options.docker || chosen.contains("stream") || chosen.contains("tables")))
+                && (options.docker
+                        || chosen.contains("stream")
+                        || chosen.contains("tables")
+                        || chosen.contains("bytes")))
             throw options.wrong(
                     "--total-memory is of one node: containers have --node-memory, 'stream' has"
-                            + " two, and 'tables' starts it anew");
+                            + " two, and 'tables' and 'bytes' start it anew");
         if (options.live) checkLive(chosen, asked);
         else if (options.unequalMemory) throw options.wrong("--unequal-memory belongs to --live");
         if (options.warmups < 0)
@@ -118,8 +121,8 @@ record BenchPlan(BenchOptions options) {
         if (workload.equals("leveled")) return List.of("backlog");
         if (workload.equals("stream"))
             return level.equals("client") ? List.of("bootstrap") : List.of();
-        if (workload.equals("tables"))
-            return level.equals("client") ? List.of("tables") : List.of();
+        if (workload.equals("tables") || workload.equals("bytes"))
+            return level.equals("client") ? List.of(workload) : List.of();
         if (!options.operations.isEmpty())
             return options.operations.stream()
                     .map(

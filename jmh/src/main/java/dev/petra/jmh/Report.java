@@ -38,7 +38,7 @@ final class Report {
     /** The metric of how many requests were not answered. */
     static final String FAILED = "failed";
 
-    /** Between a metric and a number of tables. */
+    /** Between a metric and a number of tables or MiB. */
     static final String WITH = " with ";
 
     /** Ends the metrics of one of several rates. */
@@ -132,6 +132,10 @@ final class Report {
                 "tables",
                 "a node with more and more tables of 100 rows each, restarted after they were"
                         + " flushed; at rest nobody asks for anything");
+        meanings.put(
+                "bytes",
+                "the same with one table and more and more MiB of rows of 2,400 bytes that cannot"
+                        + " be compressed");
         meanings.put("bare", "RocksDB with the engine's options, and no engine around it");
         return meanings;
     }
@@ -365,14 +369,17 @@ final class Report {
                         Chart.curves("P99 of all requests against requests/s", sweep, Chart::time));
             body.append(timelines(rows)).append("</div>").append(table(rows));
         }
-        byTables()
-                .forEach(
-                        (metric, curves) ->
-                                body.append(
-                                        Chart.curves(
-                                                metric + ", against the number of tables",
-                                                curves,
-                                                Chart::number)));
+        for (Growth.Of what : Growth.Of.values())
+            byGrowth(what)
+                    .forEach(
+                            (metric, curves) ->
+                                    body.append(
+                                            Chart.curves(
+                                                    metric
+                                                            + ", against the number of "
+                                                            + what.counted(),
+                                                    curves,
+                                                    Chart::number)));
         byWidth()
                 .forEach(
                         (setting, curves) ->
@@ -464,13 +471,13 @@ final class Report {
         return settings;
     }
 
-    /** Of each metric of tables, and each engine, its value by the number of tables. */
-    private Map<String, Map<String, NavigableMap<Double, Double>>> byTables() {
+    /** Of each metric of what grows, and each engine, its value by how many there are. */
+    private Map<String, Map<String, NavigableMap<Double, Double>>> byGrowth(Growth.Of what) {
         Map<String, Map<String, NavigableMap<Double, Double>>> metrics = new LinkedHashMap<>();
         for (Figure figure : results.figures()) {
             int with = figure.metric().indexOf(WITH);
-            if (!figure.operation().equals("tables") || with < 0) continue;
-            String tables = figure.metric().substring(with + WITH.length()).split(" ", 2)[0];
+            if (with < 0 || !figure.metric().endsWith(" " + what.counted())) continue;
+            String count = figure.metric().substring(with + WITH.length()).split(" ", 2)[0];
             metrics.computeIfAbsent(
                             "%s (%s), %s"
                                     .formatted(
@@ -479,7 +486,7 @@ final class Report {
                                             figure.gc()),
                             key -> new LinkedHashMap<>())
                     .computeIfAbsent(figure.engine(), key -> new TreeMap<>())
-                    .put(Double.valueOf(tables), figure.median());
+                    .put(Double.valueOf(count), figure.median());
         }
         metrics.values()
                 .removeIf(curves -> curves.values().stream().allMatch(curve -> curve.size() < 2));

@@ -9,7 +9,8 @@ import java.util.SplittableRandom;
 /** One measurement: a JVM of its own. */
 record Run(String workload, Access.Level level, String gc, String operation, Engine engine) {
     private static final List<String> CLOSED = List.of("read", "write", "mixed");
-    private static final List<String> ONCE = List.of("load", "backlog", "bootstrap", "tables");
+    private static final List<String> ONCE =
+            List.of("load", "backlog", "bootstrap", "tables", "bytes");
 
     /** What all engines are measured in alike. */
     String setting() {

@@ -428,10 +428,22 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void tables() {
+        grow(Growth.Of.TABLES);
+    }
+
+    /** More and more rows of a table. The time that JMH reports is of no meaning. */
+    @Benchmark
+    @BenchmarkMode(Mode.SingleShotTime)
+    @OutputTimeUnit(TimeUnit.MILLISECONDS)
+    public void bytes() {
+        grow(Growth.Of.BYTES);
+    }
+
+    private void grow(Growth.Of what) {
         ProcessTarget node = Objects.requireNonNull(process, "at the level CLIENT only");
         // A driver that follows the schema would be work for a node at rest.
         ((ClientAccess) access).disconnect();
-        new ManyTables(work, Engine.of(engine), node).measure();
+        new Growth(what, work, Engine.of(engine), node).measure();
     }
 
     /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */

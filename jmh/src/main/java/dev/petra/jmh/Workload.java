@@ -71,6 +71,7 @@ abstract sealed class Workload {
             case "keyvalue" -> new KeyValue(name, scaled(100_000, scale));
             case "kv" -> new Kv(name, scaled(200_000, scale));
             case "tables" -> new Tables(name, scaled(500, scale));
+            case "bytes" -> new Bytes(name, scaled(2048, scale));
             case "opaque" -> new Opaque(name, scaled(100_000, scale));
             case "tabular" -> new Tabular(name, scaled(100_000, scale));
             case "timeseries" -> new TimeSeries(name, scaled(500_000, scale), 1000, 100);
@@ -103,6 +104,7 @@ abstract sealed class Workload {
                 "scan",
                 "leveled",
                 "tables",
+                "bytes",
                 "wideblob10",
                 "wideblob20",
                 "wideblob50",
@@ -459,7 +461,7 @@ abstract sealed class Workload {
     }
 
     /** Ten fields that cannot be compressed, as of values that clients compress or encrypt. */
-    private static final class Opaque extends Workload {
+    private static sealed class Opaque extends Workload {
         private static final int FIELDS = 10;
         private static final int BYTES = 240;
 
@@ -502,6 +504,18 @@ abstract sealed class Workload {
         @Override
         int readBytes(long number, int version) {
             return FIELDS * BYTES;
+        }
+    }
+
+    /** So many MiB of it, as {@link Growth} writes them; nothing is there. */
+    private static final class Bytes extends Opaque {
+        Bytes(String name, long mebibytes) {
+            super(name, mebibytes);
+        }
+
+        @Override
+        boolean isPreloaded() {
+            return false;
         }
     }
 

@@ -263,9 +263,24 @@ class ReportTest {
                 .doesNotContain("NaN");
     }
 
+    @Test
+    void thePageHasWhatANodeTakesAgainstItsBytes() throws IOException {
+        Results results =
+                results(
+                        grown("bytes", "descriptors with 64 MiB", 200),
+                        grown("bytes", "descriptors with 8192 MiB", 400),
+                        tables("descriptors with 1 tables", 100));
+        assertThat(new Report(results, directory).html())
+                .containsOnlyOnce("descriptors (KiB), G1, against the number of MiB")
+                .doesNotContain("against the number of tables");
+    }
+
     private static Figure tables(String metric, double kibibytes) {
-        return new Figure(
-                "tables", "client", "tables", "G1", "rocks", metric, "KiB", List.of(kibibytes));
+        return grown("tables", metric, kibibytes);
+    }
+
+    private static Figure grown(String what, String metric, double kibibytes) {
+        return new Figure(what, "client", what, "G1", "rocks", metric, "KiB", List.of(kibibytes));
     }
 
     private static Figure read(String workload, double bytes) {

@@ -13,11 +13,13 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
@@ -25,12 +27,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * What a node costs as it gets more tables, each with a few rows: disk, memory, descriptors,
- * processor at rest, and the time to start. The system and the JVM are asked, which know no engine.
+ * What a node costs as it gets more tables, each with a few rows, or as one table gets more rows:
+ * disk, memory, descriptors, processor at rest, and the time to start. The system and the JVM are
+ * asked, which know no engine.
  */
-final class ManyTables {
+final class Growth {
     private static final int ROWS = 100;
-    private static final List<Integer> STEPS = List.of(1, 10, 100, 200, 500, 1000, 2000);
+    private static final int CLIENTS = 16;
     private static final Duration PATIENCE = Duration.ofMinutes(30);
     private static final long REST_SECONDS = 10;
     private static final Pattern WAKE_UPS = Pattern.compile("\nvoluntary_ctxt_switches:\\s+(\\d+)");
@@ -41,52 +44,90 @@ final class ManyTables {
     private final String memtable;
     private final ProcessTarget target;
     private final NodeProcess node;
-    private int tables;
+    private final Of of;
+    private int there;
 
-    /** What one number of tables takes, by metric and unit. */
-    private record Metric(String name, String unit) {
-        /** As {@link Report} finds it again. */
-        String with(int tables) {
-            return name + Report.WITH + tables + " tables";
+    /** What there is more and more of. */
+    enum Of {
+        TABLES("tables", "table"),
+        BYTES("MiB", "MiB");
+
+        private final String many;
+        private final String one;
+
+        Of(String many, String one) {
+            this.many = many;
+            this.one = one;
+        }
+
+        private List<Integer> steps() {
+            return switch (this) {
+                case TABLES -> List.of(1, 10, 100, 200, 500, 1000, 2000);
+                case BYTES -> List.of(64, 256, 1024, 2048, 4096, 8192, 16_384, 32_768);
+            };
+        }
+
+        /** As it is counted in a chart. */
+        String counted() {
+            return many;
         }
     }
 
-    ManyTables(Workload workload, Engine engine, ProcessTarget target) {
+    /** What one number of them takes, by metric and unit. */
+    private record Metric(String name, String unit) {}
+
+    /**
+     * Of a node with a workload whose {@link Workload#rows} is how many there are at last: tables,
+     * or MiB.
+     */
+    Growth(Of of, Workload workload, Engine engine, ProcessTarget target) {
+        this.of = of;
         this.workload = workload;
         this.memtable = engine.memtable();
         this.target = target;
         this.node = target.node();
     }
 
-    /** Measures a node that has none of the tables yet, and runs when this ends. */
+    /** Measures a node that has nothing yet, and runs when this ends. */
     void measure() {
         int most = Math.toIntExact(workload.rows());
-        Map<Metric, Double> one = Map.of();
-        Map<Metric, Double> all = Map.of();
-        for (int count :
-                Stream.concat(STEPS.stream().filter(step -> step < most), Stream.of(most))
-                        .toList()) {
-            all = measure(count);
-            all.forEach(
+        List<Integer> counts =
+                Stream.concat(of.steps().stream().filter(step -> step < most), Stream.of(most))
+                        .toList();
+        int least = counts.get(0);
+        Map<Metric, Double> first = Map.of();
+        Map<Metric, Double> last = Map.of();
+        for (int count : counts) {
+            last = measure(count);
+            last.forEach(
                     (metric, value) ->
-                            StallProfiler.add(metric.with(tables), value, metric.unit()));
-            if (count == 1) one = all;
+                            StallProfiler.add(
+                                    // As Report finds it again.
+                                    metric.name() + Report.WITH + count + " " + of.many,
+                                    value,
+                                    metric.unit()));
+            if (count == least) first = last;
         }
-        if (most == 1) return;
-        for (Map.Entry<Metric, Double> metric : all.entrySet()) {
-            Double first = one.get(metric.getKey());
-            if (first != null)
+        if (most == least) return;
+        for (Map.Entry<Metric, Double> metric : last.entrySet()) {
+            Double before = first.get(metric.getKey());
+            if (before != null)
                 StallProfiler.add(
-                        metric.getKey().name() + ", each table more",
-                        (metric.getValue() - first) / (most - 1),
+                        metric.getKey().name() + ", each " + of.one + " more",
+                        (metric.getValue() - before) / (most - least),
                         metric.getKey().unit());
         }
     }
 
     private Map<Metric, Double> measure(int count) {
         Map<Metric, Double> found = new LinkedHashMap<>();
-        found.put(new Metric("time to create one", "ms"), fill(count));
+        double millis = of == Of.TABLES ? createTables(count) : write(count);
+        found.put(
+                new Metric("time to " + (of == Of.TABLES ? "create" : "write") + " one", "ms"),
+                millis);
         target.nodetool("flush", Workload.KEYSPACE);
+        // Else the start would be beside a compaction.
+        Quiet.await(target.probe());
         restart(found);
         Quiet.await(target.probe());
         found.put(new Metric("heap in use", "KiB"), heapInUse());
@@ -104,22 +145,57 @@ final class ManyTables {
      *
      * @return milliseconds for each CREATE TABLE
      */
-    private double fill(int count) {
+    private double createTables(int count) {
         try (CqlSession session = session()) {
             long nanos = 0;
-            int before = tables;
+            int before = there;
             session.execute(workload.createKeyspace(1));
-            for (; tables < count; tables++) {
+            for (; there < count; there++) {
                 long began = System.nanoTime();
                 session.execute(
-                        named(workload.createTable("memtable = '" + memtable + "'"), tables));
+                        named(workload.createTable("memtable = '" + memtable + "'"), there));
                 nanos += System.nanoTime() - began;
-                PreparedStatement insert = session.prepare(named(workload.insert(), tables));
+                PreparedStatement insert = session.prepare(named(workload.insert(), there));
                 for (long number = 0; number < ROWS; number++)
                     session.execute(ClientAccess.bound(insert, workload.row(number, 0)));
             }
             return nanos / 1e6 / Math.max(1, count - before);
         }
+    }
+
+    /**
+     * Writes rows of one table until there are so many MiB.
+     *
+     * @return milliseconds for each MiB
+     */
+    private double write(int count) {
+        try (CqlSession session = session()) {
+            session.execute(workload.createKeyspace(1));
+            session.execute(workload.createTable("memtable = '" + memtable + "'"));
+            PreparedStatement insert = session.prepare(workload.insert());
+            int before = there;
+            long end = rows(count);
+            long began = System.nanoTime();
+            List<Callable<Void>> shares = new ArrayList<>();
+            for (int client = 0; client < CLIENTS; client++) {
+                long first = rows(before) + client;
+                shares.add(
+                        () -> {
+                            for (long number = first; number < end; number += CLIENTS)
+                                session.execute(
+                                        ClientAccess.bound(insert, workload.row(number, 0)));
+                            return null;
+                        });
+            }
+            Access.all(shares, CLIENTS);
+            there = count;
+            return (System.nanoTime() - began) / 1e6 / Math.max(1, count - before);
+        }
+    }
+
+    /** As many as have so many MiB of values. */
+    private long rows(int mebibytes) {
+        return ((long) mebibytes << 20) / workload.readBytes(0, 0);
     }
 
     private static String named(String cql, int table) {
