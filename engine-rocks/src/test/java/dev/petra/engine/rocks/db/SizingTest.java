@@ -9,6 +9,7 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.Tables;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -19,6 +20,7 @@ import org.rocksdb.TableProperties;
 class SizingTest {
     private static final double FILTER_BYTES_A_KEY = 1.25;
     private static final double INDEX_BYTES_A_BLOCK = 40;
+    private static final double LIST_SHARE = 0.01;
 
     private static final int ROWS = 60_000;
     private static final int VALUE = 300;
@@ -47,6 +49,24 @@ class SizingTest {
         check(file, 16 + 20);
     }
 
+    /** Of an index that is cut into blocks, memory must have the list of these blocks at least. */
+    @Test
+    void theListOfTheBlocksOfACutIndex() throws RocksDBException {
+        TableProperties file =
+                file(
+                        "CREATE TABLE t (k bigint PRIMARY KEY, v text)",
+                        2 * ROWS,
+                        1,
+                        "block_based_table_factory={index_type=kTwoLevelIndexSearch;"
+                                + "partition_filters=true;metadata_block_size=4096}");
+        System.out.printf(
+                "SizingTest: an index of %d B in %d blocks, their list %d B%n",
+                file.getIndexSize(), file.getIndexPartitions(), file.getTopLevelIndexSize());
+        assertThat(file.getIndexPartitions()).isGreaterThan(10);
+        assertThat((double) file.getTopLevelIndexSize() / file.getIndexSize())
+                .isLessThan(LIST_SHARE);
+    }
+
     /**
      * @param bytes that a row takes at most, beside its value
      */
@@ -64,8 +84,15 @@ class SizingTest {
     }
 
     private TableProperties file(String cql, int partitions, int rows) throws RocksDBException {
+        return file(cql, partitions, rows, "");
+    }
+
+    private TableProperties file(String cql, int partitions, int rows, String options)
+            throws RocksDBException {
         TestTable table = TestTable.of(cql + " WITH compression = {'class': 'NoopCompressor'}");
-        try (StorageEngine engine = Tables.engine();
+        try (StorageEngine engine =
+                        Tables.engine(
+                                options.isEmpty() ? Map.of() : Map.of("rocksdb_options", options));
                 TableStore store = engine.openStore(table.spec(directory.resolve("1")))) {
             Random random = new Random(1);
             for (long k = 0; k < partitions; k++)
