@@ -251,16 +251,23 @@ class StartIT {
 
     /**
      * A table without an index is migrated; one with a SASI index fails until one of two mends, and
-     * one WITH COMPACT STORAGE until its memtable is Cassandra's again.
+     * one WITH COMPACT STORAGE or with a materialized view until its memtable is Cassandra's again.
      */
     @Test
     void anotherClassOfAConfigurationMigratesItsTables(@TempDir Path other) throws Exception {
         TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
         String byIndex = "SELECT * FROM ks.i WHERE v = 1";
+        String byView = "SELECT * FROM ks.m_by_v WHERE v = 1";
         try (TestNode node =
                         start(
                                 other,
-                                options -> options.yaml(Map.of("sasi_indexes_enabled", true)));
+                                options ->
+                                        options.yaml(
+                                                Map.of(
+                                                        "sasi_indexes_enabled",
+                                                        true,
+                                                        "materialized_views_enabled",
+                                                        true)));
                 CqlSession session = node.session()) {
             createInTrie(session);
             session.execute("CREATE TABLE ks.i (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
@@ -268,6 +275,11 @@ class StartIT {
             session.execute(
                     "CREATE CUSTOM INDEX by_v ON ks.i (v) USING"
                             + " 'org.apache.cassandra.index.sasi.SASIIndex'");
+            session.execute("CREATE TABLE ks.m (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
+            session.execute(
+                    "CREATE MATERIALIZED VIEW ks.m_by_v AS SELECT * FROM ks.m WHERE p IS NOT NULL"
+                            + " AND v IS NOT NULL PRIMARY KEY (v, p)");
+            session.execute("INSERT INTO ks.m (p, v) VALUES (1, 1)");
             session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'rocks'");
             session.execute(
                     "CREATE TABLE ks.c (p int PRIMARY KEY, v int) WITH COMPACT STORAGE AND memtable"
@@ -285,19 +297,25 @@ class StartIT {
                             "INSERT INTO ks.c (p, v) VALUES (2, 1)",
                             "SELECT * FROM ks.i",
                             byIndex,
+                            "SELECT * FROM ks.m",
+                            byView,
+                            "INSERT INTO ks.m (p, v) VALUES (2, 1)",
                             "INSERT INTO ks.i (p, v) VALUES (2, 1)",
                             "DELETE FROM ks.i WHERE p = 1"))
                 assertThatThrownBy(() -> session.execute(statement)).as(statement).isNotNull();
             assertThat(node.process().log())
                     .contains("Table ks.i cannot be used, every read and write of it will fail")
                     .contains("has the index 'by_v'")
+                    .contains("has the materialized view 'm_by_v'")
                     .contains("has COMPACT STORAGE, which is not supported");
             session.execute("INSERT INTO ks.u (p) VALUES (1)");
             // The others wait for as long as they are unfit.
             TestNode.await(
                     "the migration of ks.t",
                     MOVES,
-                    () -> migrating(session).equals(List.of("c", "i")) && hasNoSSTables(files));
+                    () ->
+                            migrating(session).equals(List.of("c", "i", "m"))
+                                    && hasNoSSTables(files));
             session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)");
             assertThat(files.generations()).containsExactly("1");
             node.process().kill();
@@ -311,7 +329,11 @@ class StartIT {
             assertThat(files.stores()).doesNotExist();
             assertThat(session.execute(byIndex).all()).hasSize(1);
             assertThat(session.execute("SELECT * FROM ks.c").all()).hasSize(1);
+            assertThat(session.execute(byView).all()).hasSize(1);
+            assertThat(session.execute("SELECT * FROM ks.m").all()).hasSize(1);
             session.execute("DROP TABLE ks.c");
+            session.execute("DROP MATERIALIZED VIEW ks.m_by_v");
+            session.execute("DROP TABLE ks.m");
             assertThat(new TableFiles(other.resolve("data"), "ks", "i").stores()).doesNotExist();
             node.process().stop();
         }
