@@ -13,12 +13,10 @@ import dev.petra.engine.mutants.ExamplesFindMutantsTest.Example;
 import java.nio.ByteBuffer;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Named;
@@ -32,80 +30,6 @@ import org.junit.jupiter.params.provider.MethodSource;
  * deletion, or shows one that is stale. What is left of both is a sweep that removes nothing.
  */
 final class IndexesFindMutantsTest {
-    /** Indexes that do what others do: a mutant overrides what it gets wrong. */
-    private static class Forwarding implements TermIndexes {
-        final TermIndexes indexes;
-
-        Forwarding(TermIndexes indexes) {
-            this.indexes = indexes;
-        }
-
-        @Override
-        public Map<UUID, State> states() {
-            return indexes.states();
-        }
-
-        @Override
-        public Set<UUID> lost() {
-            return indexes.lost();
-        }
-
-        @Override
-        public long incarnation(UUID index) {
-            return indexes.incarnation(index);
-        }
-
-        @Override
-        public void define(UUID index) {
-            indexes.define(index);
-        }
-
-        @Override
-        public long setBuilding(UUID index) {
-            return indexes.setBuilding(index);
-        }
-
-        @Override
-        public boolean setBuilt(UUID index, long build) {
-            return indexes.setBuilt(index, build);
-        }
-
-        @Override
-        public void drop(UUID index) {
-            indexes.drop(index);
-        }
-
-        @Override
-        public void deriveBy(TermFunction function) {
-            indexes.deriveBy(function);
-        }
-
-        @Override
-        public void add(DecoratedKey key, List<TermEntry> entries) {
-            indexes.add(key, entries);
-        }
-
-        @Override
-        public TermCursor scan(
-                UUID index,
-                @Nullable ByteBuffer from,
-                boolean fromInclusive,
-                @Nullable ByteBuffer to,
-                boolean toInclusive) {
-            return indexes.scan(index, from, fromInclusive, to, toInclusive);
-        }
-
-        @Override
-        public long sweep(UUID index, SweepCheck check) {
-            return indexes.sweep(index, check);
-        }
-
-        @Override
-        public long bytes(UUID index) {
-            return indexes.bytes(index);
-        }
-    }
-
     private static IndexTests of(EngineUnderTest kit) {
         return () -> kit;
     }
@@ -134,7 +58,7 @@ final class IndexesFindMutantsTest {
         return indexing(
                 name,
                 indexes ->
-                        new Forwarding(indexes) {
+                        new ForwardingIndexes(indexes) {
                             @Override
                             public long sweep(UUID index, SweepCheck check) {
                                 return super.sweep(index, wrong);
@@ -195,7 +119,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "an index that is defined again is being built",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public void define(UUID index) {
                                         super.define(index);
@@ -206,7 +130,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "a drop keeps the entries",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public void drop(UUID index) {
                                         if (!states().containsKey(index)) return;
@@ -217,7 +141,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "any build ends the latest",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public boolean setBuilt(UUID index, long build) {
                                         return states().containsKey(index)
@@ -228,7 +152,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "streams bring no entries",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public void deriveBy(TermFunction function) {
                                         super.deriveBy((key, row) -> List.of());
@@ -238,7 +162,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "static rows that streams bring have no entries",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public void deriveBy(TermFunction function) {
                                         super.deriveBy(
@@ -252,7 +176,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "bounds are inclusive",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public TermCursor scan(
                                             UUID index,
@@ -269,7 +193,7 @@ final class IndexesFindMutantsTest {
                 indexing(
                         "a sweep removes what was stale when it looked, and is not any more",
                         indexes ->
-                                new Forwarding(indexes) {
+                                new ForwardingIndexes(indexes) {
                                     @Override
                                     public long sweep(UUID index, SweepCheck check) {
                                         Set<List<Object>> stale = stale(this, index, check);
@@ -279,7 +203,11 @@ final class IndexesFindMutantsTest {
                                                         !stale.contains(List.of(term, key, row)));
                                     }
                                 },
-                        kit -> of(kit).aSweepLeavesWhatIsWrittenAgain()));
+                        kit -> of(kit).aSweepLeavesWhatIsWrittenAgain()),
+                writing(
+                        "a sweep removes some that are confirmed",
+                        Mutations::sweepsTooMuch,
+                        kit -> of(kit).aSweepRemovesWhatNoRowConfirms()));
     }
 
     private static Set<List<Object>> stale(TermIndexes in, UUID index, SweepCheck check) {

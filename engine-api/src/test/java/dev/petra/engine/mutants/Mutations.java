@@ -5,7 +5,9 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.HostFixture;
+import dev.petra.engine.index.SweepCheck;
 import dev.petra.engine.index.TermEntry;
+import dev.petra.engine.index.TermIndexes;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -16,6 +18,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -298,6 +301,46 @@ final class Mutations {
                 super.write(
                         update,
                         entries.size() > 1 ? entries.subList(0, entries.size() - 1) : entries);
+            }
+        };
+    }
+
+    /** Of the entries that a row confirms, a sweep removes those of about every other term. */
+    static TableStore sweepsTooMuch(TableStore store) {
+        return new ForwardingStore(store) {
+            @Override
+            public TermIndexes indexes() {
+                return new ForwardingIndexes(super.indexes()) {
+                    @Override
+                    public long sweep(UUID index, SweepCheck check) {
+                        return super.sweep(index, confirmingLess(check));
+                    }
+                };
+            }
+        };
+    }
+
+    private static SweepCheck confirmingLess(SweepCheck check) {
+        return new SweepCheck() {
+            @Override
+            public boolean isConfirmed(
+                    ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
+                return (term.hashCode() & 1) == 0 && check.isConfirmed(term, key, clustering);
+            }
+
+            @Override
+            public void looked(boolean isRemoved) {
+                check.looked(isRemoved);
+            }
+
+            @Override
+            public boolean goesOn() {
+                return check.goesOn();
+            }
+
+            @Override
+            public void pause() {
+                check.pause();
             }
         };
     }

@@ -37,7 +37,9 @@ public final class NamedMutations {
 
     /** Faults of indexes, which no table without one shows. */
     private static final Map<String, UnaryOperator<TableStore>> OF_INDEXES =
-            Map.of("forgets-index-entries", Mutations::forgetsIndexEntries);
+            Map.of(
+                    "forgets-index-entries", Mutations::forgetsIndexEntries,
+                    "sweeps-too-much", Mutations::sweepsTooMuch);
 
     /** No fault, with indexes: what is found then is none of a fault. */
     public static final String NONE = "none";

@@ -26,7 +26,9 @@ final class Fuzzer {
 
     private static final int SURVIVORS = 6;
     private static final String PAGES = " -- pages of ";
-    private static final long SHRINK_NANOS = TimeUnit.SECONDS.toNanos(90);
+
+    private static final long SHRINK_NANOS =
+            TimeUnit.SECONDS.toNanos(Long.getLong("fuzz.shrink.seconds", 90));
 
     private final boolean purgesUnasked;
     private final int life;
@@ -178,6 +180,8 @@ final class Fuzzer {
             else if (part.equals("compact")) {
                 twins.flush();
                 twins.compact();
+            } else if (part.equals("sweep")) {
+                twins.sweep();
             } else if (part.startsWith("clock ")) {
                 FuzzClock.move(Long.parseLong(part.substring("clock ".length())));
             } else if (part.startsWith("SELECT")) {
@@ -268,6 +272,7 @@ final class Fuzzer {
         into.setProperty("queries with rows", Twins.Figures.QUERIES_WITH_ROWS.toString());
         into.setProperty("queries by index", Twins.Figures.BY_INDEX.toString());
         into.setProperty("by index with rows", Twins.Figures.BY_INDEX_WITH_ROWS.toString());
+        into.setProperty("sweeps", Twins.Figures.SWEEPS.toString());
         into.setProperty("lost by Cassandra's", Twins.Figures.LOST.toString());
         into.setProperty("iterators", Twins.Figures.ITERATORS.toString());
         into.setProperty("digests", Twins.Figures.DIGESTS.toString());

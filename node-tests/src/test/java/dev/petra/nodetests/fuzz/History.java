@@ -251,7 +251,7 @@ final class History {
 
     /**
      * The next step: a statement or some, one a line, or {@code flush}, {@code compact}, {@code
-     * clock <ms>}.
+     * sweep}, {@code clock <ms>}.
      *
      * @param purgesUnasked the engine may purge whenever it likes, not only when told to compact
      */
@@ -266,6 +266,7 @@ final class History {
                             indexes.isEmpty() || (indexes.size() < 4 && random.nextInt(3) > 0)
                                     ? createIndex()
                                     : dropIndex(pick(indexes)));
+        if (!indexes.isEmpty() && indexing.nextInt(8) == 0) return "sweep";
         return chosen(purgesUnasked || windows);
     }
 
