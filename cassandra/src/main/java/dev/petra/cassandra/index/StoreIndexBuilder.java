@@ -6,7 +6,6 @@ import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.WriteStalls;
-import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
@@ -17,7 +16,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
@@ -61,7 +59,10 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private final boolean anew;
     private final @Nullable SecondaryIndexBuilder first;
     private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
-    private final AtomicLong done = new AtomicLong();
+
+    /** How much of the ring is behind the partitions that are read, from 0 to 1. */
+    private volatile double walked;
+
     private volatile boolean isFirstOver;
 
     /** Those that are complete, or left to another build. */
@@ -97,21 +98,30 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                         new StoreIndexBuilder(cfs, indexes, false, null)));
     }
 
+    /**
+     * How far a build has come is known by the tokens, in whose order partitions are read. With a
+     * partitioner whose tokens have no distances (ByteOrderedPartitioner) it stays at 0.
+     */
     @Override
     public CompactionInfo getCompactionInfo() {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         long all =
                 memtable == null
                         ? 0
-                        : memtable.generation().statistic(StoreStatistics::liveDataBytes);
-        long read = done.get();
+                        : memtable.generation()
+                                .statistic(store -> store.liveDataBytes() + store.memoryBytes());
         return CompactionInfos.withoutSSTables(
                 first == null || isFirstOver ? notTheTable() : cfs.metadata(),
                 OperationType.INDEX_BUILD,
-                read,
-                Math.max(read, all),
+                (long) (walked * all),
+                all,
                 CompactionInfo.Unit.BYTES,
                 id);
+    }
+
+    private void reached(DecoratedKey key) {
+        if (cfs.getPartitioner().splitter().isPresent())
+            walked = cfs.getPartitioner().getMinimumToken().size(key.getToken());
     }
 
     /**
@@ -211,7 +221,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                                 number,
                                 IndexTerms.name(index),
                                 generation));
-        done.set(0);
+        walked = 0;
         List<ColumnMetadata> columns = rounds.keySet().stream().map(IndexTerms::column).toList();
         try (RowPages pages =
                 new RowPages(
@@ -301,10 +311,11 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 entries = new ArrayList<>();
             }
             key = found.key();
-            done.addAndGet(found.row().dataSize());
             StoreIndexes.derive(left, key, found.row(), entries);
         }
-        if (key != null) add(defined, key, entries, pages);
+        if (key == null) return;
+        add(defined, key, entries, pages);
+        reached(key);
     }
 
     private void add(

@@ -13,6 +13,7 @@ import com.datastax.oss.driver.api.core.cql.BatchStatement;
 import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.nodetests.fixture.AgentJar;
@@ -186,6 +187,13 @@ class IndexPointsIT {
             execute("CREATE INDEX shown_v ON ks.shown (v)" + kind.using);
             crashes.awaitHeld();
             assertIsBuilt();
+            assertThat(progress()).isZero();
+            crashes.holdAlso("enter", "StoreIndexBuilder#isComplete");
+            crashes.releaseAt("enter", "RowPages#next");
+            crashes.awaitHeld();
+            assertIsBuilt();
+            // As much as there is of the ring before the last token.
+            assertThat(progress()).isBetween(0.9, 1.0);
         } finally {
             crashes.release();
         }
@@ -205,6 +213,19 @@ class IndexPointsIT {
     private static void assertIsBuilt() {
         assertThat(shown("shown_v")).isEqualTo("queryable: false, building: true");
         assertThatThrownBy(() -> found("shown")).isInstanceOf(DriverException.class);
+    }
+
+    /** How much of the build is done, from 0 to 1, as Cassandra's virtual table has it. */
+    private static double progress() {
+        List<Row> builds =
+                session.execute("SELECT * FROM system_views.sstable_tasks").all().stream()
+                        .filter(row -> "shown".equals(row.getString("table_name")))
+                        .toList();
+        assertThat(builds).hasSize(1);
+        Row build = builds.get(0);
+        assertThat(build.getString("kind")).isEqualTo("secondary index build");
+        assertThat(build.getLong("total")).isPositive();
+        return (double) build.getLong("progress") / build.getLong("total");
     }
 
     private static void awaitEnd() throws Exception {
