@@ -94,7 +94,7 @@ final class SSTableSlice implements OutgoingStream {
             StreamOperation operation,
             Collection<Range<Token>> ranges,
             StreamGuards.Guard guard) {
-        List<SliceRanges> plan = SlicePlan.of(store, ranges, engine.sliceBytes() / SHARE, MOST);
+        List<SliceRanges> plan = plan(engine, store, ranges);
         List<OutgoingStream> streams = new ArrayList<>();
         for (SliceRanges slice : plan) {
             String name =
@@ -107,6 +107,12 @@ final class SSTableSlice implements OutgoingStream {
             streams.add(new SSTableSlice(cfs, generation, store, operation, guard, slice, name));
         }
         return streams;
+    }
+
+    /** What each SSTable is to have: all of it is written before any of it is sent. */
+    static List<SliceRanges> plan(
+            StorageEngine engine, TableStore store, Collection<Range<Token>> ranges) {
+        return SlicePlan.of(store, ranges, engine.sliceBytes() / SHARE, MOST);
     }
 
     @Override

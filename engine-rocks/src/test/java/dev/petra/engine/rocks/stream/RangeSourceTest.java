@@ -19,6 +19,7 @@ import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.StreamSource;
+import dev.petra.streaming.staging.SlicePlan;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
@@ -372,6 +373,75 @@ class RangeSourceTest {
         Matcher matcher = Pattern.compile("iter\\.bytes\\.read COUNT : (\\d+)").matcher(all);
         assertThat(matcher.find()).isTrue();
         return Long.parseLong(matcher.group(1));
+    }
+
+    /**
+     * Until the first block is there, of a table and of one that is 64 times as large: nothing is
+     * written, and no more is read than a block of each file that may begin with it and of indexes.
+     * That includes the plan of the slices, which asks for the sizes of at most 512 ranges: where
+     * indexes do not stay in the cache, for each of these the indexes of the files at its ends.
+     */
+    @Test
+    void theFirstBlockCostsTheSameWhateverTheSizeOfTheTable() throws Exception {
+        int most = Integer.getInteger("petra.stream.first.mib", 64);
+        String values = text(1 << 20);
+        int row = 4_000;
+        int rows = 25;
+        long written = 0;
+        for (int mebibytes : new int[] {1, most / 8, most}) {
+            for (; written < ((long) mebibytes) << 20; written += (long) row * rows) {
+                UpdateBuilder update = table.update((int) (written / row)).at(1);
+                for (int c = 0; c < rows; c++) {
+                    int at = random.nextInt(values.length() - row);
+                    update.row(c).set("v", values.substring(at, at + row)).end();
+                }
+                store.write(update.build());
+            }
+            store.flush();
+            // Classes are files, too.
+            if (mebibytes == 1) firstBlock(mebibytes, 1);
+            firstBlock(mebibytes, 1);
+            firstBlock(mebibytes, 64);
+        }
+        long before = ofThisThread("rchar");
+        try (StreamSource source = store.send(whole());
+                SliceReader reader = source.open(0)) {
+            for (int block = 0; block < 100; block++)
+                assertThat(first(reader, BlockKind.ROWS).bytes.remaining())
+                        .isGreaterThan(SliceCursor.BLOCK / 2);
+        }
+        assertThat(ofThisThread("rchar") - before)
+                .as("what is counted is what is read")
+                .isGreaterThan(50L * SliceCursor.BLOCK);
+    }
+
+    private void firstBlock(int mebibytes, int slices) throws Exception {
+        List<Range<Token>> all = whole().get(0).ranges();
+        long read = ofThisThread("rchar");
+        long written = ofThisThread("wchar");
+        long began = System.nanoTime();
+        List<SliceRanges> plan = SlicePlan.of(store, all, engine.sliceBytes(), slices);
+        try (StreamSource source = store.send(plan);
+                SliceReader reader = source.open(0)) {
+            Block first = first(reader, BlockKind.ROWS);
+            long micros = (System.nanoTime() - began) / 1_000;
+            read = ofThisThread("rchar") - read;
+            written = ofThisThread("wchar") - written;
+            System.out.printf(
+                    "RangeSourceTest: of %d MiB in %d slices the first %d bytes are there after"
+                            + " %d us, %d bytes were read%n",
+                    mebibytes, plan.size(), first.bytes.remaining(), micros, read);
+            assertThat(first.bytes.remaining()).isGreaterThan(SliceCursor.BLOCK / 2);
+            assertThat(read).isLessThan(mebibytes <= 64 ? 4L << 20 : 128L << 20);
+            assertThat(written).isZero();
+        }
+    }
+
+    /** From or to files, by the calls of this thread. */
+    private static long ofThisThread(String count) throws IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/thread-self/io")))
+            if (line.startsWith(count + ": ")) return Long.parseLong(line.substring(7));
+        throw new IOException("no " + count);
     }
 
     @Test

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.streaming;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.sstable.SSTableExport;
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngines;
+import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.SliceRanges;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a peer that takes no slices waits for. */
+class SSTableSliceTest {
+    private static final TableMetadata TABLE =
+            TestTables.table("CREATE TABLE t (p int, c int, v blob, PRIMARY KEY (p, c))");
+
+    /** Above that, the engine has its own settings. */
+    private static final int SMALL = 256;
+
+    private static final int ROWS = 10;
+    private static final int ROW_BYTES = 1_000;
+
+    private final TableMetadataRef reference = TableMetadataRef.forOfflineTools(TABLE);
+    private final Random random = new Random(1);
+
+    private PartitionUpdate partition(int key) {
+        PartitionUpdate.SimpleBuilder update =
+                PartitionUpdate.simpleBuilder(TABLE, key).timestamp(5).nowInSec(1);
+        for (int c = 0; c < ROWS; c++) {
+            byte[] value = new byte[ROW_BYTES];
+            for (int b = 0; b < ROW_BYTES / 2; b++) value[b] = (byte) random.nextInt();
+            update.row(c).add("v", ByteBuffer.wrap(value));
+        }
+        return update.build();
+    }
+
+    /**
+     * An SSTable is not sent before it is complete: Cassandra's header of it says which sections of
+     * the file come. How large it becomes has a bound, but for the largest of tables.
+     */
+    @Test
+    void whatIsWrittenBeforeTheFirstByteDoesNotGrowWithTheTable(@TempDir Path directory)
+            throws IOException {
+        int most = Integer.getInteger("petra.export.mib", 16);
+        Token least = TABLE.partitioner.getMinimumToken();
+        List<Range<Token>> all = List.of(new Range<>(least, least));
+        Map<String, String> settings =
+                most > SMALL
+                        ? Map.of("memory", "256MiB")
+                        : Map.of("memory", "64MiB", "stream_part", "64KiB");
+        try (StorageEngine engine = StorageEngines.open("rocks", new EngineSettings(settings));
+                TableStore store =
+                        engine.openStore(
+                                new StoreSpec(directory.resolve("store"), "t", 1, reference))) {
+            int partitions = 0;
+            for (int mebibytes : new int[] {most / 4, most}) {
+                for (; (long) partitions * ROWS * ROW_BYTES < (long) mebibytes << 20; partitions++)
+                    store.write(partition(partitions));
+                store.flush();
+                List<SliceRanges> plan = SSTableSlice.plan(engine, store, all);
+                Path target = Files.createDirectory(directory.resolve("export" + mebibytes));
+                long began = System.nanoTime();
+                SSTableReader sstable =
+                        requireNonNull(
+                                SSTableExport.write(
+                                        reference,
+                                        store,
+                                        Range.normalize(plan.get(0).ranges()),
+                                        new Descriptor(
+                                                new File(target),
+                                                "ks",
+                                                "t",
+                                                new SequenceBasedSSTableId(1)),
+                                        null,
+                                        written -> {}));
+                System.out.printf(
+                        "SSTableSliceTest: of %d MiB in %d SSTables the first, of %d bytes, was"
+                                + " written after %d ms%n",
+                        mebibytes,
+                        plan.size(),
+                        sstable.onDiskLength(),
+                        (System.nanoTime() - began) / 1_000_000);
+                assertThat(plan).hasSizeGreaterThan(2);
+                assertThat(sstable.onDiskLength())
+                        .isBetween(engine.sliceBytes() / 16, engine.sliceBytes() / 2);
+                sstable.selfRef().release();
+            }
+        }
+    }
+}
