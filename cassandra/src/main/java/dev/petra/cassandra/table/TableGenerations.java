@@ -17,6 +17,7 @@ import java.util.OptionalLong;
 import java.util.SortedSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -154,7 +155,14 @@ public final class TableGenerations {
     }
 
     private boolean mayPurge() {
-        return streams.mayPurge(() -> !migration.isUnderWay() && PurgeGate.isOpen(metadata));
+        return mayPurge(() -> PurgeGate.isOpen(metadata));
+    }
+
+    /**
+     * @param gate whether the table lets deletions go
+     */
+    boolean mayPurge(BooleanSupplier gate) {
+        return streams.mayPurge(() -> !migration.isUnderWay() && gate.getAsBoolean());
     }
 
     /** As the table's options say, or since then {@code nodetool disableautocompaction}. */

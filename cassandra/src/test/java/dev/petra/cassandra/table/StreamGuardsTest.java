@@ -8,9 +8,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.stream.SliceReader;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -112,6 +116,52 @@ class StreamGuardsTest {
         ended.set(true);
         assertThat(guards.purgeAsOf()).isEqualTo(2000);
         assertThat(mayPurge()).isTrue();
+    }
+
+    /** Else an answer might be later than the moment of a stream that it did not know of. */
+    @Test
+    void theClockIsReadWhereNoStreamCanBegin() {
+        List<Boolean> alone = new ArrayList<>();
+        StreamGuards[] asked = new StreamGuards[1];
+        asked[0] =
+                new StreamGuards(
+                        () -> {
+                            alone.add(Thread.holdsLock(asked[0]));
+                            return 1000;
+                        });
+        asked[0].begin(List.of(), () -> false);
+        assertThat(asked[0].purgeAsOf()).isEqualTo(1000);
+        assertThat(alone).containsExactly(true, true);
+    }
+
+    /** Else the sessions that Cassandra forgets would hold stores until these are dropped. */
+    @Test
+    void aStreamThatBeginsLetsGoOfWhatForgottenOnesHold() {
+        AtomicBoolean ended = new AtomicBoolean();
+        AtomicInteger closed = new AtomicInteger();
+        StreamSource source =
+                new StreamSource() {
+                    @Override
+                    public StreamHead head() {
+                        throw new UnsupportedOperationException();
+                    }
+
+                    @Override
+                    public SliceReader open(int slice) {
+                        throw new UnsupportedOperationException();
+                    }
+
+                    @Override
+                    public void close() {
+                        closed.incrementAndGet();
+                    }
+                };
+        guards.begin(List.of(), ended::get).holds(source);
+        begin().close();
+        assertThat(closed).hasValue(0);
+        ended.set(true);
+        begin().close();
+        assertThat(closed).hasValue(1);
     }
 
     private static void assertFails(StreamGuards.Guard guard) {

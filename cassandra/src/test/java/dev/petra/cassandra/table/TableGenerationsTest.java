@@ -681,6 +681,30 @@ class TableGenerationsTest {
         assertThat(stores.migration().arrived(in)).isFalse();
     }
 
+    /** What a deletion in the store hides may be in an SSTable, in either direction. */
+    @Test
+    void nothingIsPurgedWhileATableIsOnItsWay() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        assertThat(stores.mayPurge(() -> true)).isTrue();
+        assertThat(stores.mayPurge(() -> false)).isFalse();
+        stores.migration().begin("rocks");
+        assertThat(stores.mayPurge(() -> true)).isFalse();
+        stores = reopen();
+        assertThat(stores.mayPurge(() -> true)).as("after a restart").isFalse();
+        long in = stores.migration().resume();
+        assertThat(stores.migration().arrived(in)).isTrue();
+        assertThat(stores.mayPurge(() -> true)).isTrue();
+        long out = stores.migration().begin("rocks");
+        stores.migration().migratedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        assertThat(stores.mayPurge(() -> true)).isFalse();
+        StreamGuards.Guard sent = stores.streams().begin(List.of(), () -> false);
+        assertThat(stores.migration().departed(out)).isTrue();
+        assertThat(stores.mayPurge(() -> true)).as("SSTables are sent").isFalse();
+        sent.close();
+        assertThat(stores.mayPurge(() -> true)).isTrue();
+    }
+
     @Test
     void aMigrationThatCannotBeNotedDoesNotBegin() {
         TableGenerations stores = open();
