@@ -3,9 +3,13 @@ package dev.petra.cassandra.streaming;
 
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.sstable.SSTableExport;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
@@ -19,6 +23,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -26,8 +31,12 @@ import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.net.AsyncStreamingOutputPlus;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.streaming.OutgoingStream;
+import org.apache.cassandra.streaming.StreamOperation;
+import org.apache.cassandra.streaming.StreamingDataOutputPlus;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -44,6 +53,42 @@ class SSTableSliceTest {
 
     private final TableMetadataRef reference = TableMetadataRef.forOfflineTools(TABLE);
     private final Random random = new Random(1);
+
+    /** Nothing of it is sent: an SSTable that is not whole looks like one that is. */
+    @Test
+    void aCleanupFailsItBeforeItsFirstByte(@TempDir Path directory) {
+        Token least = TABLE.partitioner.getMinimumToken();
+        List<Range<Token>> all = List.of(new Range<>(least, least));
+        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+        Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", reference);
+        StreamGuards guards = new StreamGuards(() -> 1000);
+        try (StorageEngine engine =
+                        StorageEngines.open(
+                                "rocks", new EngineSettings(Map.of("memory", "64MiB")));
+                TableStore store =
+                        engine.openStore(
+                                new StoreSpec(directory.resolve("store"), "t", 1, reference));
+                StreamGuards.Guard guard = guards.begin(all, () -> false)) {
+            store.write(partition(1));
+            List<OutgoingStream> streams =
+                    SSTableSlice.of(
+                            cfs,
+                            engine,
+                            Hollow.of(Generation.class),
+                            store,
+                            StreamOperation.BOOTSTRAP,
+                            all,
+                            guard);
+            guards.cleanup(List.of(), () -> {});
+            // It would write to it, and find no node's table.
+            StreamingDataOutputPlus output = Hollow.of(AsyncStreamingOutputPlus.class);
+            assertThat(streams).hasSize(1);
+            assertThatThrownBy(() -> streams.get(0).write(new TestSession(), output, 12))
+                    .isInstanceOf(IllegalStateException.class)
+                    .hasMessageContaining("cleanup");
+        }
+    }
 
     private PartitionUpdate partition(int key) {
         PartitionUpdate.SimpleBuilder update =

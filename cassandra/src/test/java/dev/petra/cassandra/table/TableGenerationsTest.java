@@ -664,6 +664,17 @@ class TableGenerationsTest {
         assertThat(stores()).doesNotExist();
     }
 
+    /** Else its rows would come back that were deleted in the SSTables since. */
+    @Test
+    void aTableThatLeftIsDeadBeforeItsReadersLetItGo() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        long out = stores.migration().begin("rocks");
+        assertThat(stores.migration().departed(out)).isTrue();
+        stores = reopen();
+        assertThat(stores.current().isEmpty()).isTrue();
+    }
+
     @Test
     void onlyTheLatestMigrationTakesSteps() {
         TableGenerations stores = open();

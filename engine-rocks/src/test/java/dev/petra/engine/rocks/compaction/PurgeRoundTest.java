@@ -358,6 +358,23 @@ class PurgeRoundTest extends PurgeFixture {
         assertThat(live().toString()).isEqualTo("{}");
     }
 
+    /** What is in no file when it begins may be as old as what it removes. */
+    @Test
+    void whatIsInNoFileKeepsWhatHidesIt() throws RocksDBException {
+        open();
+        fill(500);
+        delete(0, 500, 1);
+        store.write(table.update("k").at(1).row(7).set("v", "hidden").build());
+        mayPurge.set(true);
+        permission.clock(database());
+        round.run(
+                database(),
+                part -> {},
+                (files, gcBefore) ->
+                        new PurgeChoice(files, gcBefore, FILE_BYTES, Map.of()).choose(gcBefore));
+        assertThat(live().toString()).isEqualTo("{}");
+    }
+
     private List<Chosen> choose(long oldBefore) throws RocksDBException {
         List<Chosen> chosen = new ArrayList<>();
         mayPurge.set(true);
