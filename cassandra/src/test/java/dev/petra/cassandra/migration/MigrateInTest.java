@@ -74,6 +74,11 @@ class MigrateInTest {
     private volatile Supplier<@Nullable WriteStallException> refusal = () -> null;
 
     private volatile boolean isSyncRefused;
+
+    /** Done when the store is synced. */
+    private volatile Runnable atSync = () -> {};
+
+    private int purgesStopped;
     private @Nullable SSTableReader sstable;
 
     @AfterEach
@@ -96,9 +101,11 @@ class MigrateInTest {
                 if (refused != null) throw refused;
             }
             case "syncLog" -> {
+                atSync.run();
                 if (isSyncRefused) throw full;
             }
-            case "stopPurging", "close" -> {}
+            case "stopPurging" -> purgesStopped++;
+            case "close" -> {}
             case "hasIndexes" -> {
                 return false;
             }
@@ -208,6 +215,38 @@ class MigrateInTest {
         assertThat(attempts.get(4)).isEqualTo(attempts.get(3));
         assertThat(attempts.get(5)).isEqualTo(attempts.get(3));
         assertThat(attempts.get(6)).isNotIn(attempts.subList(0, 6));
+    }
+
+    /** A loss of power may come before the next sync. */
+    @Test
+    void anSSTableStaysUntilWhatItHeldIsDurable() throws Exception {
+        MigrateIn migration = migration(3, 1);
+        isSyncRefused = true;
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        assertThat(attempts).hasSize(3);
+        assertThat(migration.cfs.getLiveSSTables()).hasSize(1);
+    }
+
+    /** An ALTER out of the engine has just begun, which reads the store from what it holds now. */
+    @Test
+    void anSSTableStaysWhenItsMigrationIsOver() throws Exception {
+        MigrateIn migration = migration(3, 1);
+        atSync = () -> migration.stores.migration().begin("rocks");
+        migration.takeStep();
+        assertThat(attempts).hasSize(3);
+        assertThat(migration.cfs.getLiveSSTables()).hasSize(1);
+    }
+
+    /** A purge that began before the SSTables came might remove what hides what they hold. */
+    @Test
+    void eachStepStopsPurges() throws Exception {
+        MigrateIn migration = migration(3, 1);
+        refuseAttempt(2, behind);
+        assertThatThrownBy(migration::takeStep).isSameAs(behind);
+        int before = purgesStopped;
+        refuseAttempt(3, behind);
+        assertThatThrownBy(migration::takeStep).isSameAs(behind);
+        assertThat(purgesStopped).isGreaterThan(before);
     }
 
     /** Else it would be written anew from its beginning, which keeps the store behind. */
