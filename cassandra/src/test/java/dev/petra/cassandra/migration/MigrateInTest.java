@@ -27,6 +27,8 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -234,6 +236,24 @@ class MigrateInTest {
         atSync = () -> migration.stores.migration().begin("rocks");
         migration.takeStep();
         assertThat(attempts).hasSize(3);
+        assertThat(migration.cfs.getLiveSSTables()).hasSize(1);
+    }
+
+    /** As {@code nodetool stop} would have it: the others of its partitions are in it alone. */
+    @Test
+    void anSSTableThatWasNotReadToItsEndStays() throws Exception {
+        MigrateIn migration = migration(5, 1);
+        refusal =
+                () -> {
+                    if (attempts.size() == 2)
+                        CompactionManager.instance
+                                .active
+                                .getCompactions()
+                                .forEach(CompactionInfo.Holder::stop);
+                    return null;
+                };
+        migration.takeStep();
+        assertThat(attempts).hasSizeLessThan(5);
         assertThat(migration.cfs.getLiveSSTables()).hasSize(1);
     }
 
