@@ -38,6 +38,12 @@ class ManyTablesIT {
     private static final int TABLES = Integer.getInteger("petra.tables", 100);
     private static final Duration PATIENCE = Duration.ofMinutes(2);
 
+    /** Those that docs/sizing.md counts, as Linux cuts their names. */
+    private static final Pattern THREADS =
+            Pattern.compile(
+                    "rocksdb:(low|high)|petra-(tick|flush|log-sync-?|purge|ranges|heal|windows.*)"
+                            + "|Petra(IndexSweep|Migrations|Disposals|StreamIdle).*");
+
     @TempDir static Path directory;
 
     private static TestNode node;
@@ -241,7 +247,12 @@ class ManyTablesIT {
         long before = descriptors();
         long stores = stores();
         assertThat(stores).isGreaterThanOrEqualTo(TABLES);
-        System.out.println("ManyTablesIT: " + stores + " stores, " + threads());
+        Map<String, Long> threads = threads();
+        System.out.println("ManyTablesIT: " + stores + " stores, " + threads);
+        assertThat(threads.keySet()).allMatch(name -> THREADS.matcher(name).matches());
+        // They are not of single tables.
+        assertThat(threads.values().stream().mapToLong(count -> count).sum())
+                .isLessThan(TABLES / 2);
         assertThat(Files.readString(process("maps"))).doesNotContain("/rocksdb/");
         session.execute("DROP KEYSPACE ks");
         TestNode.await("no store", PATIENCE, () -> stores() == 0);
