@@ -63,7 +63,7 @@ final class Growth {
         private List<Integer> steps() {
             return switch (this) {
                 case TABLES -> List.of(1, 10, 100, 200, 500, 1000, 2000);
-                case BYTES -> List.of(64, 256, 1024, 2048, 4096, 8192, 16_384, 32_768);
+                case BYTES -> List.of(16, 64, 256, 1024, 2048, 4096, 8192, 16_384, 32_768);
             };
         }
 

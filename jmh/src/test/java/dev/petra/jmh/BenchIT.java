@@ -233,16 +233,15 @@ class BenchIT {
 
     @Test
     void aNodeIsMeasuredWithMoreAndMoreBytes() throws IOException, InterruptedException {
-        Results results = results("client", "mixed", "rocks", "--workload=bytes", "--scale=0.05");
+        Results results = results("client", "mixed", "rocks", "--workload=bytes", "--scale=0.01");
         // In KiB; they cannot be compressed.
-        double few = median(results, "rocks", "bytes", "on disk with 64 MiB");
-        double more = median(results, "rocks", "bytes", "on disk with 102 MiB");
-        assertThat(few).isBetween(64.0 * 1024, 80.0 * 1024);
-        assertThat(more - few).isBetween(37.0 * 1024, 45.0 * 1024);
+        double few = median(results, "rocks", "bytes", "on disk with 16 MiB");
+        double more = median(results, "rocks", "bytes", "on disk with 20 MiB");
+        assertThat(few).isBetween(16.0 * 1024, 20.0 * 1024);
+        assertThat(more - few).isBetween(3.5 * 1024, 5.5 * 1024);
         assertThat(median(results, "rocks", "bytes", "on disk, each MiB more"))
-                .isEqualTo((more - few) / 38);
-        assertThat(median(results, "rocks", "bytes", "time to write one with 102 MiB"))
-                .isPositive();
+                .isEqualTo((more - few) / 4);
+        assertThat(median(results, "rocks", "bytes", "time to write one with 20 MiB")).isPositive();
     }
 
     @Test
