@@ -42,12 +42,14 @@ final class ContainerCommand implements Callable<Integer> {
             throw new NodeException(
                     "the volume %s cannot be written by user %s: mount it writable, and give it to that user"
                             .formatted(dir, System.getProperty("user.name")));
+        Distribution distribution = Distribution.fromSystemProperty();
         ContainerEnvironment environment =
                 new ContainerEnvironment(
                         System.getenv(),
                         memory(),
                         address(),
-                        Distribution.fromSystemProperty().exporter());
+                        distribution.exporter(),
+                        distribution.isWoven());
         NodeConfig config = environment.config(dir);
         refuseOtherCluster(config);
         NodeProcess node = new NodeProcess(config);

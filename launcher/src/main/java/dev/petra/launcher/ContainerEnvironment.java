@@ -38,15 +38,21 @@ final class ContainerEnvironment {
     private final long memoryMebibytes;
     private final String address;
     private final Path exporter;
+    private final boolean woven;
 
     /**
      * @param variables the environment variables; blank ones count as missing
      * @param memory the memory of the container, in bytes
      * @param address the IP address of the container
      * @param exporter the agent that exports metrics to Prometheus; its configuration is beside it
+     * @param woven whether the image's Cassandra is woven
      */
     ContainerEnvironment(
-            Map<String, String> variables, long memory, String address, Path exporter) {
+            Map<String, String> variables,
+            long memory,
+            String address,
+            Path exporter,
+            boolean woven) {
         this.variables = new TreeMap<>(variables);
         this.variables.values().removeIf(String::isBlank);
         // Kubernetes' own, of a service called petra-exporter.
@@ -54,6 +60,7 @@ final class ContainerEnvironment {
         this.memoryMebibytes = memory >> 20;
         this.address = address;
         this.exporter = exporter;
+        this.woven = woven;
     }
 
     private String text(String name, String absent) {
@@ -75,6 +82,7 @@ final class ContainerEnvironment {
             engine.put("engine", "rocks");
             config.engineParameters(engine);
         }
+        if (woven) config.agent(false);
         if (isWithout()) config.agent(false).plugin(false);
         if (variables.containsKey(YAML)) config.yaml(own(Path.of(text(YAML, ""))));
         return config.build();
@@ -85,7 +93,13 @@ final class ContainerEnvironment {
         String value = text(PLUGIN, "true");
         if (!value.equals("true") && !value.equals("false"))
             throw new NodeException(PLUGIN + " is '" + value + "', not true or false");
-        return value.equals("false");
+        boolean without = value.equals("false");
+        if (without && woven)
+            throw new NodeException(
+                    PLUGIN
+                            + " is false, but the Cassandra of this image is woven and does not run"
+                            + " without Petra: take an image that was built without --woven");
+        return without;
     }
 
     private static Map<String, Object> own(Path file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
+import dev.petra.launcher.install.Jar;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -63,6 +64,11 @@ public record Distribution(Path home) {
                                                 + ": set CASSANDRA_HOME to the folder of an"
                                                 + " unpacked Cassandra 5.0, or to"
                                                 + " /usr/share/cassandra"));
+    }
+
+    /** Whether {@code petra weave} made that jar: its nodes need no agent. */
+    boolean isWoven() {
+        return Jar.read(cassandraJar()).woven();
     }
 
     /** Refuses a folder without Petra. */

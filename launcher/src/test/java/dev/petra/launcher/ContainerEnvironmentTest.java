@@ -21,7 +21,12 @@ class ContainerEnvironmentTest {
     @TempDir Path directory;
 
     private NodeConfig config(Map<String, String> variables, long memory) {
-        return new ContainerEnvironment(variables, memory, "10.0.0.7", Path.of("/lib/exporter.jar"))
+        return config(variables, memory, false);
+    }
+
+    private NodeConfig config(Map<String, String> variables, long memory, boolean woven) {
+        return new ContainerEnvironment(
+                        variables, memory, "10.0.0.7", Path.of("/lib/exporter.jar"), woven)
                 .config(directory);
     }
 
@@ -35,7 +40,7 @@ class ContainerEnvironmentTest {
                 .containsEntry("broadcast_rpc_address", "10.0.0.7")
                 .containsEntry("seed_provider", CassandraYaml.seeds(List.of("10.0.0.7")));
         assertThat(config.heap()).contains(new HeapSize(1024));
-        assertThat(new ContainerEnvironment(Map.of(), GIB, "a", Path.of("x")).rack())
+        assertThat(new ContainerEnvironment(Map.of(), GIB, "a", Path.of("x"), false).rack())
                 .isEqualTo("dc=datacenter1\nrack=rack1\n");
     }
 
@@ -84,6 +89,17 @@ class ContainerEnvironmentTest {
         assertThat(config(Map.of(), 4 * GIB).plugin()).isTrue();
         assertThatThrownBy(() -> config(Map.of("PETRA_PLUGIN", "no"), 4 * GIB))
                 .hasMessage("PETRA_PLUGIN is 'no', not true or false");
+    }
+
+    @Test
+    void aNodeOfAWovenCassandraHasThePluginAndNoAgent() {
+        NodeConfig woven = config(Map.of("PETRA_PLUGIN", "true"), 4 * GIB, true);
+        assertThat(woven.agent()).isFalse();
+        assertThat(woven.plugin()).isTrue();
+        assertThat(config(Map.of(), 4 * GIB).agent()).isTrue();
+        assertThatThrownBy(() -> config(Map.of("PETRA_PLUGIN", "false"), 4 * GIB, true))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("take an image that was built without --woven");
     }
 
     @Test

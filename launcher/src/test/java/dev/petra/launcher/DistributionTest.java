@@ -8,6 +8,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.jar.JarOutputStream;
+import java.util.zip.ZipEntry;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -63,5 +65,24 @@ final class DistributionTest {
         Files.createFile(home.resolve("lib/cassandra/cassandra-all-5.0.9.jar"));
         distribution.check();
         assertThat(distribution.classPath(List.of())).isEqualTo(home + "/lib/cassandra/*");
+    }
+
+    @Test
+    void itSaysWhetherItsCassandraIsWoven() throws IOException {
+        Path lib = Files.createDirectories(home.resolve("lib/cassandra"));
+        String daemon = "org/apache/cassandra/service/CassandraDaemon.class";
+        write(lib.resolve("cassandra-all-5.0.9.jar"), daemon);
+        assertThat(distribution.isWoven()).isFalse();
+        write(lib.resolve("cassandra-all-5.0.9.jar"), daemon, "META-INF/petra/woven");
+        assertThat(distribution.isWoven()).isTrue();
+    }
+
+    private static void write(Path jar, String... entries) throws IOException {
+        try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(jar))) {
+            for (String entry : entries) {
+                out.putNextEntry(new ZipEntry(entry));
+                out.closeEntry();
+            }
+        }
     }
 }

@@ -18,8 +18,9 @@ import java.util.zip.ZipEntry;
  * @param version of Cassandra or of Petra; {@code unknown} if the jar does not say
  * @param woven whether it is a Cassandra that {@code petra weave} made
  */
-record Jar(Path path, Kind kind, String version, boolean woven) {
-    enum Kind {
+public record Jar(Path path, Kind kind, String version, boolean woven) {
+    /** What operators may have in {@code lib}. */
+    public enum Kind {
         CASSANDRA,
         PLUGIN,
         OTHER
@@ -37,7 +38,7 @@ record Jar(Path path, Kind kind, String version, boolean woven) {
      *
      * @throws InstallException if it cannot be read, as one that was copied half
      */
-    static Jar read(Path path) {
+    public static Jar read(Path path) {
         try (JarFile jar = new JarFile(path.toFile(), false)) {
             if (jar.getEntry(PLUGIN) != null)
                 return new Jar(path, Kind.PLUGIN, implementationVersion(jar), false);

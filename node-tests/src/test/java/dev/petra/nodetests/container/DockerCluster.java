@@ -56,8 +56,10 @@ final class DockerCluster implements AutoCloseable {
     /** The image that is tested. */
     static final String IMAGE = "petra:test";
 
-    private static final String BASE =
+    /** What it is built on. */
+    static final String BASE =
             System.getProperty("petra.docker.base", System.getenv("PETRA_DOCKER_BASE"));
+
     private static final Duration BOOT = Duration.ofMinutes(4);
 
     /** A ring that does not wait, and little memory: three nodes share two processors. */
@@ -75,11 +77,20 @@ final class DockerCluster implements AutoCloseable {
     /** The first three numbers of the nodes' addresses, with a dot. */
     private final String net;
 
+    private final String image;
     private final Network network;
     private final List<PetraContainer> nodes = new ArrayList<>();
     private final List<SmallDisk> disks = new ArrayList<>();
 
     DockerCluster() {
+        this(IMAGE);
+    }
+
+    /**
+     * @param image of all its nodes
+     */
+    DockerCluster(String image) {
+        this.image = image;
         this.net = freeNet();
         this.network =
                 Network.builder()
@@ -117,6 +128,12 @@ final class DockerCluster implements AutoCloseable {
      * else builds {@link #IMAGE} and sets up the client.
      */
     static void assumeThere(String test) throws IOException, InterruptedException {
+        assumeEngine(test);
+        build("--base", BASE, "--tag", IMAGE);
+    }
+
+    /** The same without the image. */
+    static void assumeEngine(String test) throws IOException, InterruptedException {
         boolean possible = BASE != null && !BASE.isEmpty() && isThere();
         if (!possible)
             System.out.println(
@@ -126,7 +143,6 @@ final class DockerCluster implements AutoCloseable {
                             + " IS NOT RUN: it needs a Docker engine, and in PETRA_DOCKER_BASE an"
                             + " image with Java 17 to build on. .ci/run makes both. ***\n");
         assumeTrue(possible);
-        build();
     }
 
     private static boolean isThere() throws IOException, InterruptedException {
@@ -216,21 +232,19 @@ final class DockerCluster implements AutoCloseable {
         return run(new ProcessBuilder(all));
     }
 
-    private static String run(ProcessBuilder builder) throws IOException, InterruptedException {
+    static String run(ProcessBuilder builder) throws IOException, InterruptedException {
         NodeTool.Result result = Commands.run(builder);
         if (result.exitCode() != 0)
             throw new IOException(String.join(" ", builder.command()) + ": " + result.output());
         return result.output();
     }
 
-    private static void build() throws IOException, InterruptedException {
-        ProcessBuilder build =
-                new ProcessBuilder(
-                        Path.of("..", "docker", "build").toAbsolutePath().toString(),
-                        "--base",
-                        BASE,
-                        "--tag",
-                        IMAGE);
+    /** Runs {@code docker/build}. */
+    static void build(String... options) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of("..", "docker", "build").toAbsolutePath().toString());
+        command.addAll(List.of(options));
+        ProcessBuilder build = new ProcessBuilder(command);
         build.environment().putIfAbsent("DOCKER_BUILDKIT", "0");
         run(build);
     }
@@ -239,7 +253,7 @@ final class DockerCluster implements AutoCloseable {
     PetraContainer add(Consumer<PetraContainer> options) {
         int number = nodes.size() + 1;
         PetraContainer node =
-                new PetraContainer(IMAGE)
+                new PetraContainer(image)
                         .withMemory(1400L << 20)
                         .withHeap("384MiB")
                         .withEngineSetting("memory", "128MiB")
