@@ -655,7 +655,7 @@ public final class Database implements AutoCloseable {
      * Idempotent.
      *
      * @throws IllegalStateException if some did not end, as where an iterator was never closed: the
-     *     log is synced then, but the database stays open as long as the process lives
+     *     log is synced then if it can be, but the database stays open as long as the process lives
      */
     synchronized void close(long patienceNanos) {
         uses.close();
@@ -666,7 +666,7 @@ public final class Database implements AutoCloseable {
             free();
             return;
         }
-        syncBeforeClosing();
+        boolean synced = syncBeforeClosing();
         throw new IllegalStateException(
                 "The store of "
                         + name
@@ -674,8 +674,11 @@ public final class Database implements AutoCloseable {
                         + (uses.count() + Math.max(0, syncs.get()))
                         + " reads, writes or syncs have not ended for "
                         + TimeUnit.NANOSECONDS.toSeconds(patienceNanos)
-                        + " s. Its log is synced; its memory and its files are freed when the"
-                        + " process ends.");
+                        + " s. "
+                        + (synced
+                                ? "Its log is synced"
+                                : "Its log could not be synced, and its last writes may be lost")
+                        + "; its memory and its files are freed when the process ends.");
     }
 
     /**
@@ -706,7 +709,7 @@ public final class Database implements AutoCloseable {
     private void free() {
         released = true;
         revokeLeases();
-        syncBeforeClosing();
+        var unused = syncBeforeClosing();
         readOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();
@@ -731,27 +734,53 @@ public final class Database implements AutoCloseable {
     }
 
     /**
-     * Makes durable what was written before.
+     * Makes durable what was written before. Fails for good once a sync has failed, in whatever
+     * thread of RocksDB's.
      *
      * @return false if the log ends with a write that failed, for which there was no room. What was
      *     acknowledged is durable all the same
      */
     public boolean syncLog() throws RocksDBException {
+        boolean whole = syncWal();
+        if (!whole) {
+            forceLogs();
+            // It waits for a sync of RocksDB's that is under way: the kernel may have told that one
+            // what it did not tell ours.
+            var unused = syncWal();
+        }
+        // RocksDB syncs the directory anew, and in recovering from an error logs too.
+        checkSyncs();
+        return whole;
+    }
+
+    /** False if RocksDB does not sync the log any more, because it found no room for a write. */
+    private boolean syncWal() throws RocksDBException {
         try {
             db.syncWal();
             return true;
         } catch (RocksDBException e) {
-            if (!RocksErrors.isAfterFailure(e)) log.syncFailed();
-            if (!isLogFull() || log.hasSyncFailed()) throw e;
-            forceLogs(e);
+            if (!RocksErrors.isAfterFailure(e)) log.syncFailed(String.valueOf(e.getMessage()));
+            checkSyncs();
+            if (!isLogFull()) throw e;
             return false;
         }
+    }
+
+    /** Throws if a sync of the log has failed. That is not to be taken for a full disk. */
+    void checkSyncs() throws RocksDBException {
+        String failure = log.syncFailure();
+        if (failure != null)
+            throw new RocksDBException(
+                    "A sync of the log has failed, and nothing is taken from then on until the node"
+                            + " is started anew. Check the disk, and repair the table then: "
+                            + failure);
     }
 
     /** What a write failed with that may say something of the log. */
     void logFailed(RocksDBException e) {
         if (RocksErrors.isLogFull(e)) logFull = true;
-        if (RocksErrors.isLogSync(e)) log.syncFailed();
+        String message = String.valueOf(e.getMessage());
+        if (RocksErrors.isLogSync(message)) log.syncFailed(message);
     }
 
     /** Whether its memory and its handles are freed, and not only uses are refused. */
@@ -759,13 +788,12 @@ public final class Database implements AutoCloseable {
         return released;
     }
 
-    private void forceLogs(RocksDBException refused) throws RocksDBException {
+    private void forceLogs() throws RocksDBException {
         try {
             LogFiles.force(Path.of(db.getName()));
         } catch (IOException e) {
-            log.syncFailed();
-            refused.addSuppressed(e);
-            throw refused;
+            log.syncFailed(e.toString());
+            checkSyncs();
         }
     }
 
@@ -778,16 +806,18 @@ public final class Database implements AutoCloseable {
         return logFull;
     }
 
-    /** What was written since the last sync. */
-    private void syncBeforeClosing() {
+    /** What was written since the last sync; false if that could not be. */
+    private boolean syncBeforeClosing() {
         try {
-            syncLog();
+            var unused = syncLog();
+            return true;
         } catch (RocksDBException | RuntimeException e) {
             logger.error(
                     "The log of {} could not be synced when it was closed: its last writes may be"
                             + " lost. Check its disk, and repair the table",
                     name,
                     e);
+            return false;
         }
     }
 

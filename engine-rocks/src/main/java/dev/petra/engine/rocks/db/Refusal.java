@@ -39,6 +39,10 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
         return kind == Kind.FULL_DISK;
     }
 
+    boolean isDamagedStore() {
+        return kind == Kind.DAMAGED_STORE;
+    }
+
     /** What whoever wants to write is told. */
     RuntimeException exception(String table, Path directory) {
         return switch (kind) {

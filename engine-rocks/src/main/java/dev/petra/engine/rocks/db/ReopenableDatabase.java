@@ -42,7 +42,7 @@ public final class ReopenableDatabase {
     private static final String INDEXES_DAMAGED = "its indexes are damaged";
     private static final String NO_ROOM = "no room to open it anew";
 
-    private static final long UNSYNCED_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(10);
+    private static final long LEAST_UNSYNCED_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(10);
     private static final long MOST_PAUSE_NANOS = TimeUnit.MINUTES.toNanos(5);
 
     private static final long LEAST_ROOM = 4 << 20;
@@ -80,6 +80,9 @@ public final class ReopenableDatabase {
 
     /** How long after an attempt that found damage the next one is made; guarded by this. */
     private long damagePause = HEAL_EVERY_NANOS;
+
+    /** The same after one that could not sync the log; guarded by this. */
+    private long unsyncedPause = LEAST_UNSYNCED_PAUSE_NANOS;
 
     /** Whether the store is closed for good; false while the database is opened anew. */
     private volatile boolean closed;
@@ -437,6 +440,7 @@ public final class ReopenableDatabase {
         if (reason != null || System.nanoTime() - renewAt < 0) throw refused(reason);
         // If it could then not be opened, writes would be refused until there is.
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
+        beforeRenewing(Database::checkSyncs);
         renewing = true;
         try {
             if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS, this::syncToRenew)) {
@@ -594,9 +598,12 @@ public final class ReopenableDatabase {
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
         if (!hasRoom()) {
             if (closed) return true;
-            diskIsFull(NO_ROOM);
+            // Room would not mend a damaged one.
+            if (!reason.isDamagedStore()) diskIsFull(NO_ROOM);
             throw refused(refusal.get());
         }
+        // Reads wait while it is closed. One that could not be opened has no log to sync.
+        if (!opened.database().isFreed()) beforeRenewing(Database::checkSyncs);
         // Closing waits for writers, and these for a sync that cannot be.
         if (reason.isFullDisk()) unsynced.abandon();
         // Bounded: a reader, even this thread, may hold an iterator and want another.
@@ -618,19 +625,32 @@ public final class ReopenableDatabase {
      * missing then, and can be read as long as it stays open.
      */
     private void syncToRenew() {
+        beforeRenewing(Database::syncLog);
+        unsyncedPause = LEAST_UNSYNCED_PAUSE_NANOS;
+        // There is nothing to sync until it is open again.
+        unsynced.renewed();
+    }
+
+    /**
+     * Something of the log, without which it is not opened anew: that is tried ever more rarely.
+     */
+    private void beforeRenewing(Chore sync) {
         try {
-            var unused = opened.database().syncLog();
+            sync.run(opened.database());
         } catch (RocksDBException e) {
             logger.error(
                     "The store of {} is not opened anew, because its log cannot be synced: what it"
                             + " took last can be read until the node ends, and may be lost then."
                             + " Check its disk, and repair the table",
-                    name());
-            healAt = System.nanoTime() + UNSYNCED_PAUSE_NANOS;
+                    name(),
+                    e);
+            healAt = System.nanoTime() + unsyncedPause;
+            renewAt = healAt;
+            unsyncedPause = Math.min(2 * unsyncedPause, MOST_PAUSE_NANOS);
             throw notSynced(e);
+        } catch (IOException e) {
+            throw new FSWriteError(e, spec.directory());
         }
-        // There is nothing to sync until it is open again.
-        unsynced.renewed();
     }
 
     private void healed() {

@@ -18,8 +18,9 @@ public final class RocksErrors {
     private static final Pattern APPEND =
             Pattern.compile("While appending to file: .*\\d\\.log\\b");
 
+    /** Of a log, or of the directory that has its name. */
     private static final Pattern SYNC =
-            Pattern.compile("While (fsync|fdatasync|sync_file_range).*\\d\\.log\\b");
+            Pattern.compile("While (fsync|fdatasync|sync_file_range).*(\\d\\.log|a directory)\\b");
 
     private RocksErrors() {}
 
@@ -61,9 +62,9 @@ public final class RocksErrors {
         return isFull(e) && APPEND.matcher(String.valueOf(e.getMessage())).find();
     }
 
-    /** A write that was to sync the log could not. */
-    static boolean isLogSync(RocksDBException e) {
-        return SYNC.matcher(String.valueOf(e.getMessage())).find();
+    /** The log could not be synced. */
+    static boolean isLogSync(String message) {
+        return SYNC.matcher(message).find();
     }
 
     /** The store says that it cannot take the write now, without having taken it. */

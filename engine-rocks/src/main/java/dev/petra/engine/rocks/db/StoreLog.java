@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.db;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.InfoLogLevel;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -28,27 +29,32 @@ public final class StoreLog extends org.rocksdb.Logger {
 
     private final String name;
 
-    private volatile boolean syncFailed;
+    /** What the first sync that failed said; null if none has. */
+    private volatile @Nullable String syncFailure;
 
     StoreLog(String name) {
         super(logger.isDebugEnabled() ? InfoLogLevel.INFO_LEVEL : InfoLogLevel.WARN_LEVEL);
         this.name = name;
     }
 
-    /** Whether a sync of the log has failed: what the disk has refused then may be gone. */
-    boolean hasSyncFailed() {
-        return syncFailed;
+    /**
+     * What the first sync of the log said that has failed, in any thread: what the disk has refused
+     * then may be gone, whatever a later sync says. Null if none has.
+     */
+    @Nullable String syncFailure() {
+        return syncFailure;
     }
 
-    /** A write that syncs itself has failed at that. */
-    void syncFailed() {
-        syncFailed = true;
+    /** A sync has failed. */
+    void syncFailed(String error) {
+        if (syncFailure == null) syncFailure = error;
     }
 
     @Override
     protected void log(InfoLogLevel level, String message) {
-        if (message.contains(SYNC_FAILED) && !RocksErrors.isAfterFailure(message))
-            syncFailed = true;
+        boolean failed = message.contains(SYNC_FAILED) && !RocksErrors.isAfterFailure(message);
+        // Of the directory, by which a log has its name, RocksDB says nothing else.
+        if (failed || RocksErrors.isLogSync(message)) syncFailed(message);
         if (EXPECTED.stream().anyMatch(message::contains)) logger.debug("{}: {}", name, message);
         else log(message, level);
     }

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
@@ -159,6 +160,33 @@ class FullDiskTest {
             assertThat(store.indexes().lost()).containsExactly(INDEX);
             writeOn(store, 1);
             for (int i = 0; i < 2; i++) check(store, i);
+        }
+    }
+
+    /** It was closed to be opened without its indexes, and room would not mend it. */
+    @Test
+    void aFullDiskDoesNotHideThatAStoreIsDamaged() throws Exception {
+        try (StorageEngine engine = engine("1MiB")) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            store.indexes().define(INDEX);
+            writeOn(store, 0);
+            store.flush();
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            RocksDBException damage = Tables.damagedIndex(store);
+            LiveFileMetaData rows = Tables.context(store).database().dataFiles().get(0);
+            reopenable.maintain(
+                    database -> {
+                        assertThat(reopenable.failed(damage)).isNotNull();
+                        Files.write(Path.of(rows.path() + rows.fileName()), new byte[100]);
+                    });
+            Tables.await(
+                    "the damage",
+                    () -> catchThrowable(reopenable::heal) instanceof CorruptStoreException);
+            fill(disk.resolve("ballast"), 1);
+            // Until it was tried again.
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+            while (System.nanoTime() - end < 0)
+                assertThatThrownBy(reopenable::heal).isInstanceOf(CorruptStoreException.class);
         }
     }
 

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.wal;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.StorageEngine;
@@ -10,9 +11,11 @@ import dev.petra.engine.WalSync;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.nativelib.Preloaded;
 import dev.petra.streaming.ChildJvm;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -25,6 +28,7 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.io.TempDir;
@@ -50,8 +54,24 @@ class FailedSyncTest {
     enum When {
         /** As the store is closed, to be opened anew without its indexes. */
         INDEX_DAMAGED,
+        /** The same, while writes go on. */
+        INDEX_LOST,
         /** In a thread of RocksDB's, behind a write that found no room. */
-        LOG_FULL
+        LOG_FULL,
+        /** The same, while the log is synced without RocksDB, which would not be told. */
+        LOG_FULL_MEANWHILE,
+        /** The same of the directory, which has the log's name. */
+        LOG_FULL_DIRECTORY,
+        /** Of the directory, in the thread that asks. */
+        DIRECTORY;
+
+        boolean isLogFull() {
+            return name().startsWith(LOG_FULL.name());
+        }
+
+        boolean isOfDirectory() {
+            return name().endsWith(DIRECTORY.name());
+        }
     }
 
     private static void write(TableStore store, int row) {
@@ -86,20 +106,41 @@ class FailedSyncTest {
             store.flush();
             for (int row = 1; row < SYNCED; row++) write(store, row);
             engine.syncAcknowledged(id -> true);
-            for (int row = SYNCED; row < ROWS; row++) write(store, row);
-            Path bad = Files.createFile(Path.of(System.getenv("PETRA_BAD")));
+            for (int row = SYNCED; row < ROWS - 1; row++) write(store, row);
+            When when = When.valueOf(args[1]);
+            // A new log, the name of which is not synced yet.
+            if (when == When.DIRECTORY) store.flush();
+            write(store, ROWS - 1);
             ReopenableDatabase database = Tables.context(store).reopenable();
-            if (When.valueOf(args[1]) == When.INDEX_DAMAGED) {
+            if (when == When.INDEX_LOST)
+                assertThat(database.onIndexDamage(new IOException("damaged"))).isNotNull();
+            Path bad = create(when.isOfDirectory() ? "PETRA_BAD_DIRECTORY" : "PETRA_BAD");
+            if (when == When.INDEX_LOST) {
+                assertThat(catchThrowable(database::renewDamagedIndex))
+                        .isInstanceOf(FSWriteError.class);
+                // Reads wait for each attempt, and it would fail.
+                assertThat(catchThrowable(database::renewDamagedIndex))
+                        .isInstanceOf(WriteStallException.class);
+            } else if (when == When.INDEX_DAMAGED) {
                 RocksDBException damage = Tables.damagedIndex(store);
                 database.maintain(use -> assertThat(database.failed(damage)).isNotNull());
                 assertThat(catchThrowable(database::heal)).isNotNull();
-            } else {
-                Files.createFile(Path.of(System.getenv("PETRA_FULL")));
+            } else if (when.isLogFull()) {
+                if (when == When.LOG_FULL_MEANWHILE)
+                    failMeanwhile(database, bad, create("PETRA_MEANWHILE"));
+                create("PETRA_FULL");
                 assertThat(catchThrowable(() -> write(store, ROWS)))
                         .isInstanceOf(WriteStallException.class);
-                Tables.await("the sync of RocksDB's own", () -> !Files.exists(bad));
-                assertThat(catchThrowable(() -> engine.syncAcknowledged(id -> true))).isNotNull();
+                if (when != When.LOG_FULL_MEANWHILE)
+                    Tables.await("the sync of RocksDB's own", () -> !Files.exists(bad));
+                // It says so of a directory only when it has told those that wait.
+                if (when.isOfDirectory()) Thread.sleep(1_000);
             }
+            // By a full disk the commit log would not be kept.
+            for (int time = 0; time < 2; time++)
+                assertThat(catchThrowable(() -> engine.syncAcknowledged(id -> true)))
+                        .isInstanceOf(FSWriteError.class)
+                        .hasStackTraceContaining("Input/output error");
             assertThat(bad).doesNotExist();
             assertAllThere(store);
             // It is tried again, and nothing is taken meanwhile.
@@ -107,10 +148,53 @@ class FailedSyncTest {
             while (System.nanoTime() - end < 0)
                 assertThat(catchThrowable(() -> write(store, ROWS))).isNotNull();
             assertAllThere(store);
+            if (when == When.LOG_FULL) assertNoReadWaits(database);
+            assertIsNotClosedAsSynced(database);
             System.out.println(WELL);
             // Closing it would wait for nothing, and what comes of it is not looked at.
             Runtime.getRuntime().halt(0);
         }
+    }
+
+    /** It is tried again, which no read waits for. */
+    private static void assertNoReadWaits(ReopenableDatabase database) {
+        Database used = database.acquire();
+        try {
+            Tables.await(
+                    "an attempt to open it anew",
+                    () -> catchThrowable(database::heal) instanceof FSWriteError);
+        } finally {
+            used.release(Database.stripe());
+        }
+    }
+
+    private static void assertIsNotClosedAsSynced(ReopenableDatabase database) {
+        Database used = database.acquire();
+        try {
+            assertThatThrownBy(() -> database.close(1))
+                    .isInstanceOf(IllegalStateException.class)
+                    .hasMessageContaining("Its log could not be synced");
+        } finally {
+            used.release(Database.stripe());
+        }
+    }
+
+    /** Says what a thread of RocksDB's would, which cannot be stopped where it would have to be. */
+    private static void failMeanwhile(ReopenableDatabase database, Path bad, Path synced) {
+        new Thread(
+                        () -> {
+                            Tables.await("a sync by Java", () -> !Files.exists(synced));
+                            RocksDBException e =
+                                    new RocksDBException(
+                                            "While fdatasync: 000010.log: Input/output error");
+                            assertThat(catchThrowable(() -> database.failed(e))).isNotNull();
+                            assertThat(bad.toFile().delete()).isTrue();
+                        })
+                .start();
+    }
+
+    private static Path create(String variable) throws IOException {
+        return Files.createFile(Path.of(System.getenv(variable)));
     }
 
     @ParameterizedTest
@@ -126,8 +210,9 @@ class FailedSyncTest {
                         .redirectErrorStream(true)
                         .redirectOutput(output.toFile());
         builder.environment().put("LD_PRELOAD", library.toString());
-        builder.environment().put("PETRA_BAD", directory.resolve("bad").toString());
-        builder.environment().put("PETRA_FULL", directory.resolve("full").toString());
+        for (String name :
+                List.of("PETRA_BAD", "PETRA_BAD_DIRECTORY", "PETRA_FULL", "PETRA_MEANWHILE"))
+            builder.environment().put(name, directory.resolve(name).toString());
         Process process = builder.start();
         try {
             assertThat(process.waitFor(2, TimeUnit.MINUTES)).as(Files.readString(output)).isTrue();
