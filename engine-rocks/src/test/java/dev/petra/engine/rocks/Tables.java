@@ -102,6 +102,11 @@ public final class Tables {
         ((RocksStore) store).maintenance().compactWindows();
     }
 
+    /** Removes what deletions hide now, if something was noticed, as happens in the background. */
+    public static void removeHidden(TableStore store) {
+        ((RocksStore) store).maintenance().removeHidden();
+    }
+
     /** What {@link #await} waits for. */
     public interface Condition<E extends Exception> {
         boolean holds() throws E;

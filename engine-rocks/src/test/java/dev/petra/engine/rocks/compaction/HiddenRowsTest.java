@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
@@ -19,6 +20,9 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
@@ -146,6 +150,53 @@ class HiddenRowsTest extends PurgeFixture {
         store.write(
                 table.update("a").at(1).row(reversed ? 3_000 : 1_000, 0).set("v", "late").build());
         assertThat(read("a")).isEqualTo(before);
+    }
+
+    /** What hides them may go with that, and a row that comes behind it is hidden by nothing. */
+    @Test
+    void noneGoesWhileAPurgeRuns() throws Exception {
+        open();
+        fill("a", 4_000);
+        settle();
+        store.write(young("a", 2).deletePartition().build());
+        store.flush();
+        int entries = entries();
+        mayPurge.set(true);
+        CountDownLatch isHeld = new CountDownLatch(1);
+        CountDownLatch goesOn = new CountDownLatch(1);
+        AtomicInteger asked = new AtomicInteger();
+        var compaction =
+                CompletableFuture.runAsync(
+                        () -> {
+                            Thread purging = Thread.currentThread();
+                            asks =
+                                    () -> {
+                                        if (Thread.currentThread() != purging
+                                                || asked.incrementAndGet() != 3) return;
+                                        isHeld.countDown();
+                                        Uninterruptibles.awaitUninterruptibly(goesOn);
+                                    };
+                            store.compact(List.of());
+                        });
+        try {
+            isHeld.await();
+            assertThat(read("a")).doesNotContain("v=");
+            assertThat(Tables.context(store).hidden().isThere()).isTrue();
+            Tables.removeHidden(store);
+            assertThat(entries()).isEqualTo(entries);
+            assertThat(Tables.context(store).hidden().isThere()).isTrue();
+        } finally {
+            goesOn.countDown();
+        }
+        compaction.get();
+    }
+
+    private volatile Runnable asks = () -> {};
+
+    @Override
+    boolean mayPurge() {
+        asks.run();
+        return super.mayPurge();
     }
 
     /** What is told is what was stepped over in one go, not what was returned around it. */

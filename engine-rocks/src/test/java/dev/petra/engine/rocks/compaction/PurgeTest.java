@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -33,11 +34,15 @@ import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Lock;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -87,9 +92,13 @@ class PurgeTest {
     }
 
     private TableStore open() {
+        return open(mayPurge::get);
+    }
+
+    private TableStore open(BooleanSupplier mayPurgeNow) {
         store =
                 engine.openStore(
-                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), mayPurge::get));
+                        new StoreSpec(directory.resolve("1"), "t", 1, table.ref(), mayPurgeNow));
         return store;
     }
 
@@ -374,6 +383,76 @@ class PurgeTest {
     void aPurgeUnderWayLetsNothingGoOnceLessMayGo() throws Exception {
         forbidInTheMiddle(
                 () -> table.alter(table.metadata().unbuild().gcGraceSeconds(1 << 30).build()));
+    }
+
+    /**
+     * The prohibition comes when the purge has asked what to push down: nothing is rewritten yet,
+     * so there is nothing to wait for.
+     */
+    @Test
+    void whatCoversOtherKeysStaysOnceTheHostForbidsItBeforeTheyGo() {
+        Thread test = Thread.currentThread();
+        AtomicInteger asked = new AtomicInteger();
+        mayPurge.set(false);
+        open(
+                () -> {
+                    if (!mayPurge.get()) return false;
+                    // Once for the clock, once whether to purge at all.
+                    if (Thread.currentThread() == test && asked.incrementAndGet() == 3) {
+                        mayPurge.set(false);
+                        store.stopPurging();
+                    }
+                    return true;
+                });
+        coverings();
+        mayPurge.set(true);
+        store.compact(List.of());
+        assertThat(asked.get()).isEqualTo(3);
+        assertThat(mayPurge.get()).isFalse();
+        whatCameAfterwardsIsHidden();
+    }
+
+    /** Between the two nothing runs that could be stopped. */
+    @Test
+    void whatCoversOtherKeysStaysOnceTheHostForbidsItBeforeTheirCompactionBegins()
+            throws RocksDBException {
+        mayPurge.set(false);
+        open();
+        coverings();
+        compact();
+        mayPurge.set(true);
+        StoreContext context = Tables.context(store);
+        Database database = context.database();
+        PurgePermission permission = new PurgePermission(context);
+        permission.clock(database);
+        Reconciler reconciler = context.reconciler();
+        reconciler.maxPurgeable(reconciler.activeMaxPurgeable(), Long.MAX_VALUE);
+        assertThat(permission.letCoversGo(permission.gcBefore(), permission.restrictions()))
+                .isTrue();
+        mayPurge.set(false);
+        permission.clock(database);
+        assertThat(Purge.force(database, null, null)).isTrue();
+        whatCameAfterwardsIsHidden();
+    }
+
+    private void coverings() {
+        rows("partition", 0, 3, 1);
+        rows("range", 0, 3, 1);
+        store.write(update("partition").at(10).now(LONG_AGO).deletePartition().build());
+        store.write(
+                update("range")
+                        .at(10)
+                        .now(LONG_AGO)
+                        .deleteRange(table.from(0), table.to(9))
+                        .build());
+    }
+
+    /** As from an SSTable, of which the host knows that nothing goes that hides it. */
+    private void whatCameAfterwardsIsHidden() {
+        for (String key : List.of("partition", "range")) {
+            store.write(update(key).at(5).row(7).set("v", "hidden").build());
+            assertThat(read(key)).doesNotContain("hidden");
+        }
     }
 
     private void forbidInTheMiddle(Runnable forbid) throws Exception {
@@ -758,6 +837,61 @@ class PurgeTest {
         store.write(update("q").at(3).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
         assertThat(supersededRanges().remove(Tables.context(store).database(), found)).isZero();
         assertThat(rangeTombstones("q")).isEqualTo(2);
+    }
+
+    /**
+     * The one that hides it goes with the purge, as it is past its grace, and the younger one below
+     * hides from then on.
+     */
+    @Test
+    void noneThatAnotherHidesGoesWhileAPurgeRuns() throws Exception {
+        AtomicReference<Thread> purging = new AtomicReference<>();
+        AtomicInteger asked = new AtomicInteger();
+        CountDownLatch isHeld = new CountDownLatch(1);
+        CountDownLatch goesOn = new CountDownLatch(1);
+        open(
+                () -> {
+                    // The third time it has begun, and waits for no write any more.
+                    if (Thread.currentThread() == purging.get() && asked.incrementAndGet() == 3) {
+                        isHeld.countDown();
+                        Uninterruptibles.awaitUninterruptibly(goesOn);
+                    }
+                    return true;
+                });
+        store.write(update("q").at(5).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
+        store.write(
+                update("q")
+                        .at(9)
+                        .now(LONG_AGO)
+                        .deleteRange(ClusteringBound.BOTTOM, table.before(9))
+                        .build());
+        StoreContext context = Tables.context(store);
+        var compaction =
+                CompletableFuture.runAsync(
+                        () -> {
+                            purging.set(Thread.currentThread());
+                            store.compact(List.of());
+                        });
+        isHeld.await();
+        CompletableFuture<Void> removal;
+        // The purge waits for none that begins by now.
+        int write = context.room().writers.begin();
+        try {
+            context.superseded().met(500, 1, Keys.direct(position("q")));
+            assertThat(context.superseded().isThere()).isTrue();
+            removal = CompletableFuture.runAsync(() -> Tables.removeHidden(store));
+            // If it looked for some, it would remove them only behind that write.
+            Tables.await("the removal", () -> removal.isDone() || !context.superseded().isThere());
+            goesOn.countDown();
+            compaction.get();
+        } finally {
+            context.room().writers.end(write);
+            goesOn.countDown();
+        }
+        removal.get();
+        store.write(update("q").at(4).row(3).set("v", "hidden").build());
+        assertThat(read("q")).doesNotContain("hidden");
+        assertThat(rangeTombstones("q")).isOne();
     }
 
     @Test

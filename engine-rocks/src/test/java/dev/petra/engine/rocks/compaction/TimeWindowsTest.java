@@ -451,6 +451,70 @@ class TimeWindowsTest {
         assertThat(read("k")).contains("expired 1");
     }
 
+    /** Of its files some are live, with a deletion, and others not yet, with what it deletes. */
+    @Test
+    void whatAStreamBringsThatBeginsMeanwhileStays() {
+        Thread test = Thread.currentThread();
+        AtomicInteger asked = new AtomicInteger();
+        open(
+                () -> {
+                    // By then it is known that none arrives.
+                    if (Thread.currentThread() == test && asked.incrementAndGet() == 2) {
+                        Tables.context(store).filesBegin();
+                        store.write(update("k").at(10).now(LONG_AGO).deletePartition().build());
+                        store.flush();
+                    }
+                    return true;
+                });
+        Tables.compactWindows(store);
+        assertThat(asked.get()).isGreaterThanOrEqualTo(2);
+        live("k", 1, 5);
+        Tables.context(store).filesEnd();
+        assertThat(read("k")).doesNotContain("live");
+        assertThat(files()).hasSize(1);
+    }
+
+    /**
+     * A prohibition waits for the purge of an expired file, and not for the merge of a window: what
+     * that had removed, and not shown yet, would go all the same.
+     */
+    @Test
+    void whatIsMergedLosesNoDeletion() {
+        AtomicLong asOf = new AtomicLong(LONG_AGO);
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"),
+                                "t",
+                                1,
+                                table.ref(),
+                                () -> true,
+                                asOf::get,
+                                () -> true,
+                                true));
+        store.write(update("k").at(2).now(LONG_AGO).deleteRow(1).build());
+        // From here on the limits are those of what is written.
+        store.compact(List.of());
+        assertThat(read("k")).contains("deletedAt=2");
+        // So often that the write buffer gets the row as it is below it.
+        for (int time = 0; time < 70; time++) live("k", 1, 100 + time);
+        store.flush();
+        live("k", 2, 200);
+        store.flush();
+        live("k", 3, 2 * MINUTE);
+        store.flush();
+        asOf.incrementAndGet();
+        Tables.tick(store);
+        String before = read("k");
+        assertThat(before).contains("deletedAt=2");
+        int files = files().size();
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(files - 1);
+        assertThat(read("k")).isEqualTo(before);
+        // As it would be merged with what is below it.
+        assertThat(Tables.context(store).reconciler().purged()).isZero();
+    }
+
     /** What cannot be read may be as old as anything: it and all that has expired stays. */
     @Test
     void aMalformedEntryKeepsItsFileAndEndsNothingElse() throws RocksDBException {
