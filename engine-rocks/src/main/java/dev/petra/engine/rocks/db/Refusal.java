@@ -19,7 +19,7 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
         DAMAGED_INDEX,
         /** There must be room on the disk first. */
         FULL_DISK,
-        /** It is to be opened anew, and cannot be: not written, and not read if it is closed. */
+        /** It was closed to be opened anew, and cannot be: neither read nor written. */
         DAMAGED_STORE
     }
 

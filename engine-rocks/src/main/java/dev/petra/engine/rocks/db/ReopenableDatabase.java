@@ -441,12 +441,6 @@ public final class ReopenableDatabase {
         // If it could then not be opened, writes would be refused until there is.
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
         beforeRenewing(Database::checkSyncs);
-        try {
-            checkOpens();
-        } catch (CorruptStoreException e) {
-            renewAt = System.nanoTime() + nextDamagePause();
-            throw e;
-        }
         renewing = true;
         try {
             if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS, this::syncToRenew)) {
@@ -609,10 +603,7 @@ public final class ReopenableDatabase {
             throw refused(refusal.get());
         }
         // Reads wait while it is closed. One that could not be opened has no log to sync.
-        if (!opened.database().isFreed()) {
-            beforeRenewing(Database::checkSyncs);
-            whileDamaged(this::checkOpens);
-        }
+        if (!opened.database().isFreed()) beforeRenewing(Database::checkSyncs);
         // Closing waits for writers, and these for a sync that cannot be.
         if (reason.isFullDisk()) unsynced.abandon();
         // Bounded: a reader, even this thread, may hold an iterator and want another.
@@ -662,41 +653,17 @@ public final class ReopenableDatabase {
         }
     }
 
-    /**
-     * Before it is closed to be opened anew: with a file that cannot be opened it could not be, and
-     * nothing of it be read. Open, it has all but what is damaged.
-     */
-    private void checkOpens() {
-        Opened present = opened;
-        if (!present.database().acquire()) return;
-        try (TableOptions.ForSst how = opening.sstOptions(present.database(), present.files())) {
-            Verification.checkOpens(present.database(), how);
-        } catch (RocksDBException e) {
-            throw onRead(e);
-        }
-    }
-
-    /** Something without which it is not opened anew: that is tried ever more rarely. */
-    private void whileDamaged(Runnable opening) {
+    private void healed() {
+        boolean damage = index.isDamaged();
         try {
-            opening.run();
+            openAnew();
         } catch (CorruptStoreException e) {
             refusal.set(Refusal.damagedStore(e));
-            healAt = System.nanoTime() + nextDamagePause();
+            healAt = System.nanoTime() + damagePause;
+            damagePause = Math.min(2 * damagePause, MOST_PAUSE_NANOS);
             logger.error("The store of {} cannot be opened anew", name(), e);
             throw e;
         }
-    }
-
-    private long nextDamagePause() {
-        long pause = damagePause;
-        damagePause = Math.min(2 * damagePause, MOST_PAUSE_NANOS);
-        return pause;
-    }
-
-    private void healed() {
-        boolean damage = index.isDamaged();
-        whileDamaged(this::openAnew);
         damagePause = HEAL_EVERY_NANOS;
         if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
         else logger.info("The disk of {} has room again; writes go on", name());

@@ -59,25 +59,9 @@ public final class Verification {
     /** Reads one file, unless compaction removes it meanwhile. */
     static void verifyIfLive(Database database, TableOptions.ForSst how, LiveFileMetaData file)
             throws RocksDBException {
-        checkIfLive(database, how, file, SstFileReader::verifyChecksum);
-    }
-
-    /** Whether all files can be opened, as they are with a database; reads little of each. */
-    static void checkOpens(Database database, TableOptions.ForSst how) throws RocksDBException {
-        for (LiveFileMetaData file : database.db.getLiveFilesMetaData())
-            checkIfLive(database, how, file, reader -> {});
-    }
-
-    private interface Check {
-        void run(SstFileReader reader) throws RocksDBException;
-    }
-
-    private static void checkIfLive(
-            Database database, TableOptions.ForSst how, LiveFileMetaData file, Check check)
-            throws RocksDBException {
         try (SstFileReader reader = new SstFileReader(how.data())) {
             reader.open(file.path() + file.fileName());
-            check.run(reader);
+            reader.verifyChecksum();
         } catch (RocksDBException e) {
             for (LiveFileMetaData live : database.db.getLiveFilesMetaData())
                 if (live.fileName().equals(file.fileName())) throw e;

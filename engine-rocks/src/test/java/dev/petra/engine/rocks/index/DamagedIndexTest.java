@@ -3,7 +3,6 @@ package dev.petra.engine.rocks.index;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.WriteStallException;
@@ -15,7 +14,6 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.List;
 import java.util.Set;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
@@ -105,35 +103,6 @@ class DamagedIndexTest extends IndexFixture {
         }
     }
 
-    /** It is to be opened without its indexes, and could not be: it stays readable. */
-    @Test
-    void aStoreThatCouldNotBeOpenedAnewStaysOpen() throws Exception {
-        fill();
-        Path rows = file(false);
-        byte[] whole = Files.readAllBytes(rows);
-        damage(file(true));
-        store = Tables.open(engine, directory.resolve("1"), TABLE);
-        assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
-        damageEnd(rows);
-        for (int i = 1_000; i < 1_002; i++) {
-            assertThatThrownBy(() -> store.indexes().define(INDEX))
-                    .isInstanceOf(
-                            i == 1_000 ? CorruptStoreException.class : RuntimeException.class);
-            write(store, i);
-        }
-        ReopenableDatabase reopenable = Tables.context(store).reopenable();
-        RocksDBException damage = Tables.damagedIndex(store);
-        reopenable.maintain(database -> assertThat(reopenable.failed(damage)).isNotNull());
-        for (int time = 0; time < 3; time++) {
-            assertIsDamaged(() -> write(store, 1_002), rows.getFileName().toString());
-            assertThat(has(store, 500)).isTrue();
-            engine.syncAcknowledged(id -> true);
-        }
-        Files.write(rows, whole);
-        Tables.await("an attempt", () -> catchThrowable(() -> write(store, 1_002)) == null);
-        assertRowsAndNewIndex(1_003);
-    }
-
     /** It is closed to be opened without its indexes, and cannot be opened any more. */
     @Test
     void aStoreThatCannotBeOpenedAnewIsSaidToBeDamaged() throws Exception {
@@ -142,26 +111,23 @@ class DamagedIndexTest extends IndexFixture {
         damage(file(true));
         store = Tables.open(engine, directory.resolve("1"), TABLE);
         assertThatThrownBy(() -> indexed(store)).isInstanceOf(DamagedIndexException.class);
-        // Another one, whole, which RocksDB only notices when it opens all.
-        Files.copy(file(true), directory.resolve("other"));
-        Files.move(directory.resolve("other"), rows, StandardCopyOption.REPLACE_EXISTING);
+        damageEnd(rows);
         write(store, 999);
         for (int time = 0; time < 3; time++) {
-            assertIsDamaged(() -> store.indexes().define(INDEX), "mismatch");
-            assertIsDamaged(() -> has(store, 500), "mismatch");
-            assertIsDamaged(() -> write(store, 1_000), "mismatch");
+            assertIsDamaged(() -> store.indexes().define(INDEX));
+            assertIsDamaged(() -> has(store, 500));
+            assertIsDamaged(() -> write(store, 1_000));
             // It was synced before it was closed: the commit log may go on.
             engine.syncAcknowledged(id -> true);
         }
         store.close();
     }
 
-    private static void assertIsDamaged(ThrowingCallable use, String detail) {
+    private static void assertIsDamaged(ThrowingCallable use) {
         assertThatThrownBy(use)
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining("The store of ks.t in")
-                .hasMessageContaining("is damaged: ")
-                .hasMessageContaining(detail);
+                .hasMessageContaining("is damaged: Bad table magic number");
     }
 
     /** An error that names no file: those of indexes are read. */
