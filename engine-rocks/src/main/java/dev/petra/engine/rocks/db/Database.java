@@ -735,7 +735,8 @@ public final class Database implements AutoCloseable {
 
     /**
      * Makes durable what was written before. Fails for good once a sync has failed, in whatever
-     * thread of RocksDB's.
+     * thread of RocksDB's. What that thread says of the directory comes a moment after those that
+     * wait for it have gone on: a sync in that moment is taken for success, and the next one fails.
      *
      * @return false if the log ends with a write that failed, for which there was no room. What was
      *     acknowledged is durable all the same

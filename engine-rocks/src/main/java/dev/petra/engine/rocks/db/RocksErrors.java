@@ -20,7 +20,9 @@ public final class RocksErrors {
 
     /** Of a log, or of the directory that has its name. */
     private static final Pattern SYNC =
-            Pattern.compile("While (fsync|fdatasync|sync_file_range).*(\\d\\.log|a directory)\\b");
+            Pattern.compile(
+                    "While (fsync|fdatasync|sync_file_range)[^:]*:"
+                            + " (a directory|(.*/)?\\d+\\.log)(:|$)");
 
     private RocksErrors() {}
 
