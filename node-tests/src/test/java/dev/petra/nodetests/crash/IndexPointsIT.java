@@ -16,6 +16,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.EitherKind;
@@ -83,6 +84,7 @@ class IndexPointsIT {
                     "dev.petra.engine.rocks.index.RocksIndexes#isRemovedNow",
                     "org.apache.cassandra.db.compaction.CompactionTask#runMayThrow",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
+                    "org.apache.cassandra.index.SecondaryIndexManager#buildIndexesBlocking",
                     "org.apache.cassandra.index.internal.CassandraIndex#buildBlocking",
                     "org.apache.cassandra.index.sai.StorageAttachedIndex#startInitialBuild");
 
@@ -720,6 +722,36 @@ class IndexPointsIT {
         assertThat(found("loaded")).isEqualTo(100);
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(found("loaded")).isEqualTo(100);
+    }
+
+    /** SSTables are live before a legacy index has their entries, and say so. */
+    @Test
+    @EitherKind
+    void whatIsImportedIsFoundThoughTheNodeEndedBeforeItsEntriesWereWritten() throws Exception {
+        create("imported");
+        insert("imported", 0, 10);
+        session.execute("CREATE TABLE ks.source (p int, c int, v int, PRIMARY KEY (p, c))");
+        insert("source", 10, 100);
+        node.nodetool("flush", "ks", "source");
+        Path inbox = Files.createDirectories(directory.resolve("inbox/ks/imported"));
+        for (Path file : TableFiles.children(TableFiles.of(node, "ks", "source").directory()))
+            if (Files.isRegularFile(file)) Files.copy(file, inbox.resolve(file.getFileName()));
+        crashes.hold("enter", "SecondaryIndexManager#buildIndexesBlocking");
+        CompletableFuture<NodeTool.Result> imported =
+                CompletableFuture.supplyAsync(
+                        () -> node.tryNodetool("import", "ks", "imported", inbox.toString()));
+        crashes.awaitHeld();
+        session.close();
+        node.process().kill();
+        assertThat(imported.get(3, TimeUnit.MINUTES).exitCode()).isNotZero();
+        crashes.release();
+        node.restart();
+        session = node.session();
+        awaitQueryable("imported");
+        assertThat(session.execute("SELECT c FROM ks.imported").all()).hasSize(100);
+        assertThat(found("imported")).isEqualTo(100);
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(found("imported")).isEqualTo(100);
     }
 
     /** The files of SAI in a directory that the node has open or mapped, deleted or not. */
