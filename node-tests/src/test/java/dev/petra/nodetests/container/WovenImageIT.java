@@ -65,7 +65,9 @@ class WovenImageIT {
                                                 command.withHealthcheck(
                                                         new HealthCheck()
                                                                 .withTest(List.of("NONE"))))
-                                .waitingFor(Wait.forListeningPort());
+                                .waitingFor(
+                                        Wait.forListeningPort()
+                                                .withStartupTimeout(Duration.ofMinutes(5)));
                     });
             keepsItsTable(cluster);
         }

@@ -252,7 +252,6 @@ class DifferentialIT {
             String what = "seed " + SEED + ", " + figures(result);
             assertThat(result.getProperty("difference")).as(what).isNull();
             assertThat(figure(List.of(result), "queries by index")).as(what).isPositive();
-            assertThat(figure(List.of(result), "swept entries")).as(what).isPositive();
         }
     }
 
@@ -276,7 +275,7 @@ class DifferentialIT {
             long start = System.nanoTime();
             try (TestNode node =
                     node(directory.resolve(fault), go, 2_000_000_000_000L, Map.of(), fault)) {
-                Properties result = live(node, go, task(0, SEED, 120, Map.of(), ""));
+                Properties result = live(node, go, task(0, SEED, 300, Map.of(), ""));
                 if (result.getProperty("difference") == null) {
                     unfound.add(fault + " in " + figures(result));
                     continue;
