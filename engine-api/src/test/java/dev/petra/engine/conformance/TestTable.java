@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.TreeSet;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.cql3.FieldIdentifier;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -98,6 +99,12 @@ public final class TestTable {
     /** A store of this table, generation 1. */
     public StoreSpec spec(Path directory) {
         return new StoreSpec(directory, metadata().name, 1, ref, () -> true);
+    }
+
+    /** One of which the host says as of when, in seconds since 1970, deletions may be removed. */
+    public StoreSpec spec(Path directory, LongSupplier purgeAsOf) {
+        return new StoreSpec(
+                directory, metadata().name, 1, ref, () -> true, purgeAsOf, () -> true, true);
     }
 
     // ALTER

@@ -168,17 +168,7 @@ class PurgeTest {
 
     /** A store of which the host says as of when it may purge. */
     private void openAsOf(AtomicLong asOf) {
-        store =
-                engine.openStore(
-                        new StoreSpec(
-                                directory.resolve("1"),
-                                "t",
-                                1,
-                                table.ref(),
-                                () -> true,
-                                asOf::get,
-                                () -> true,
-                                true));
+        store = engine.openStore(table.spec(directory.resolve("1"), asOf::get));
     }
 
     private void compact() {

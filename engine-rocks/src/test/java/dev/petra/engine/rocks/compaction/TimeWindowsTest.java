@@ -392,17 +392,7 @@ class TimeWindowsTest {
     void whatExpiredWithinItsGraceStays() {
         table = TestTable.of(TABLE.formatted(false).replace("seconds = 0", "seconds = 1000"));
         AtomicLong asOf = new AtomicLong(LONG_AGO + 10 + 1000);
-        store =
-                engine.openStore(
-                        new StoreSpec(
-                                directory.resolve("1"),
-                                "t",
-                                1,
-                                table.ref(),
-                                () -> true,
-                                asOf::get,
-                                () -> true,
-                                true));
+        store = engine.openStore(table.spec(directory.resolve("1"), asOf::get));
         expired("k", 1, 1);
         store.flush();
         Tables.compactWindows(store);
@@ -481,17 +471,7 @@ class TimeWindowsTest {
     @Test
     void whatIsMergedLosesNoDeletion() {
         AtomicLong asOf = new AtomicLong(LONG_AGO);
-        store =
-                engine.openStore(
-                        new StoreSpec(
-                                directory.resolve("1"),
-                                "t",
-                                1,
-                                table.ref(),
-                                () -> true,
-                                asOf::get,
-                                () -> true,
-                                true));
+        store = engine.openStore(table.spec(directory.resolve("1"), asOf::get));
         store.write(update("k").at(2).now(LONG_AGO).deleteRow(1).build());
         // From here on the limits are those of what is written.
         store.compact(List.of());
