@@ -4,6 +4,7 @@ package dev.petra.cassandra.index;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.host.Liveness;
 import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.index.TermCursor;
 import java.nio.ByteBuffer;
@@ -249,7 +250,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
                 ? null
                 : BTreeRow.noCellLiveRow(
                         LegacyTerms.hidden(use.index(), hit.key, hit.clustering),
-                        LivenessInfo.create(Long.MIN_VALUE + 1, nowInSec));
+                        Liveness.create(Long.MIN_VALUE + 1, LivenessInfo.NO_TTL, nowInSec));
     }
 
     /**

@@ -4,6 +4,7 @@ package dev.petra.engine.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.TableStore;
+import dev.petra.engine.host.Liveness;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -54,7 +55,8 @@ public interface ConcurrencyTests {
 
     private static Set<Long> timestamps(PartitionContent content) {
         Set<Long> timestamps = new HashSet<>();
-        for (Row row : content.rows()) timestamps.add(row.primaryKeyLivenessInfo().timestamp());
+        for (Row row : content.rows())
+            timestamps.add(Liveness.timestamp(row.primaryKeyLivenessInfo()));
         if (!content.staticRow().isEmpty()) timestamps.add(content.staticCell("s").timestamp());
         return timestamps;
     }

@@ -166,15 +166,15 @@ final class Domains {
         put(
                 all,
                 tuple,
-                TupleType.buildValue(ByteBufferUtil.bytes(1), ByteBufferUtil.bytes("a")),
-                TupleType.buildValue(ByteBufferUtil.bytes(1), null),
-                TupleType.buildValue((ByteBuffer) null, ByteBufferUtil.bytes("a")),
-                TupleType.buildValue(ByteBufferUtil.bytes(-1), ByteBufferUtil.bytes("")));
+                HostFixture.tuple(ByteBufferUtil.bytes(1), ByteBufferUtil.bytes("a")),
+                HostFixture.tuple(ByteBufferUtil.bytes(1), null),
+                HostFixture.tuple((ByteBuffer) null, ByteBufferUtil.bytes("a")),
+                HostFixture.tuple(ByteBufferUtil.bytes(-1), ByteBufferUtil.bytes("")));
         put(
                 all,
                 FROZEN_UDT,
-                TupleType.buildValue(ByteBufferUtil.bytes(1), ByteBufferUtil.bytes("a")),
-                TupleType.buildValue(ByteBufferUtil.bytes(2), null));
+                HostFixture.tuple(ByteBufferUtil.bytes(1), ByteBufferUtil.bytes("a")),
+                HostFixture.tuple(ByteBufferUtil.bytes(2), null));
         VectorType<Float> vector = VectorType.getInstance(FloatType.instance, 2);
         put(all, vector, vector.decompose(1f, 2f), vector.decompose(-1f, 0f));
         return all;

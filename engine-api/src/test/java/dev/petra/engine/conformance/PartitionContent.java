@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.conformance;
 
+import dev.petra.engine.host.Liveness;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -163,7 +164,8 @@ public final class PartitionContent {
 
     private static Row normalise(Row row, TableMetadata table) {
         if (table.droppedColumns.isEmpty() || row.isEmpty()) return row;
-        return row.transformAndFilter(
+        return HostFixture.transform(
+                row,
                 data -> {
                     if (!(data instanceof ComplexColumnData complex)) return data;
                     DroppedColumn dropped = table.droppedColumns.get(complex.column().name.bytes);
@@ -325,7 +327,7 @@ public final class PartitionContent {
     private void describe(Row row, StringBuilder out) {
         out.append(row.isStatic() ? "\n  static row" : "\n  row");
         describeValues(row, out);
-        if (!row.primaryKeyLivenessInfo().isEmpty())
+        if (!Liveness.isEmpty(row.primaryKeyLivenessInfo()))
             out.append(" live ").append(row.primaryKeyLivenessInfo());
         if (!row.deletion().isLive())
             out.append(row.deletion().isShadowable() ? " shadowably deleted " : " deleted ")

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.host.Liveness;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.SliceWriter;
@@ -708,7 +709,7 @@ public interface StreamTests {
             timestamps.add(partition.deletion().markedForDeleteAt() + 1);
             timestamps.add(partition.staticCell("s").timestamp());
             for (Row row : partition.rows())
-                timestamps.add(row.primaryKeyLivenessInfo().timestamp());
+                timestamps.add(Liveness.timestamp(row.primaryKeyLivenessInfo()));
             assertThat(timestamps).as("timestamps of %s", partition.key()).hasSize(1);
             assertThat(partition.rows()).hasSize(10);
         }

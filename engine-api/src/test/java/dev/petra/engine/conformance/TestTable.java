@@ -62,7 +62,7 @@ public final class TestTable {
 
     /** From Cassandra's own description. */
     public static TestTable of(TableMetadata metadata) {
-        return new TestTable(TableMetadataRef.forOfflineTools(metadata));
+        return new TestTable(HostFixture.ref(metadata));
     }
 
     /** A user type; its fields are name, type, name, type… */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.conformance;
 
+import dev.petra.engine.host.Liveness;
 import java.nio.ByteBuffer;
 import java.util.Map;
 import org.apache.cassandra.db.Clustering;
@@ -147,7 +148,7 @@ public final class UpdateBuilder {
 
         /** Marks the row live, as INSERT does. */
         public RowBuilder liveness() {
-            row.addPrimaryKeyLivenessInfo(LivenessInfo.create(timestamp, ttl, now));
+            row.addPrimaryKeyLivenessInfo(Liveness.create(timestamp, ttl, now));
             return this;
         }
 

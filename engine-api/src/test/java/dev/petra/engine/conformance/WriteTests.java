@@ -3,6 +3,7 @@ package dev.petra.engine.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.engine.host.Liveness;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.db.Clustering;
@@ -57,7 +58,8 @@ public interface WriteTests {
         store.write(table.update("a").at(10).row(1).liveness().set("v", "x").build());
         PartitionContent content = store.everywhere(table.key("a"));
         assertThat(content.rows()).hasSize(1);
-        assertThat(content.row(1).primaryKeyLivenessInfo()).isEqualTo(LivenessInfo.create(10, 0));
+        assertThat(content.row(1).primaryKeyLivenessInfo())
+                .isEqualTo(Liveness.create(10, LivenessInfo.NO_TTL, 0));
         assertThat(content.cell("v", 1).buffer()).isEqualTo(ByteBufferUtil.bytes("x"));
         assertThat(content.cell("v", 1).timestamp()).isEqualTo(10);
     }
@@ -69,7 +71,7 @@ public interface WriteTests {
         ComparedStore store = kit().compared(table);
         store.write(table.update("a").at(10).row(1).liveness().build());
         Row row = store.everywhere(table.key("a")).row(1);
-        assertThat(row.primaryKeyLivenessInfo().timestamp()).isEqualTo(10);
+        assertThat(Liveness.timestamp(row.primaryKeyLivenessInfo())).isEqualTo(10);
         assertThat(row).isEmpty();
     }
 
@@ -81,7 +83,7 @@ public interface WriteTests {
         store.write(table.update("a").at(5).deleteRow(1).build());
         PartitionContent content = store.everywhere(table.key("a"));
         assertThat(content.row(1).deletion().isLive()).isFalse();
-        assertThat(content.row(2).primaryKeyLivenessInfo().isEmpty()).isFalse();
+        assertThat(Liveness.isEmpty(content.row(2).primaryKeyLivenessInfo())).isFalse();
     }
 
     @Test
@@ -104,7 +106,9 @@ public interface WriteTests {
         TestTable table = rows();
         ComparedStore store = kit().compared(table);
         store.write(table.update("a").row(1).set("v", "x").build());
-        assertThat(store.everywhere(table.key("a")).row(1).primaryKeyLivenessInfo().isEmpty())
+        assertThat(
+                        Liveness.isEmpty(
+                                store.everywhere(table.key("a")).row(1).primaryKeyLivenessInfo()))
                 .isTrue();
     }
 
@@ -202,7 +206,7 @@ public interface WriteTests {
                                 u -> u.at(2).row(1).set("w", 2).end()));
         Row row = content.row(1);
         assertThat(row.deletion().time()).isEqualTo(DeletionTime.build(5, UpdateBuilder.NOW));
-        assertThat(row.primaryKeyLivenessInfo().isEmpty()).isTrue();
+        assertThat(Liveness.isEmpty(row.primaryKeyLivenessInfo())).isTrue();
         assertThat(row).hasSize(1);
         assertThat(content.cell("w", 1).timestamp()).isEqualTo(7);
     }
@@ -253,7 +257,7 @@ public interface WriteTests {
                                 u -> u.at(5).row(1).liveness().set("v", "x").end(),
                                 u -> u.at(6).row(2).liveness().end()));
         assertThat(content.row(1)).isEmpty();
-        assertThat(content.row(1).primaryKeyLivenessInfo().isEmpty()).isTrue();
+        assertThat(Liveness.isEmpty(content.row(1).primaryKeyLivenessInfo())).isTrue();
     }
 
     @Test
@@ -524,7 +528,7 @@ public interface WriteTests {
                                 u -> u.at(5).row(1).liveness().set("v", "zzz").end(),
                                 u -> u.at(5).ttl(100).row(1).liveness().set("v", "a").end()));
         assertThat(content.cell("v", 1).isExpiring()).isTrue();
-        assertThat(content.row(1).primaryKeyLivenessInfo().isExpiring()).isTrue();
+        assertThat(Liveness.isExpiring(content.row(1).primaryKeyLivenessInfo())).isTrue();
     }
 
     @Test
@@ -545,7 +549,7 @@ public interface WriteTests {
                                                 .set("v", "b")
                                                 .end()));
         assertThat(content.cell("v", 1).ttl()).isEqualTo(50);
-        assertThat(content.row(1).primaryKeyLivenessInfo().ttl()).isEqualTo(50);
+        assertThat(Liveness.ttl(content.row(1).primaryKeyLivenessInfo())).isEqualTo(50);
     }
 
     @Test
@@ -661,7 +665,7 @@ public interface WriteTests {
         store.write(
                 table.update("a")
                         .row(1)
-                        .liveness(LivenessInfo.withExpirationTime(5, ttl, last))
+                        .liveness(Liveness.withExpirationTime(5, ttl, last))
                         .cell(new BufferCell(v, 5, ttl, last, ByteBufferUtil.bytes("x"), null))
                         .cell(BufferCell.tombstone(w, 5, last))
                         .end()
@@ -689,7 +693,7 @@ public interface WriteTests {
         TestTable table = rows();
         ComparedStore store = kit().compared(table);
         LivenessInfo expired =
-                LivenessInfo.withExpirationTime(
+                Liveness.withExpirationTime(
                         5, LivenessInfo.EXPIRED_LIVENESS_TTL, UpdateBuilder.NOW);
         PartitionContent content =
                 store.inAnyOrder(

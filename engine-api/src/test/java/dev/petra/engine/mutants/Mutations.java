@@ -620,8 +620,7 @@ final class Mutations {
 
         @Override
         public TableStore openStore(StoreSpec spec) {
-            TableMetadataRef inner =
-                    TableMetadataRef.forOfflineTools(change.apply(spec.metadata().get()));
+            TableMetadataRef inner = HostFixture.ref(change.apply(spec.metadata().get()));
             TableStore store =
                     engine.openStore(
                             new StoreSpec(

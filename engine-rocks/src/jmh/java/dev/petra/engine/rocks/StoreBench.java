@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.host.Liveness;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.rocks.db.StoreDirectory;
@@ -165,7 +166,7 @@ public class StoreBench {
         SplittableRandom random = new SplittableRandom(seed);
         var row = BTreeRow.sortedBuilder();
         row.newRow(Clustering.EMPTY);
-        row.addPrimaryKeyLivenessInfo(LivenessInfo.create(seed, 0));
+        row.addPrimaryKeyLivenessInfo(Liveness.create(seed, LivenessInfo.NO_TTL, 0));
         for (ColumnMetadata column : columns) {
             byte[] text = new byte[TEXT];
             for (int i = 0; i < TEXT; i++) text[i] = (byte) ('a' + random.nextInt(26));

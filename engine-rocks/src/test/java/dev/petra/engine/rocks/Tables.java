@@ -8,6 +8,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.conformance.HostFixture;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
@@ -33,6 +34,7 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
@@ -40,7 +42,6 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
@@ -75,7 +76,7 @@ public final class Tables {
     }
 
     public static StoreSpec spec(Path directory, TableMetadata table) {
-        return new StoreSpec(directory, table.name, 1, TableMetadataRef.forOfflineTools(table));
+        return new StoreSpec(directory, table.name, 1, HostFixture.ref(table));
     }
 
     public static TableStore open(StorageEngine engine, Path directory, TableMetadata table) {
@@ -261,12 +262,18 @@ public final class Tables {
         if (rows == null) return "";
         try (rows) {
             StringBuilder text = new StringBuilder();
-            text.append(rows.partitionLevelDeletion()).append('\n');
+            text.append(text(rows.partitionLevelDeletion())).append('\n');
             if (!rows.staticRow().isEmpty())
                 text.append(rows.staticRow().toString(rows.metadata(), true)).append('\n');
             while (rows.hasNext())
                 text.append(rows.next().toString(rows.metadata(), true)).append('\n');
             return text.toString();
         }
+    }
+
+    /** As Cassandra 5.0 writes it; 6.0 has a shorter form for none. */
+    private static String text(DeletionTime deletion) {
+        return "deletedAt=%d, localDeletion=%d"
+                .formatted(deletion.markedForDeleteAt(), deletion.localDeletionTime());
     }
 }

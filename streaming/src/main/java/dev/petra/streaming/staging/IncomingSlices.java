@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.streaming.staging;
 
+import dev.petra.engine.host.DirectMemory;
 import dev.petra.engine.stream.BlockMemory;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
@@ -20,7 +21,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
-import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
 import org.jspecify.annotations.Nullable;
@@ -304,7 +304,7 @@ public final class IncomingSlices implements AutoCloseable {
 
     /** Frees a buffer at once: the JVM frees direct memory only by collecting the heap. */
     private static void free(ByteBuffer buffer) {
-        if (buffer.capacity() > 0) FileUtils.clean(buffer);
+        if (buffer.capacity() > 0) DirectMemory.free(buffer);
     }
 
     private StreamSink begin(Frame frame, StreamHead head) throws IOException {

@@ -4,6 +4,7 @@ package dev.petra.streaming.staging;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import dev.petra.engine.host.DirectMemory;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.streaming.ChildJvm;
@@ -19,7 +20,6 @@ import java.util.List;
 import java.util.UUID;
 import org.apache.cassandra.io.util.DataInputBuffer;
 import org.apache.cassandra.io.util.DataOutputBuffer;
-import org.apache.cassandra.io.util.FileUtils;
 import org.apache.cassandra.schema.TableId;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -50,7 +50,7 @@ class LargeBlockWithoutMemoryTest {
             ByteBuffer others =
                     ByteBuffer.allocateDirect((MEMORY_MIB << 20) - SliceWriter.BLOCK / 2);
             failsForWantOfMemory(SliceWriter.BLOCK);
-            FileUtils.clean(others);
+            DirectMemory.free(others);
             assertThat(catchThrowable(() -> receive(SliceWriter.BLOCK)))
                     .as("a usual one for which there is memory")
                     .isInstanceOf(EOFException.class);

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.format;
 
 import static dev.petra.engine.rocks.format.Fragments.*;
 
+import dev.petra.engine.host.Liveness;
 import java.nio.ByteBuffer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -293,7 +294,7 @@ public final class FragmentReader {
                 ttl = length();
                 expiration = localTime();
             }
-            liveness = LivenessInfo.withExpirationTime(base, ttl, expiration);
+            liveness = Liveness.withExpirationTime(base, ttl, expiration);
         }
         Row.Deletion deletion = Row.Deletion.LIVE;
         if ((head & ROW_DELETION) != 0) {
@@ -417,8 +418,8 @@ public final class FragmentReader {
         int ttl = Cell.NO_TTL;
         long deletionTime = Cell.NO_DELETION_TIME;
         if ((flags & CELL_ROW_EXPIRY) != 0) {
-            ttl = liveness.ttl();
-            deletionTime = liveness.localExpirationTime();
+            ttl = Liveness.ttl(liveness);
+            deletionTime = Liveness.localExpirationTime(liveness);
         } else if ((flags & (CELL_EXPIRING | CELL_TOMBSTONE)) != 0) {
             if ((flags & CELL_EXPIRING) != 0) ttl = length();
             deletionTime = localTime();

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.format;
 
 import static dev.petra.engine.rocks.format.Fragments.*;
 
+import dev.petra.engine.host.Liveness;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import org.apache.cassandra.db.ClusteringPrefix;
@@ -85,17 +86,17 @@ public final class FragmentWriter {
         minTimestamp = Math.min(minTimestamp, base);
 
         int head = ROW;
-        if (!liveness.isEmpty()) head |= ROW_LIVENESS;
-        if (liveness.isExpiring()) head |= ROW_EXPIRING;
+        if (!Liveness.isEmpty(liveness)) head |= ROW_LIVENESS;
+        if (Liveness.isExpiring(liveness)) head |= ROW_EXPIRING;
         if (!deletion.isLive()) head |= ROW_DELETION;
         if (row.deletion().isShadowable() && !deletion.isLive()) head |= ROW_SHADOWABLE;
         if (carryClustering) head |= ROW_CLUSTERING;
         out.put(head);
         int body = out.position();
         out.putFixed64(base);
-        if (liveness.isExpiring()) {
-            out.putVarint(liveness.ttl());
-            putLocalTime(liveness.localExpirationTime());
+        if (Liveness.isExpiring(liveness)) {
+            out.putVarint(Liveness.ttl(liveness));
+            putLocalTime(Liveness.localExpirationTime(liveness));
         }
         if (!deletion.isLive()) putDeletion(deletion);
         if (carryClustering) putPrefix(row.clustering());
@@ -125,7 +126,7 @@ public final class FragmentWriter {
     }
 
     private long baseTimestamp(DeletionTime deletion, int count) {
-        if (!liveness.isEmpty()) return liveness.timestamp();
+        if (!Liveness.isEmpty(liveness)) return Liveness.timestamp(liveness);
         if (!deletion.isLive()) return deletion.markedForDeleteAt();
         if (count == 0) return 0;
         ColumnData first = columns[(int) order[0]];
@@ -172,9 +173,9 @@ public final class FragmentWriter {
         if (cell.isTombstone()) flags |= CELL_TOMBSTONE;
         else if (cell.isExpiring()) {
             flags |= CELL_EXPIRING;
-            if (liveness.isExpiring()
-                    && cell.ttl() == liveness.ttl()
-                    && cell.localDeletionTime() == liveness.localExpirationTime())
+            if (Liveness.isExpiring(liveness)
+                    && cell.ttl() == Liveness.ttl(liveness)
+                    && cell.localDeletionTime() == Liveness.localExpirationTime(liveness))
                 flags |= CELL_ROW_EXPIRY;
         }
         if (cell.isCounterCell()) flags |= CELL_COUNTER;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.format;
 
+import dev.petra.engine.host.DirectMemory;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayDeque;
 import java.util.Iterator;
-import org.apache.cassandra.io.util.FileUtils;
 
 /**
  * A pool of direct buffers for values that are too large for the buffers of each thread. A buffer
@@ -89,7 +89,7 @@ public final class LargeBuffers {
                 tooMuch.add(last);
             }
         }
-        tooMuch.forEach(FileUtils::clean);
+        tooMuch.forEach(DirectMemory::free);
     }
 
     /** How many buffers were ever allocated. */

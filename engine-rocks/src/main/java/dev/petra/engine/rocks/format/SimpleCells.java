@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.format;
 
+import dev.petra.engine.host.Liveness;
 import java.util.Arrays;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.LivenessInfo;
@@ -50,7 +51,9 @@ public final class SimpleCells implements BulkIterator<ColumnData> {
         taken = 0;
         Object[] tree = BTree.build(this, count, UpdateFunction.noOp());
         long ofLiveness =
-                liveness.isExpiring() ? liveness.localExpirationTime() : Cell.MAX_DELETION_TIME;
+                Liveness.isExpiring(liveness)
+                        ? Liveness.localExpirationTime(liveness)
+                        : Cell.MAX_DELETION_TIME;
         long min = deletion.isLive() ? Math.min(minDeletionTime, ofLiveness) : Long.MIN_VALUE;
         return BTreeRow.create(clustering, liveness, deletion, tree, min);
     }

@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.host.Liveness;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
@@ -161,7 +162,7 @@ class FormatTest {
     void expiryADeletionAndACollection() {
         var row = BTreeRow.sortedBuilder();
         row.newRow(clustering(0));
-        row.addPrimaryKeyLivenessInfo(LivenessInfo.withExpirationTime(10, 60, 1060));
+        row.addPrimaryKeyLivenessInfo(Liveness.withExpirationTime(10, 60, 1060));
         row.addRowDeletion(Row.Deletion.regular(DeletionTime.build(9, 1000)));
         row.addCell(
                 BufferCell.expiring(column("a"), 10, 60, 1000, UTF8Type.instance.decompose("t")));
@@ -261,7 +262,7 @@ class FormatTest {
             PartitionUpdate.Builder builder =
                     new PartitionUpdate.Builder(
                             varint, Tables.key(varint, "x"), varint.regularAndStaticColumns(), 1);
-            builder.add(BTreeRow.noCellLiveRow(padded, LivenessInfo.create(1, 0)));
+            builder.add(BTreeRow.noCellLiveRow(padded, Liveness.create(1, LivenessInfo.NO_TTL, 0)));
             store.write(builder.build());
             try (RocksIterator it =
                     Tables.context(store)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.format;
 
+import dev.petra.engine.conformance.HostFixture;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.net.InetAddress;
@@ -42,7 +43,6 @@ import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.marshal.UUIDType;
 import org.apache.cassandra.db.marshal.UserType;
 import org.apache.cassandra.db.marshal.VectorType;
-import org.apache.cassandra.serializers.CollectionSerializer;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.TimeUUID;
 
@@ -74,10 +74,7 @@ final class TypedValues {
                 r -> ByteBufferUtil.bytes(Math.floorMod(number(r), 86_400_000_000_000L)));
         TYPES.put(
                 ListType.getInstance(IntegerType.instance, false),
-                r -> {
-                    List<ByteBuffer> elements = several(r, TypedValues::shortVarint);
-                    return CollectionSerializer.pack(elements, elements.size());
-                });
+                r -> list(several(r, TypedValues::shortVarint)));
         TYPES.put(
                 SetType.getInstance(UTF8Type.instance, false),
                 r ->
@@ -236,12 +233,18 @@ final class TypedValues {
     }
 
     /** A tuple, whose fields may be null, or left out at the end. */
+    private static ByteBuffer list(List<ByteBuffer> elements) {
+        ByteBuffer content = HostFixture.tuple(elements.toArray(ByteBuffer[]::new));
+        return ByteBuffer.allocate(Integer.BYTES + content.remaining())
+                .putInt(elements.size())
+                .put(content)
+                .flip();
+    }
+
     private static ByteBuffer tuple(Random r) {
         ByteBuffer first = r.nextInt(4) == 0 ? null : ByteBufferUtil.bytes((int) number(r));
         ByteBuffer second = r.nextInt(3) == 0 ? null : text(r);
-        return r.nextInt(4) == 0
-                ? TupleType.buildValue(new ByteBuffer[] {first})
-                : TupleType.buildValue(new ByteBuffer[] {first, second});
+        return r.nextInt(4) == 0 ? HostFixture.tuple(first) : HostFixture.tuple(first, second);
     }
 
     static ByteBuffer ofText(String text) {
