@@ -16,6 +16,7 @@
  *             migration
  *               table, sstable
  *                 engine, disk, commitlog
+ *                   host
  * </pre>
  *
  * <p>A package knows those below it, and none knows which engine is behind the SPI. {@code

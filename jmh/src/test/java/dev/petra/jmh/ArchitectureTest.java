@@ -53,6 +53,7 @@ class ArchitectureTest {
                     List.of("index"),
                     List.of("table", "sstable"),
                     List.of("engine", "disk", "commitlog"),
+                    List.of("host"),
                     List.of("agent"));
 
     /** Of {@code engine-rocks}. */

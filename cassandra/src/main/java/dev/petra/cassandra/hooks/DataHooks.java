@@ -54,9 +54,10 @@ public final class DataHooks {
         for (PartitionUpdate update : mutation.getPartitionUpdates())
             if (owns(update) && skipsLog(update)) skipping.add(update.metadata().id);
         // The last flush may just have ended.
-        return skipping.containsAll(mutation.getTableIds())
-                ? null
-                : CommitLog.instance.add(mutation.without(skipping));
+        if (skipping.containsAll(mutation.getTableIds())) return null;
+        Mutation logged = mutation;
+        for (TableId table : skipping) logged = logged.without(table);
+        return CommitLog.instance.add(logged);
     }
 
     private static boolean owns(PartitionUpdate update) {

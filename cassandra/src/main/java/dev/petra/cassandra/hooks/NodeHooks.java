@@ -10,6 +10,7 @@ import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.engine.Allocator;
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.index.IndexSweeps;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.metrics.VirtualTables;
@@ -32,7 +33,6 @@ import org.apache.cassandra.exceptions.StartupException;
 import org.apache.cassandra.gms.ApplicationState;
 import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.io.util.File;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
@@ -101,7 +101,7 @@ public final class NodeHooks {
         every(1, StreamCapabilities::publish);
         OrphanStores.remove(
                 directories,
-                id -> Schema.instance.getTableMetadata(id) != null,
+                id -> Host.current().table(id) != null,
                 schemaDoubt(),
                 OrphanStores.ttl(),
                 FBUtilities.now());
@@ -161,7 +161,7 @@ public final class NodeHooks {
     }
 
     private static @Nullable String schemaDoubt() {
-        if (Schema.instance.getUserKeyspaces().isEmpty()) return "the schema has no tables at all";
+        if (Host.current().userKeyspaces().isEmpty()) return "the schema has no tables at all";
         // A crash while the tables of the schema are flushed leaves tables without columns.
         return CassandraRelevantProperties.IGNORE_CORRUPTED_SCHEMA_TABLES.getBoolean()
                 ? "the node leaves out what it cannot read of the schema"

@@ -4,12 +4,12 @@ package dev.petra.cassandra.hooks;
 import static org.apache.cassandra.db.ColumnFamilyStore.FlushReason.SCHEMA_CHANGE;
 
 import dev.petra.cassandra.PetraMemtableFactory;
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.table.EngineMemtable;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,11 +34,13 @@ final class OverdueSwitches {
         for (ColumnFamilyStore cfs : tables) {
             if (!isOverdue(cfs)) continue;
             try {
-                // Changes of the schema are applied under this lock. In the midst of one, the next
-                // memtable would be of the former configuration.
-                synchronized (Schema.instance) {
-                    if (isOverdue(cfs)) switchMemtable(cfs, cfs.getCurrentMemtable());
-                }
+                // In the midst of one, the next memtable would be of the former configuration.
+                Host.current()
+                        .betweenSchemaChanges(
+                                () -> {
+                                    if (isOverdue(cfs))
+                                        switchMemtable(cfs, cfs.getCurrentMemtable());
+                                });
             } catch (RuntimeException | FSError e) {
                 NoSpamLogger.log(
                         logger,

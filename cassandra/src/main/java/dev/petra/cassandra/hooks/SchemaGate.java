@@ -5,6 +5,7 @@ import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.commitlog.LogArchive;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.shadow.Shadow;
 import dev.petra.cassandra.shadow.ShadowFactory;
@@ -99,7 +100,7 @@ final class SchemaGate {
     }
 
     private static void checkReplication(KeyspaceMetadata keyspace) {
-        if (!keyspace.createReplicationStrategy().hasTransientReplicas()) return;
+        if (!Host.current().hasTransientReplicas(keyspace)) return;
         for (TableMetadata table : keyspace.tables)
             if (PetraMemtableFactory.owns(table))
                 throw refused(table, "transient replication of its keyspace is not supported.");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.index.KeySource.Keys;
 import java.util.List;
 import org.apache.cassandra.dht.Token;
@@ -98,7 +99,7 @@ final class KeyBatches extends KeyRangeIterator {
      * our rows of that partition.
      */
     private static Token behindAll(Token token) {
-        return token.getPartitioner().getMaximumToken();
+        return Host.current().lastToken(token.getPartitioner());
     }
 
     @Override

@@ -3,6 +3,7 @@ package dev.petra.cassandra.metrics;
 
 import com.codahale.metrics.Snapshot;
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.migration.Migration;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.shadow.Differences;
@@ -42,7 +43,6 @@ import org.apache.cassandra.db.virtual.VirtualKeyspaceRegistry;
 import org.apache.cassandra.db.virtual.VirtualTable;
 import org.apache.cassandra.dht.LocalPartitioner;
 import org.apache.cassandra.exceptions.InvalidRequestException;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadata;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -64,7 +64,7 @@ public final class VirtualTables {
 
     /** Registers the virtual tables, unless there is a keyspace of that name. To be called once. */
     public static void register() {
-        if (Schema.instance.getKeyspaceMetadata(KEYSPACE) != null) {
+        if (Host.current().keyspace(KEYSPACE) != null) {
             logger.warn(
                     "There is a keyspace '{}', so the engines' virtual tables cannot be seen. Drop"
                             + " that keyspace and restart the node to see them",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.nodetool;
 
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableRegistry;
@@ -22,7 +23,6 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.IVerifier;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
-import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.JVMStabilityInspector;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -174,9 +174,7 @@ public final class NodetoolOperations {
                     table,
                     "cleanup",
                     "the node has not joined the ring, so that it is not known what it owns");
-        if (!service.getTokenMetadata()
-                .getPendingRanges(keyspace, FBUtilities.getBroadcastAddressAndPort())
-                .isEmpty()) {
+        if (Host.current().hasPendingRanges(keyspace)) {
             logger.info(
                     "Cleanup of {} cannot run while the node has pending ranges",
                     table.generation().stores().displayName());

@@ -90,7 +90,8 @@ final class StoreValidation extends ValidationPartitionIterator {
         }
         bytes = scanners.stream().mapToLong(ISSTableScanner::getLengthInBytes).sum();
         controller =
-                new PurgesAll(cfs, CassandraValidationIterator.getDefaultGcBefore(cfs, nowInSec));
+                // As in CassandraValidationIterator: no other node has what an index has.
+                new PurgesAll(cfs, cfs.isIndex() ? nowInSec : cfs.gcBefore(nowInSec));
         merged =
                 new CompactionIterator(
                         OperationType.VALIDATION,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
 import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
@@ -19,7 +20,6 @@ import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.SchemaChangeListener;
 import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableId;
@@ -96,7 +96,7 @@ public final class Shadows {
             threads = made;
             tables.values().forEach(Shadows::schedule);
         }
-        Schema.instance.registerListener(new Listener());
+        Host.current().addListener(new Listener());
         for (Keyspace keyspace : Keyspace.all())
             for (ColumnFamilyStore cfs : keyspace.getColumnFamilyStores()) {
                 followSchema(cfs);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.table.TokenRange;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,7 +13,6 @@ import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.InvalidRequestException;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadata;
 
 /** The comparisons of whole tables with their shadows, one at a time on this node. Thread-safe. */
@@ -45,7 +45,7 @@ public final class TableComparisons {
      * @throws InvalidRequestException if it cannot be, with the reason
      */
     public static synchronized void begin(String keyspace, String table, String tokenRange) {
-        TableMetadata metadata = Schema.instance.getTableMetadata(keyspace, table);
+        TableMetadata metadata = Host.current().table(keyspace, table);
         Shadow shadow = metadata == null ? null : Shadows.of(metadata.id);
         String name = keyspace + "." + table;
         if (metadata == null) throw refused("there is no table " + name);

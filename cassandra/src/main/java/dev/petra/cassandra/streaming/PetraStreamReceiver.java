@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.streaming;
 
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.index.ReceivedSSTables;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.migration.TableLifecycle;
@@ -21,7 +22,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.streaming.CassandraStreamReceiver;
 import org.apache.cassandra.dht.Range;
@@ -29,7 +29,6 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.service.CacheService;
-import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.streaming.IncomingStream;
 import org.apache.cassandra.streaming.StreamSession;
 import org.slf4j.Logger;
@@ -99,9 +98,9 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
 
     /** The ranges that this node may receive, as Cassandra checks them for its own streams. */
     private Collection<Range<Token>> owned() {
-        if (DatabaseDescriptor.getRejectOutOfTokenRangeRequests())
-            return Range.normalize(
-                    StorageService.instance.getLocalAndPendingRanges(cfs.getKeyspaceName()));
+        Host host = Host.current();
+        if (host.refusesOtherRanges())
+            return Range.normalize(host.ownAndPendingRanges(cfs.getKeyspaceName()));
         Token minimum = cfs.getPartitioner().getMinimumToken();
         return List.of(new Range<>(minimum, minimum));
     }

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.streaming;
 
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Unfit;
 import dev.petra.engine.StorageEngine;
@@ -19,7 +20,6 @@ import org.apache.cassandra.gms.Gossiper;
 import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.locator.InetAddressAndPort;
 import org.apache.cassandra.schema.KeyspaceMetadata;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
@@ -110,8 +110,8 @@ public final class StreamCapabilities {
      */
     private static String mine() {
         Map<String, List<TableId>> tables = new TreeMap<>();
-        for (String keyspace : Schema.instance.getUserKeyspaces()) {
-            KeyspaceMetadata metadata = Schema.instance.getKeyspaceMetadata(keyspace);
+        for (String keyspace : Host.current().userKeyspaces()) {
+            KeyspaceMetadata metadata = Host.current().keyspace(keyspace);
             // It is dropped just now.
             if (metadata == null) continue;
             for (TableMetadata table : metadata.tables) {
