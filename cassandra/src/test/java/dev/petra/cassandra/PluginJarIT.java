@@ -2,6 +2,7 @@
 package dev.petra.cassandra;
 
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.File;
@@ -161,5 +162,34 @@ class PluginJarIT {
                     .isEqualTo("dev.petra.cassandra.agent.PetraAgent");
             assertThat(manifest.getValue("Implementation-Version")).isNotBlank();
         }
+    }
+
+    /** What an operator reads who puts the plugin into Cassandra 6.0. */
+    @Test
+    void theAgentEndsANodeOfTheNextMajorReleaseBeforeItStarts() throws Exception {
+        Path next;
+        try (var jars = Files.list(JAR.resolveSibling("next"))) {
+            next = jars.findAny().orElseThrow();
+        }
+        Process node =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-javaagent:" + JAR,
+                                "-cp",
+                                next.toString(),
+                                "org.apache.cassandra.service.CassandraDaemon")
+                        .redirectErrorStream(true)
+                        .start();
+        String said;
+        try (InputStream out = node.getInputStream()) {
+            said = new String(out.readAllBytes(), UTF_8);
+        }
+        assertThat(node.waitFor()).isEqualTo(100);
+        assertThat(said)
+                .startsWith("Petra's agent cannot be installed: Cassandra 6.0-")
+                .contains("which is for Cassandra 5.0: see docs/cassandra-6.md")
+                .contains("has no org.apache.cassandra.service.StartupChecks.verify")
+                .endsWith("The node does not start; nothing on its disks was read or changed.\n")
+                .hasLineCount(1);
     }
 }

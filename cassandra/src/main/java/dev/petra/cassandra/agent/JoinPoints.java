@@ -4,6 +4,7 @@ package dev.petra.cassandra.agent;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Every place where Cassandra calls Petra outside the memtable API. The comment above each join
@@ -437,6 +438,24 @@ final class JoinPoints {
                         })
                 .map(JoinPoint::toString)
                 .toList();
+    }
+
+    /**
+     * Says that a Cassandra lacks methods that it must have, and where to read on.
+     *
+     * @return null if it has them all
+     */
+    static @Nullable String refusal(ClassFiles cassandra) {
+        List<String> missing = missing(cassandra);
+        if (missing.isEmpty()) return null;
+        String release = Release.of(cassandra);
+        return "Cassandra "
+                + release
+                + " does not run with this version of Petra, which is for Cassandra 5.0: see "
+                + (release.startsWith("6.") ? "docs/cassandra-6.md" : "docs/compatibility.md")
+                + ". Of the methods that Petra changes, this Cassandra has no "
+                + String.join(", no ", missing)
+                + ".";
     }
 
     /**

@@ -36,8 +36,16 @@ public final class PetraAgent {
                 return;
             }
             ClassFiles cassandra = ClassFiles.of(ClassLoader.getSystemClassLoader());
-            List<String> missing = JoinPoints.missing(cassandra);
-            if (!missing.isEmpty()) throw new IllegalStateException(hasNo(missing));
+            String refusal = JoinPoints.refusal(cassandra);
+            if (refusal != null) {
+                // Without a stack: this is what an operator reads.
+                System.err.println(
+                        "Petra's agent cannot be installed: "
+                                + refusal
+                                + " The node does not start; nothing on its disks was read or"
+                                + " changed.");
+                System.exit(WRONG_CONFIGURATION);
+            }
             List<JoinPoint> points = JoinPoints.in(cassandra);
             instrumentation.addTransformer(
                     new Selected(
@@ -57,13 +65,6 @@ public final class PetraAgent {
             e.printStackTrace();
             System.exit(WRONG_CONFIGURATION);
         }
-    }
-
-    /** The message for a Cassandra that lacks the methods of some join points. */
-    static String hasNo(List<String> missing) {
-        return "this Cassandra has no "
-                + String.join(", no ", missing)
-                + ". Petra for Cassandra 5.0 knows the releases of docs/compatibility.md only";
     }
 
     /**

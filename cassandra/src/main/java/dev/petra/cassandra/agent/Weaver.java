@@ -122,8 +122,8 @@ final class Weaver {
                     in
                             + " is signed, and its signature would not fit: weave it before it is"
                             + " signed");
-        List<String> missing = JoinPoints.missing(cassandra);
-        if (!missing.isEmpty()) throw new RefusedException(PetraAgent.hasNo(missing));
+        String refusal = JoinPoints.refusal(cassandra);
+        if (refusal != null) throw new RefusedException(in + " cannot be woven: " + refusal);
         Fingerprints known = Fingerprints.known();
         Fingerprints.Comparison compared = known.compare(cassandra, Release.of(cassandra));
         if (!compared.changed().isEmpty() && !insist)

@@ -31,6 +31,11 @@ public final class Weaving {
         static final @Nullable String DEFECT = FOUND == null ? null : FOUND.defect(cassandra());
     }
 
+    /** Read only where nothing was woven: there the agent might be refused, too. */
+    private static final class Refused {
+        static final @Nullable String REASON = JoinPoints.refusal(cassandra());
+    }
+
     private static ClassFiles cassandra() {
         return ClassFiles.of(ClassLoader.getSystemClassLoader());
     }
@@ -74,11 +79,12 @@ public final class Weaving {
      */
     public static @Nullable String absence() {
         if (isWovenJar()) return Jar.DEFECT;
-        return installed == null
+        if (installed != null) return null;
+        return Refused.REASON == null
                 ? "It has neither the agent nor a Cassandra that was woven. Add this line to"
                         + " jvm-server.options and restart the node: -javaagent:"
                         + plugin()
-                : null;
+                : Refused.REASON;
     }
 
     private static String plugin() {

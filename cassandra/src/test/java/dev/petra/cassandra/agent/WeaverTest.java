@@ -311,6 +311,21 @@ class WeaverTest {
                 .contains("docs/compatibility.md");
     }
 
+    @Test
+    void theNextMajorReleaseIsRefusedAlsoIfItsOwnerInsists() throws Exception {
+        Path next = NextReleaseTest.jar();
+        assertThat(refusal(next))
+                .contains(next + " cannot be woven: Cassandra 6.0-")
+                .contains("this version of Petra, which is for Cassandra 5.0: see")
+                .contains("docs/cassandra-6.md")
+                .contains(
+                        "this Cassandra has no org.apache.cassandra.service.StartupChecks.verify");
+        assertThatThrownBy(() -> Weaver.weave(next, out(), true))
+                .isInstanceOf(Weaver.RefusedException.class)
+                .hasMessageContaining("docs/cassandra-6.md");
+        assertThat(out()).doesNotExist();
+    }
+
     /** A fork that has changed one method with a join point, and others without. */
     @Test
     void changedMethodsAreNamedAndWovenIfTheirOwnerInsists() throws Exception {
