@@ -84,7 +84,7 @@ final class JoinPoints {
                             GAUGE),
 
                     // first lines: var done = MetricHooks.sizeEstimates(table, ranges);
-                    // if (done != null) return done;
+                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
                     at(
                             CASSANDRA + "db.SizeEstimatesRecorder",
                             "computeSizeEstimates",
@@ -151,7 +151,7 @@ final class JoinPoints {
                             "boolean"),
 
                     // first lines: var done = DataHooks.logInstead(mutation);
-                    // if (done != null) return done;
+                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
                     at(
                             CASSANDRA + "db.CassandraKeyspaceWriteHandler",
                             "addToCommitLog",
@@ -350,18 +350,18 @@ final class JoinPoints {
                             NODETOOL_ADVICE + "CompactRangesAsText",
                             STRINGS),
                     // first lines: var done = NodetoolHooks.verify(this, options);
-                    // if (done != null) return done;
+                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
                     at(
                             CFS,
                             "verify",
                             NODETOOL_ADVICE + "Verify",
                             CASSANDRA + "io.sstable.IVerifier$Options"),
                     // first lines: var done = NodetoolHooks.cleanup(this);
-                    // if (done != null) return done;
+                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
                     // try { ... } finally { NodetoolHooks.afterSSTables(this); }
                     at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
                     // first lines: var done = NodetoolHooks.garbageCollect(this);
-                    // if (done != null) return done;
+                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
                     at(
                             CFS,
                             "garbageCollect",
@@ -370,7 +370,7 @@ final class JoinPoints {
                             "int"),
                     // first lines: var done = NodetoolHooks.rewrite(
                     //     this, skipIfCurrentVersion, skipIfNewerThanTimestamp);
-                    // if (done != null) return done;
+                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
                     at(
                             CFS,
                             "sstablesRewrite",

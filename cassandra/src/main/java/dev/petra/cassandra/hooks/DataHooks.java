@@ -6,6 +6,7 @@ import dev.petra.cassandra.commitlog.CommitLogOrder;
 import dev.petra.cassandra.commitlog.ReplayPlan;
 import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Unfit;
 import java.util.HashSet;
 import java.util.Set;
@@ -40,21 +41,25 @@ public final class DataHooks {
 
     /**
      * Before a mutation is appended to the commit log, in the write's group of {@code
-     * Keyspace.writeOrder}. While a memtable of Cassandra's is alive beside the engine's, the write
-     * may go to either, so it goes to the log as well.
+     * Keyspace.writeOrder}. Cassandra goes by the schema that the update was made with, which is a
+     * former one if the statement was prepared before ALTER TABLE changed the memtable. The table's
+     * memtables say where the write goes: while one of Cassandra's is alive beside the engine's, it
+     * may go to either, so it goes to the log as well; and if none is, it must not go there, where
+     * a restart would find it without the deletion that came after it.
      *
-     * @return its position, or null if Cassandra is to append what the tables' configurations say
+     * @return its position, or {@link CommitLogPosition#NONE} if nothing of it goes there; null if
+     *     Cassandra is to append what the tables' configurations say
      */
     public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
-        boolean migrating = false;
+        boolean differs = false;
         for (PartitionUpdate update : mutation.getPartitionUpdates())
-            migrating |= owns(update) && !skipsLog(update);
-        if (!migrating) return null;
+            differs |= owns(update) != skipsLog(update);
+        if (!differs) return null;
         Set<TableId> skipping = new HashSet<>();
         for (PartitionUpdate update : mutation.getPartitionUpdates())
-            if (owns(update) && skipsLog(update)) skipping.add(update.metadata().id);
-        // The last flush may just have ended.
-        if (skipping.containsAll(mutation.getTableIds())) return null;
+            // The last flush may just have ended.
+            if (skipsLog(update)) skipping.add(update.metadata().id);
+        if (skipping.containsAll(mutation.getTableIds())) return CommitLogPosition.NONE;
         Mutation logged = mutation;
         for (TableId table : skipping) logged = logged.without(table);
         return CommitLog.instance.add(logged);
@@ -64,9 +69,14 @@ public final class DataHooks {
         return PetraMemtableFactory.owns(update.metadata());
     }
 
+    private static boolean mayBeInEngine(PartitionUpdate update) {
+        return owns(update) || TableRegistry.contains(update.metadata());
+    }
+
     private static boolean skipsLog(PartitionUpdate update) {
+        if (!mayBeInEngine(update)) return false;
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
-        return cfs == null || EngineMemtables.areWritesOurs(cfs);
+        return cfs == null ? owns(update) : EngineMemtables.areWritesOurs(cfs);
     }
 
     /**
@@ -78,7 +88,7 @@ public final class DataHooks {
         if (!durable) return;
         CommitLogOrder.note(mutation);
         for (PartitionUpdate update : mutation.getPartitionUpdates()) {
-            if (!owns(update)) continue;
+            if (!mayBeInEngine(update)) continue;
             // Computed once per mutation; the coordinator and the verb handler ask for it as well.
             mutation.validateSize(
                     MessagingService.current_version, CommitLogSegment.ENTRY_OVERHEAD_SIZE);

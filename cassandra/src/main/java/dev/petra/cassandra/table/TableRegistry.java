@@ -12,6 +12,7 @@ import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -65,6 +66,11 @@ public final class TableRegistry {
     /** Whether a table of this ID and name has data in an engine. */
     public static synchronized boolean contains(ColumnFamilyStore cfs) {
         return tables.containsKey(key(cfs));
+    }
+
+    /** The same by any of its schemas, also a former one. Never blocks. */
+    public static boolean contains(TableMetadata table) {
+        return tables.containsKey(new Key(table.id, table.name));
     }
 
     /** Whether no table is in an engine. */

@@ -4,6 +4,7 @@ package dev.petra.nodetests.crash;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
 import dev.petra.nodetests.fixture.Writer;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -127,6 +129,53 @@ class KillIT {
                             () ->
                                     Files.readString(node.process().logFile())
                                             .contains("Purged ks.t"));
+            }
+        }
+    }
+
+    /**
+     * Cassandra prepares no statement again when a table's memtable changes, so such a write has
+     * the schema of before. In the commit log it would be found without the deletion that came
+     * after it, which a purge has removed meanwhile.
+     */
+    @Test
+    void whatWasPreparedBeforeTheTableCameIsDeletedAfterAKill() throws Exception {
+        try (TestNode node = TestNode.start(directory)) {
+            try (CqlSession session = node.session()) {
+                TestNode.createKeyspace(session, "ks", 1);
+                for (String table : List.of("t", "stock"))
+                    session.execute(
+                            "CREATE TABLE ks."
+                                    + table
+                                    + " (p int, c int, v int, PRIMARY KEY (p, c)) WITH"
+                                    + " gc_grace_seconds = 0");
+                String row = "INSERT INTO ks.t (p, c, v) VALUES (1, ?, 0)";
+                PreparedStatement insert = session.prepare(row);
+                PreparedStatement batch =
+                        session.prepare(
+                                "BEGIN UNLOGGED BATCH "
+                                        + row
+                                        + "; INSERT INTO ks.stock (p, c, v) VALUES (1, ?, 0);"
+                                        + " APPLY BATCH");
+                session.execute(insert.bind(1));
+                session.execute("ALTER TABLE ks.t WITH memtable = 'rocks'");
+                TestNode.awaitMigrations(session, PATIENCE);
+                session.execute(insert.bind(2));
+                session.execute(batch.bind(3, 3));
+                session.execute(insert.bind(4));
+                session.execute("DELETE FROM ks.t WHERE p = 1 AND c IN (2, 3)");
+            }
+            // Purges the deletions, and with them what they hide.
+            node.nodetool("compact", "ks", "t");
+            node.process().kill();
+            node.restart();
+            try (CqlSession session = node.session()) {
+                assertThat(session.execute("SELECT c FROM ks.t").all())
+                        .extracting(found -> found.getInt(0))
+                        .containsExactly(1, 4);
+                assertThat(session.execute("SELECT c FROM ks.stock").all())
+                        .extracting(found -> found.getInt(0))
+                        .containsExactly(3);
             }
         }
     }

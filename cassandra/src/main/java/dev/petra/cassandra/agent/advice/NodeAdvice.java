@@ -214,7 +214,7 @@ final class NodeAdvice {
         static void exit(
                 @Advice.Enter @Nullable CommitLogPosition done,
                 @Advice.Return(readOnly = false) @Nullable CommitLogPosition position) {
-            if (done != null) position = done;
+            if (done != null) position = done.equals(CommitLogPosition.NONE) ? null : done;
         }
     }
 }
