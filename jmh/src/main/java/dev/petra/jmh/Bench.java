@@ -128,6 +128,8 @@ public final class Bench implements Callable<Integer> {
         Measurement measurement = new Measurement(options, work, limited);
         claim.begin();
         Files.createDirectories(options.out.resolve("logs"));
+        if (plan.stream().anyMatch(run -> run.engine() == Engine.ROCKS_WOVEN))
+            WovenDistribution.make(work.resolve("woven"));
         machine = Machine.describe(options.out, revision);
         boolean complete = false;
         try {
@@ -237,7 +239,9 @@ public final class Bench implements Callable<Integer> {
         settings.put("warm-up at most", options.warmups + " times the seconds");
         settings.put(
                 "Petra's jar and agent",
-                options.agentEverywhere ? "in the nodes of all engines" : "in nodes of rocks only");
+                options.agentEverywhere
+                        ? "in the nodes of all engines"
+                        : "in nodes of rocks only; of rocks-woven the jar alone");
         settings.put("heap", options.heap + " MiB");
         settings.put("memory beside the heap", options.memory + " MiB");
         if (options.totalMemory > 0)

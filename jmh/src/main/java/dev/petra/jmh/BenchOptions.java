@@ -44,7 +44,8 @@ final class BenchOptions {
                             + " as large as --memory), which are those that are compared if none"
                             + " is given, and legacy-latest-mmap (legacy-latest with a commit log"
                             + " that loses nothing by a kill -9, as that of rocks); at the level"
-                            + " spi also bare (RocksDB).")
+                            + " spi also bare (RocksDB); at local and client rocks-woven (rocks in"
+                            + " nodes from a woven Cassandra, without the agent).")
     List<String> engines = List.of();
 
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")

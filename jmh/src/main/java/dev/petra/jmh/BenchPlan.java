@@ -108,6 +108,8 @@ record BenchPlan(BenchOptions options) {
         if (options.engines.isEmpty()) return spi ? ALL_ENGINES : NODE_ENGINES;
         if (!spi && options.engines.contains("bare"))
             throw options.wrong("bare RocksDB is no node: it is measured at the level spi only");
+        if ((spi || options.docker) && options.engines.contains("rocks-woven"))
+            throw options.wrong("rocks-woven is for the levels local and client");
         return options.engines;
     }
 

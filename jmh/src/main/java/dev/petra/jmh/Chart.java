@@ -26,6 +26,8 @@ final class Chart {
             Map.of(
                     "rocks",
                     "#0072b2",
+                    "rocks-woven",
+                    "#56b4e9",
                     "legacy",
                     "#999999",
                     "legacy-latest",

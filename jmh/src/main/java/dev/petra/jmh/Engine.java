@@ -11,6 +11,9 @@ enum Engine {
     /** RocksDB, with the memory budget of the run. */
     ROCKS("rocks", "rocks"),
 
+    /** The same in a node from a {@link WovenDistribution woven} Cassandra, without the agent. */
+    ROCKS_WOVEN("rocks-woven", "rocks"),
+
     /** Cassandra as {@code cassandra.yaml} ships it. */
     LEGACY("legacy", "default"),
 
@@ -60,7 +63,7 @@ enum Engine {
 
     /** Whether its node needs the plugin, and its tables are in the plugin's engine. */
     boolean isPetra() {
-        return this == ROCKS;
+        return this == ROCKS || this == ROCKS_WOVEN;
     }
 
     /**
@@ -72,7 +75,7 @@ enum Engine {
     Map<String, Object> yaml(int nativeMiB) {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
-            case ROCKS, LEGACY, BARE -> {}
+            case ROCKS, ROCKS_WOVEN, LEGACY, BARE -> {}
             case LEGACY_LATEST, LEGACY_LATEST_CACHE, LEGACY_LATEST_MMAP -> {
                 yaml.put(
                         "memtable",

@@ -97,7 +97,8 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
             jmh.jvmArgs(
                     "-Xmx512m",
                     "-Dpetra.home=" + System.getProperty("petra.home"),
-                    "-D" + Nodes.EVERYWHERE + "=" + options.agentEverywhere);
+                    "-D" + Nodes.EVERYWHERE + "=" + options.agentEverywhere,
+                    WovenDistribution.option());
         } else {
             NodeProcess node = Nodes.embedded(directory, run, options.heap, options.memory);
             System.setProperty(

@@ -145,7 +145,7 @@ final class Nodes {
                         .overwriteConf(true)
                         .heap(heapMiB + "MiB")
                         .fastRing()
-                        .agent(plugin)
+                        .agent(plugin && engine != Engine.ROCKS_WOVEN)
                         .plugin(plugin)
                         .yaml(yaml(engine, workload, nativeMiB))
                         .jvmOptions(SHIPPED.toArray(String[]::new))
@@ -155,8 +155,9 @@ final class Nodes {
         config.jvmOptions(Owner.mine().option());
         String direct = directMemory(engine, heapMiB, nativeMiB).strip();
         if (!direct.isEmpty()) config.jvmOptions(direct);
-        if (engine == Engine.ROCKS)
+        if (engine.isPetra())
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
+        if (engine == Engine.ROCKS_WOVEN) config.home(WovenDistribution.ofThisRun());
         return config;
     }
 

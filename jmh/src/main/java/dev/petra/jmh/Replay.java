@@ -241,6 +241,8 @@ public final class Replay implements Callable<Integer> {
         }
         if (all.contains(Engine.BARE))
             throw wrong("'bare' is no node: rocks, legacy, legacy-latest");
+        if (all.contains(Engine.ROCKS_WOVEN))
+            throw wrong("'rocks-woven' is for 'petra bench': rocks, legacy, legacy-latest");
         if (this.compared > 0 && all.size() < 2)
             throw wrong("answers of two engines are compared: --engine ONE,OTHER or --compared 0");
         if (tables.isEmpty()) throw wrong("no tables: --snapshot or --schema");

@@ -246,9 +246,11 @@ class BenchIT {
 
     @Test
     void aClientMeasuresTheNode() throws IOException, InterruptedException {
-        Results results = results("client", "mixed", "rocks");
-        assertThat(median(results, "rocks", "mixed", "throughput")).isGreaterThan(10);
-        assertThat(median(results, "rocks", "mixed", "resident")).isGreaterThan(100);
+        Results results = results("client", "mixed", "rocks,rocks-woven");
+        for (String engine : List.of("rocks", "rocks-woven")) {
+            assertThat(median(results, engine, "mixed", "throughput")).isGreaterThan(10);
+            assertThat(median(results, engine, "mixed", "resident")).isGreaterThan(100);
+        }
     }
 
     @Test

@@ -41,6 +41,8 @@ class BenchTest {
                 "--quick --full | mutually exclusive",
                 "--operation=openLoop --level=spi | needs 'mixed'",
                 "--level=cluster | belong together",
+                "--engine=rocks,rocks-woven --level=spi | is for the levels local and client",
+                "--engine=rocks-woven --docker | is for the levels local and client",
                 "--total-memory=1024 --heap=1024 | too little for a heap of 1024 MiB",
                 "--total-memory=4096 --level=client --workload=stream | --total-memory is of one"
                         + " node",

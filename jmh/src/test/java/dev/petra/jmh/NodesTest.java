@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 import org.junit.jupiter.api.AfterEach;
@@ -34,11 +35,13 @@ class NodesTest {
             jar.write(HINTS.getBytes(UTF_8));
         }
         System.setProperty("petra.home", directory.toString());
+        WovenDistribution.use(directory);
     }
 
     @AfterEach
     void noDistribution() {
         System.clearProperty("petra.home");
+        System.clearProperty("petra.bench.woven");
     }
 
     /** Also of the JVM of a benchmark, where JMH adds its own hints to these. */
@@ -55,6 +58,24 @@ class NodesTest {
                         "-Dio.netty.allocator.useCacheForAllThreads=true",
                         "-Dio.netty.allocator.maxOrder=11");
         assertThat(node.resolve("hotspot_compiler")).hasContent(HINTS);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aWovenNodeDiffersInTheAgentAlone(Engine engine) {
+        Path node = directory.resolve("node");
+        Run run = new Run("emp", Access.Level.LOCAL, "G1", "read", engine);
+        String agent = "-javaagent:" + directory.resolve("lib/petra.jar");
+        List<String> options = Nodes.embedded(node, run, 512, 64).prepareForAnotherJvm();
+        assertThat(options.contains(agent)).isEqualTo(engine == Engine.ROCKS);
+        if (engine != Engine.ROCKS_WOVEN) return;
+        assertThat(node.resolve("conf/cassandra.yaml"))
+                .content()
+                .contains("dev.petra.cassandra.PetraMemtable", "64MiB");
+        Run withAgent = new Run("emp", Access.Level.LOCAL, "G1", "read", Engine.ROCKS);
+        List<String> others = Nodes.embedded(node, withAgent, 512, 64).prepareForAnotherJvm();
+        Predicate<String> isSame = option -> !option.equals(agent) && !option.contains(".port=");
+        assertThat(options).filteredOn(isSame).isEqualTo(others.stream().filter(isSame).toList());
     }
 
     @ParameterizedTest
