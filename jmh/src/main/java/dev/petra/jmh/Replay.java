@@ -46,8 +46,8 @@ import picocli.CommandLine.Spec;
         sortOptions = false,
         description = {
             "Asks nodes of this machine, one of each engine, what the nodes of a cluster were"
-                + " asked, from their full query logs (nodetool enablefullquerylog). First it takes"
-                + " the times of each engine, then it compares the answers of two.",
+                + " asked, from their full query logs (nodetool enablefullquerylog) or audit logs."
+                + " First it takes the times of each engine, then it compares the answers of two.",
             "Writes results.json, report.md, report.html and answers.md."
         },
         exitCodeListHeading = "Exit codes:%n",
@@ -65,6 +65,11 @@ public final class Replay implements Callable<Integer> {
     /** The exit code where the engines differ in nothing, but have not answered everything. */
     static final int FAILED = 4;
 
+    /** What to do about requests without values. */
+    private static final String BETTER =
+            "An audit log has prepared statements without what was bound to them; nodetool"
+                    + " enablefullquerylog makes a log that has all";
+
     private static final int IN_FLIGHT = 32;
     private static final int MOST_IN_FLIGHT = 256;
     private static final Duration PATIENCE = Duration.ofMinutes(1);
@@ -80,7 +85,9 @@ public final class Replay implements Callable<Integer> {
             names = "--log",
             required = true,
             paramLabel = "DIR",
-            description = "A node's full query log. Once for each node.")
+            description =
+                    "A node's full query log or audit log; of an audit log that is a text, also a"
+                            + " file. Once for each node.")
     private List<Path> logs = List.of();
 
     @Option(
@@ -210,12 +217,13 @@ public final class Replay implements Callable<Integer> {
         boolean failing = false;
         if (timed > 0) {
             // Counted first: a share of them is to warm up.
-            Survey survey = survey();
+            Survey survey = survey(timed);
             time(survey, work, console);
             different = failed.values().stream().distinct().count() > 1;
             failing = failed.values().stream().anyMatch(numbers -> !numbers.isEmpty());
         }
         if (this.compared > 0) {
+            if (timed == 0) tell(survey(this.compared), console);
             Comparison comparison = compare(compared, work, console);
             different |= comparison.different() > 0;
             failing |= comparison.failedOnBoth() > 0;
@@ -261,8 +269,18 @@ public final class Replay implements Callable<Integer> {
             throw wrong(String.valueOf(e.getMessage()));
         }
         try (QueryLog readable = new QueryLog(logs)) {
-            if (selection(readable, 1).next() != null) return all;
-            String none = "no request of the log is of the tables that are given: " + names();
+            Selection selection = selection(readable, 1);
+            if (selection.next() != null) return all;
+            StringBuilder reasons = new StringBuilder();
+            selection
+                    .left()
+                    .forEach((reason, count) -> reasons.append("; " + count + " " + reason));
+            String none =
+                    "no request of the log can be asked of the tables that are given, "
+                            + names()
+                            + reasons;
+            if (selection.left().containsKey(Selection.Reason.WITHOUT_VALUES))
+                throw new QueryLog.QueryLogException(none + ". " + BETTER + ".", null);
             if (readable.losses().isEmpty())
                 throw wrong(none + ". Requests of the system's tables are left out.");
             throw new QueryLog.QueryLogException(
@@ -283,9 +301,9 @@ public final class Replay implements Callable<Integer> {
      */
     private record Survey(long requests, Map<String, String> notes) {}
 
-    private Survey survey() {
+    private Survey survey(long most) {
         try (QueryLog log = new QueryLog(logs)) {
-            Selection selection = selection(log, timed);
+            Selection selection = selection(log, most);
             while (selection.next() != null) {
                 // It counts.
             }
@@ -307,6 +325,15 @@ public final class Replay implements Callable<Integer> {
                     selection.conditionals()
                             + "; these are written with the time of the replay: later writes of"
                             + " the log to the same columns are older, and change nothing");
+        long lacking = selection.left().getOrDefault(Selection.Reason.WITHOUT_VALUES, 0L);
+        if (lacking > 0)
+            notes.put(
+                    "share of the requests of these tables that is asked",
+                    String.format(
+                            Locale.ROOT,
+                            "%.1f %%. %s",
+                            100.0 * selection.selected() / (selection.selected() + lacking),
+                            BETTER));
         selection
                 .left()
                 .forEach((reason, count) -> notes.put("not asked, " + reason, count.toString()));
@@ -314,6 +341,11 @@ public final class Replay implements Callable<Integer> {
         for (int i = 0; i < losses.size(); i++)
             notes.put("damage of the log " + (i + 1), losses.get(i));
         return notes;
+    }
+
+    private static void tell(Survey survey, PrintWriter console) {
+        console.print(lines(survey.notes()));
+        console.flush();
     }
 
     private static String lines(Map<String, String> notes) {
@@ -365,8 +397,7 @@ public final class Replay implements Callable<Integer> {
     }
 
     private void time(Survey survey, Path work, PrintWriter console) throws IOException {
-        console.print(lines(survey.notes()));
-        console.flush();
+        tell(survey, console);
         String started = Instant.now().toString();
         for (int round = 0; round < rounds; round++)
             for (Engine engine : turned(round)) time(engine, survey, work, console);

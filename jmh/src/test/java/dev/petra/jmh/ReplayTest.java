@@ -74,6 +74,22 @@ class ReplayTest {
     }
 
     @Test
+    void aLogWithoutTheValuesOfItsRequestsIsRefused() throws IOException {
+        String head = "user:u|host:/1.1.1.1:7000|source:/1.1.1.1|timestamp:5|";
+        Files.writeString(
+                directory.resolve("audit.log"),
+                head
+                        + "type:SELECT|category:QUERY|ks:ks|operation:SELECT * FROM t WHERE k = ?\n"
+                        + head
+                        + "type:SELECT|category:QUERY|ks:ks|operation:SELECT * FROM u\n");
+        assertThat(refusal(1, "--log=DIR --schema=SCHEMA"))
+                .contains(
+                        "no request of the log can be asked",
+                        "1 of tables that are not given; 1 with values that are not in the log",
+                        "nodetool enablefullquerylog");
+    }
+
+    @Test
     void earlierResultsAreNotWrittenOver() throws IOException {
         Path answers = Files.writeString(directory.resolve("answers.md"), "mine");
         StringWriter told = new StringWriter();

@@ -104,6 +104,28 @@ record CqlText(Kind kind, List<Name> tables, boolean isVolatile, boolean isCondi
         };
     }
 
+    /** Whether there are markers in a statement, in place of values. */
+    static boolean needsValues(String cql) {
+        String bare =
+                QUOTED.matcher(cql)
+                        .replaceAll(
+                                quoted -> "-/".indexOf(quoted.group().charAt(0)) < 0 ? "''" : " ");
+        int braces = 0;
+        char before = ' ';
+        for (int i = 0; i < bare.length(); i++) {
+            char c = bare.charAt(i);
+            if (c == '?') return true;
+            if (c == '{') braces++;
+            if (c == '}') braces--;
+            // Between a key and its value it is no marker, nor in a duration.
+            if (c == ':'
+                    && (braces == 0 ? !Character.isDigit(before) : "{:,[(".indexOf(before) >= 0))
+                return true;
+            if (!Character.isWhitespace(c)) before = c;
+        }
+        return false;
+    }
+
     private static String firstWord(String bare) {
         int end = 0;
         while (end < bare.length() && Character.isLetter(bare.charAt(end))) end++;

@@ -14,13 +14,15 @@ import org.jspecify.annotations.Nullable;
  * @param keyspace of names without one
  * @param batch LOGGED, UNLOGGED or COUNTER; null if it is no batch
  * @param parts one, or those of the batch
+ * @param left why it cannot be asked, of whichever table it is; null if that is not known
  */
 public record LoggedQuery(
         long startedMillis,
         @Nullable String keyspace,
         @Nullable String batch,
         List<Part> parts,
-        Parameters parameters) {
+        Parameters parameters,
+        Selection.@Nullable Reason left) {
     private static final int V5 = 5;
 
     /** Flags of a request's parameters; 2 is of no interest, since it changes no values. */

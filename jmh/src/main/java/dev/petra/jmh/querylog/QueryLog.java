@@ -27,17 +27,20 @@ import net.openhft.chronicle.wire.WireIn;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads full query logs: one directory of each node. The requests of one node come as it logged
- * them, which is the order in which they were answered; those of several nodes are merged by the
- * time at which they began. Not thread-safe.
+ * Reads full query logs and audit logs: one of each node. The requests of one node come as it
+ * logged them, which is the order in which they were answered; those of several nodes are merged by
+ * the time at which they began. Not thread-safe.
  */
 public final class QueryLog implements AutoCloseable {
     private static final int VERSION = 0;
     private static final String FILES = ".cq4";
 
-    private final List<OneLog> logs = new ArrayList<>();
-    private final Queue<OneLog> next =
-            new PriorityQueue<>(Comparator.comparingLong(OneLog::startedMillis));
+    private final List<NodeLog> logs = new ArrayList<>();
+    private final Queue<Head> next =
+            new PriorityQueue<>(Comparator.comparingLong(head -> head.query.startedMillis()));
+
+    /** The next request of a log. */
+    private record Head(NodeLog log, LoggedQuery query) {}
 
     /** A log that cannot be read. */
     public static final class QueryLogException extends RuntimeException {
@@ -52,34 +55,60 @@ public final class QueryLog implements AutoCloseable {
     /**
      * Opens logs for reading; a node may go on writing to them.
      *
-     * @throws QueryLogException if a directory is no full query log
+     * @param paths directories of full query logs or of audit logs, or files of audit logs
+     * @throws QueryLogException if one is none of these
      */
-    public QueryLog(List<Path> directories) {
+    public QueryLog(List<Path> paths) {
         try {
-            for (Path directory : directories) logs.add(new OneLog(directory));
-            for (OneLog log : logs) advance(log);
+            for (Path path : paths) logs.add(log(path));
+            for (NodeLog log : logs) advance(log);
         } catch (RuntimeException e) {
             close();
             throw e;
         }
     }
 
-    /** The next request; null at the end. */
-    public @Nullable LoggedQuery next() {
-        OneLog log = next.poll();
-        if (log == null) return null;
-        LoggedQuery query = log.head;
-        advance(log);
-        return query;
+    /** By what is in it. */
+    private static NodeLog log(Path path) {
+        if (Files.isRegularFile(path)) {
+            if (!path.toString().endsWith(FILES)) return new AuditText(path);
+            throw new QueryLogException(
+                    path + " is a part of a log: give the directory that it is in", null);
+        }
+        try (Stream<Path> files = Files.list(path)) {
+            List<String> names = files.map(file -> file.getFileName().toString()).toList();
+            if (names.stream().anyMatch(name -> name.endsWith(FILES))) return new BinaryLog(path);
+            if (names.stream().anyMatch(name -> name.startsWith(AuditText.NAME)))
+                return new AuditText(path);
+        } catch (IOException e) {
+            throw new QueryLogException("cannot read " + path + ": " + e, e);
+        }
+        throw new QueryLogException(
+                path
+                        + " has no full query log or audit log, which are files '*"
+                        + FILES
+                        + "' or '"
+                        + AuditText.NAME
+                        + "*': nodetool enablefullquerylog --path makes one",
+                null);
     }
 
-    private void advance(OneLog log) {
-        if (log.read()) next.add(log);
+    /** The next request; null at the end. */
+    public @Nullable LoggedQuery next() {
+        Head head = next.poll();
+        if (head == null) return null;
+        advance(head.log);
+        return head.query;
+    }
+
+    private void advance(NodeLog log) {
+        LoggedQuery query = log.next();
+        if (query != null) next.add(new Head(log, query));
     }
 
     @Override
     public void close() {
-        for (OneLog log : logs) log.queue.close();
+        for (NodeLog log : logs) log.close();
     }
 
     /**
@@ -91,11 +120,11 @@ public final class QueryLog implements AutoCloseable {
     }
 
     /**
-     * The log of one node: segments, which are files, one for each hour or so ({@code roll_cycle}).
-     * What a crash or a cut copy has torn is passed over: a record whose length is known alone,
-     * else the rest of its segment.
+     * The log of one node as Cassandra's {@code BinLog} has it: segments, which are files, one for
+     * each hour or so ({@code roll_cycle}). What a crash or a cut copy has torn is passed over: a
+     * record whose length is known alone, else the rest of its segment.
      */
-    private static final class OneLog {
+    private static final class BinaryLog implements NodeLog {
         private static final int MOST_TOLD = 5;
 
         /** What Chronicle has in the upper bits of a record's header. */
@@ -116,6 +145,7 @@ public final class QueryLog implements AutoCloseable {
 
         private long read;
         private @Nullable LoggedQuery head;
+        private final AuditEntries entries = new AuditEntries();
 
         private final List<String> torn = new ArrayList<>();
         private long tornSegments;
@@ -124,19 +154,8 @@ public final class QueryLog implements AutoCloseable {
         private long missing;
         private String firstMissing = "";
 
-        OneLog(Path directory) {
+        BinaryLog(Path directory) {
             this.directory = directory;
-            try (Stream<Path> files = Files.list(directory)) {
-                if (files.noneMatch(file -> file.toString().endsWith(FILES)))
-                    throw new QueryLogException(
-                            directory
-                                    + " has no full query log, which are files '*"
-                                    + FILES
-                                    + "': nodetool enablefullquerylog --path makes one",
-                            null);
-            } catch (IOException e) {
-                throw new QueryLogException("cannot read " + directory + ": " + e, e);
-            }
             try {
                 queue =
                         SingleChronicleQueueBuilder.single(directory.toFile())
@@ -146,23 +165,41 @@ public final class QueryLog implements AutoCloseable {
                 segment = queue.firstCycle();
             } catch (RuntimeException e) {
                 throw new QueryLogException(
-                        "The full query log in "
+                        "The log in "
                                 + directory
                                 + " cannot be opened: "
                                 + e
                                 + ". Copy it again from the node, after nodetool"
-                                + " disablefullquerylog.",
+                                + " disablefullquerylog (or disableauditlog).",
                         e);
             }
         }
 
-        long startedMillis() {
-            return head == null ? Long.MAX_VALUE : head.startedMillis();
+        @Override
+        public @Nullable LoggedQuery next() {
+            head = null;
+            if (!read()) {
+                if (read == 0 && unread > 0 && torn.isEmpty())
+                    throw new QueryLogException(
+                            directory
+                                    + " has no record of a full query log or an audit log of"
+                                    + " Cassandra 4.0 to 5.0; the first, "
+                                    + firstUnread
+                                    + ". Give the directory of such a log (nodetool"
+                                    + " enablefullquerylog --path).",
+                            null);
+                head = entries.end();
+            }
+            return head;
+        }
+
+        @Override
+        public void close() {
+            queue.close();
         }
 
         /** Reads the next request; false at the end. */
-        boolean read() {
-            head = null;
+        private boolean read() {
             while (head == null) {
                 String reason = "a record there was begun and not finished";
                 try {
@@ -260,7 +297,8 @@ public final class QueryLog implements AutoCloseable {
                     + FILES;
         }
 
-        List<String> losses() {
+        @Override
+        public List<String> losses() {
             List<String> losses = new ArrayList<>();
             for (String place : torn) losses.add("the rest of a segment cannot be read, " + place);
             if (tornSegments > torn.size())
@@ -278,35 +316,41 @@ public final class QueryLog implements AutoCloseable {
             return losses;
         }
 
-        /** Reads a record, as {@code FullQueryLogger} of Cassandra 4.0 to 5.0 writes it. */
+        /** Reads a record, as Cassandra 4.0 to 5.0 writes it. */
         private void take(WireIn in) {
             int version = in.read("version").int16();
             if (version != VERSION)
                 throw new IllegalArgumentException("its records have version " + version);
             String type = in.read("type").text();
+            if (type == null) throw new IllegalArgumentException("a record without a type");
+            switch (type) {
+                case "single-query", "batch" -> query(in, type);
+                case "audit" -> head = entries.take(text(in.read("message")));
+                default ->
+                        throw new IllegalArgumentException("a record of the type '" + type + "'");
+            }
+        }
+
+        /** By {@code FullQueryLogger}. */
+        private void query(WireIn in, String type) {
             long started = in.read("query-start-time").int64();
             int protocol = in.read("protocol-version").int32();
             byte[] options = in.read("query-options").bytes();
             long timestamp = in.read("generated-timestamp").int64();
             long nowInSeconds = in.read("generated-now-in-seconds").int64();
             String keyspace = in.read("keyspace").text();
-            if (type == null || options == null)
-                throw new IllegalArgumentException("a record without a type or options");
+            if (options == null) throw new IllegalArgumentException("a record without options");
             List<@Nullable ByteBuffer> values = new ArrayList<>();
             LoggedQuery.Parameters parameters =
                     LoggedQuery.parameters(
                             ByteBuffer.wrap(options), protocol, values, timestamp, nowInSeconds);
             List<LoggedQuery.Part> parts = new ArrayList<>();
             String batch = null;
-            switch (type) {
-                case "single-query" ->
-                        parts.add(new LoggedQuery.Part(text(in.read("query")), values));
-                case "batch" -> {
-                    batch = text(in.read("batch-type"));
-                    batch(in, parts);
-                }
-                default ->
-                        throw new IllegalArgumentException("a record of the type '" + type + "'");
+            if (type.equals("batch")) {
+                batch = text(in.read("batch-type"));
+                batch(in, parts);
+            } else {
+                parts.add(new LoggedQuery.Part(text(in.read("query")), values));
             }
             head =
                     new LoggedQuery(
@@ -314,7 +358,8 @@ public final class QueryLog implements AutoCloseable {
                             parameters.keyspace() == null ? keyspace : parameters.keyspace(),
                             batch,
                             parts,
-                            parameters);
+                            parameters,
+                            null);
         }
 
         private static void batch(WireIn in, List<LoggedQuery.Part> parts) {

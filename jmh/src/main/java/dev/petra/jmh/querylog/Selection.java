@@ -24,7 +24,10 @@ public final class Selection {
     public enum Reason {
         OTHER_TABLE("of tables that are not given"),
         PARTLY_OTHER_TABLE("batches of which a part is of tables that are not given"),
-        OTHER_STATEMENT("that neither read nor write rows");
+        OTHER_STATEMENT("that neither read nor write rows"),
+        WITHOUT_VALUES("with values that are not in the log"),
+        INCOMPLETE_BATCH("batches of which not all statements are in the log"),
+        FAILED("that failed when they were logged");
 
         private final String text;
 
@@ -66,6 +69,7 @@ public final class Selection {
             boolean isOther = false;
             boolean someGiven = false;
             boolean allGiven = true;
+            boolean isComplete = true;
             for (LoggedQuery.Part part : query.parts()) {
                 CqlText text = CqlText.of(part.cql());
                 isRead &= text.kind() == CqlText.Kind.READ;
@@ -73,17 +77,19 @@ public final class Selection {
                 isConditional |= text.isConditional();
                 isOther |= text.kind() == CqlText.Kind.OTHER;
                 allGiven &= !text.tables().isEmpty();
+                isComplete &= !part.values().isEmpty() || !CqlText.needsValues(part.cql());
                 for (CqlText.Name name : text.tables()) {
                     boolean isGiven = isGiven(name, query.keyspace());
                     someGiven |= isGiven;
                     allGiven &= isGiven;
                 }
             }
-            if (isOther || !someGiven || !allGiven) {
-                Reason reason =
-                        isOther
-                                ? Reason.OTHER_STATEMENT
-                                : someGiven ? Reason.PARTLY_OTHER_TABLE : Reason.OTHER_TABLE;
+            Reason reason = query.left();
+            if (reason == null && isOther) reason = Reason.OTHER_STATEMENT;
+            if (reason == null && !(someGiven && allGiven))
+                reason = someGiven ? Reason.PARTLY_OTHER_TABLE : Reason.OTHER_TABLE;
+            if (reason == null && !isComplete) reason = Reason.WITHOUT_VALUES;
+            if (reason != null) {
                 left.merge(reason, 1L, Long::sum);
                 continue;
             }

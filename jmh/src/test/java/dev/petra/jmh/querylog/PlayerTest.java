@@ -181,7 +181,8 @@ class PlayerTest {
                         List.of(
                                 new LoggedQuery.Part(
                                         "SELECT ? FROM ks.t", List.of(ByteBuffer.allocate(1)))),
-                        new LoggedQuery.Parameters(null, -1, null, Long.MIN_VALUE, Long.MIN_VALUE));
+                        new LoggedQuery.Parameters(null, -1, null, Long.MIN_VALUE, Long.MIN_VALUE),
+                        null);
         int[] prepared = new int[1];
         Player player =
                 player(
@@ -203,7 +204,8 @@ class PlayerTest {
                         null,
                         null,
                         List.of(),
-                        new LoggedQuery.Parameters(null, -1, null, Long.MIN_VALUE, Long.MIN_VALUE));
+                        new LoggedQuery.Parameters(null, -1, null, Long.MIN_VALUE, Long.MIN_VALUE),
+                        null);
         assertThat(player(cql -> row()).ask(none)).isCompletedExceptionally();
     }
 }
