@@ -9,7 +9,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
-import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -99,8 +98,8 @@ class AuditLogTest {
             Method method = AuditLogEntry.class.getDeclaredMethod("getLogString");
             method.setAccessible(true);
             return (String) method.invoke(entry);
-        } catch (NoSuchMethodException | IllegalAccessException | InvocationTargetException e) {
-            throw new AssertionError(e);
+        } catch (ReflectiveOperationException e) {
+            throw new LinkageError("AuditLogEntry.getLogString", e);
         }
     }
 
@@ -387,7 +386,7 @@ class AuditLogTest {
                 SingleChronicleQueueBuilder.single(binary.toFile())
                         .rollCycle(RollCycles.HOURLY)
                         .build()) {
-            queue.createAppender()
+            queue.acquireAppender()
                     .writeDocument(
                             wire -> {
                                 wire.write("version").int16(version);
