@@ -9,7 +9,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.net.UnknownHostException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,11 +30,9 @@ import net.openhft.chronicle.queue.RollCycles;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
 import org.apache.cassandra.audit.AuditLogEntry;
 import org.apache.cassandra.audit.AuditLogEntryType;
-import org.apache.cassandra.audit.AuditLogOptions;
 import org.apache.cassandra.audit.BinAuditLogger;
 import org.apache.cassandra.config.DatabaseDescriptor;
-import org.apache.cassandra.service.ClientState;
-import org.apache.cassandra.service.QueryState;
+import org.apache.cassandra.locator.InetAddressAndPort;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
@@ -40,7 +41,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Entries of Cassandra's own class, in a queue by its own logger and as lines. */
+/** Entries of Cassandra's own class, in a queue as records of its own and as lines. */
 class AuditLogTest {
     private static final UUID BATCH = new UUID(1, 2);
     private static final UUID OTHER_BATCH = new UUID(3, 4);
@@ -66,9 +67,18 @@ class AuditLogTest {
             @Nullable UUID batch,
             @Nullable String keyspace,
             @Nullable String operation) {
-        return new AuditLogEntry.Builder(new QueryState((ClientState) null))
-                .setUser("a|b:c")
-                .setType(type)
+        AuditLogEntry.Builder builder = new AuditLogEntry.Builder(type);
+        try {
+            // Else from a client's connection only.
+            Field source = AuditLogEntry.Builder.class.getDeclaredField("source");
+            source.setAccessible(true);
+            source.set(builder, InetAddressAndPort.getByNameOverrideDefaults("10.0.0.1", 9042));
+        } catch (ReflectiveOperationException e) {
+            throw new LinkageError("AuditLogEntry.Builder.source", e);
+        } catch (UnknownHostException e) {
+            throw new UncheckedIOException(e);
+        }
+        return builder.setUser("a|b:c")
                 .setTimestamp(millis)
                 .setBatch(batch)
                 .setKeyspace(keyspace)
@@ -122,14 +132,14 @@ class AuditLogTest {
             Files.writeString(text.resolve("audit.log"), lines(entries));
             return text;
         }
-        AuditLogOptions options =
-                new AuditLogOptions.Builder()
-                        .withAuditLogDir(binary.toString())
-                        .withBlock(true)
-                        .build();
-        BinAuditLogger logger = new BinAuditLogger(options);
-        for (AuditLogEntry entry : entries) logger.log(entry);
-        logger.stop();
+        // BinAuditLogger itself drops what it has not yet written when it is stopped.
+        try (ChronicleQueue queue =
+                SingleChronicleQueueBuilder.single(binary.toFile())
+                        .rollCycle(RollCycles.HOURLY)
+                        .build()) {
+            for (AuditLogEntry entry : entries)
+                queue.acquireAppender().writeDocument(new BinAuditLogger.Message(string(entry)));
+        }
         return binary;
     }
 
