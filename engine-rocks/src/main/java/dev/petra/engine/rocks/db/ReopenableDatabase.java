@@ -358,10 +358,13 @@ public final class ReopenableDatabase {
         refusal.compareAndSet(null, Refusal.damagedIndex(detail));
     }
 
-    /** Also where writes are refused for another reason by now: only room helps then. */
+    /**
+     * Also where writes are refused for another reason by now: only room helps then. It would not
+     * mend a damaged store, whose refusal stays.
+     */
     private void diskIsFull(String detail) {
         Refusal before = refusal.get();
-        if (before != null && before.isFullDisk()) return;
+        if (before != null && (before.isFullDisk() || before.isDamagedStore())) return;
         if (before == null) healAt = System.nanoTime() + HEAL_EVERY_NANOS;
         if (!refusal.compareAndSet(before, Refusal.fullDisk(detail))) {
             diskIsFull(detail);
@@ -598,8 +601,7 @@ public final class ReopenableDatabase {
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
         if (!hasRoom()) {
             if (closed) return true;
-            // Room would not mend a damaged one.
-            if (!reason.isDamagedStore()) diskIsFull(NO_ROOM);
+            diskIsFull(NO_ROOM);
             throw refused(refusal.get());
         }
         // Reads wait while it is closed. One that could not be opened has no log to sync.

@@ -120,6 +120,10 @@ class DamagedIndexTest extends IndexFixture {
             // It was synced before it was closed: the commit log may go on.
             engine.syncAcknowledged(id -> true);
         }
+        // A write from before that found no room: room would not mend it.
+        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
+        assertIsDamaged(reopenable::checkNotFull);
         store.close();
     }
 
