@@ -17,29 +17,41 @@ import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
 import org.apache.cassandra.cql3.statements.schema.CreateTypeStatement;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.Types;
 import org.apache.cassandra.service.ClientState;
 
 /**
  * The {@code schema.cql} of a snapshot, or of what a {@link StoreWriter} wrote: one CREATE TABLE, a
- * CREATE TYPE for each of its types, and for dropped columns ALTER TABLE … DROP and ADD. Other
- * statements, such as CREATE INDEX, are ignored.
+ * CREATE TYPE for each of its types, and for dropped columns ALTER TABLE … DROP and ADD. Any other
+ * ALTER TABLE is refused; other statements, such as CREATE INDEX, are ignored.
  */
 final class SchemaText {
     static final String FILE = "schema.cql";
 
     private static final Pattern END = Pattern.compile(";\\s*(\\R|$)");
     private static final Pattern COMMENT = Pattern.compile("(?s)/\\*.*?\\*/");
+    private static final Pattern LINE_COMMENT = Pattern.compile("\\A((--|//).*(\\R\\s*|$))+");
+
+    /** A name as CQL has it: in double quotes, with double quotes in it doubled, or without. */
+    private static final String NAME = "(\"(?:[^\"]|\"\")+\"|\\w+)";
+
     private static final Pattern TYPE =
             Pattern.compile(
-                    "(?is)CREATE\\s+TYPE\\s+(IF\\s+NOT\\s+EXISTS\\s+)?([^\\s(]+\\.)?([^\\s(]+).*");
+                    "(?is)CREATE\\s+TYPE\\s+(?:IF\\s+NOT\\s+EXISTS\\s+)?(?:%1$s\\s*\\.\\s*)?%1$s.*"
+                            .formatted(NAME));
 
+    private static final String ALTER_TABLE = "(?is)ALTER\\s+(?:TABLE|COLUMNFAMILY)\\s";
+    private static final Pattern ALTER = Pattern.compile(ALTER_TABLE + ".*");
     private static final Pattern DROP =
             Pattern.compile(
-                    "(?is)ALTER\\s+TABLE\\s+\\S+\\s+DROP\\s+(\\S+)\\s+USING\\s+TIMESTAMP\\s+(\\d+)");
+                    ALTER_TABLE
+                            + "+\\S+\\s+DROP\\s+"
+                            + NAME
+                            + "\\s+USING\\s+TIMESTAMP\\s+(-?\\d+)");
     private static final Pattern ADD =
-            Pattern.compile("(?is)ALTER\\s+TABLE\\s+\\S+\\s+ADD\\s+(\\S+)\\s.*");
+            Pattern.compile(ALTER_TABLE + "+\\S+\\s+ADD\\s+" + NAME + "\\s[^;]*");
 
     /** The memtable configuration is replaced: this process does not know those of the nodes. */
     private static final Pattern MEMTABLE = Pattern.compile("memtable\\s*=\\s*'[^']*'");
@@ -67,8 +79,8 @@ final class SchemaText {
     /**
      * Parses the text of a {@code schema.cql}, in which names are qualified by their keyspace.
      *
-     * @throws InvalidRequestException if there is not exactly one CREATE TABLE, or it or a CREATE
-     *     TYPE is malformed
+     * @throws InvalidRequestException if there is not exactly one CREATE TABLE, it or a CREATE TYPE
+     *     is malformed, or an ALTER TABLE does something else
      */
     static SchemaText parse(String text) {
         List<CreateTableStatement.Raw> tables = new ArrayList<>();
@@ -76,23 +88,46 @@ final class SchemaText {
         Map<String, Long> dropped = new LinkedHashMap<>();
         Set<String> added = new HashSet<>();
         for (String each : END.split(COMMENT.matcher(text).replaceAll(" "), -1)) {
-            String statement = MEMTABLE.matcher(each.strip()).replaceAll("memtable = 'default'");
+            String statement =
+                    MEMTABLE.matcher(LINE_COMMENT.matcher(each.strip()).replaceFirst(""))
+                            .replaceAll("memtable = 'default'");
             if (statement.toUpperCase(Locale.ROOT).startsWith("CREATE TABLE"))
                 tables.add(parse(statement, CreateTableStatement.Raw.class, "CREATE TABLE"));
-            Matcher drop = DROP.matcher(statement);
-            if (drop.matches()) dropped.put(drop.group(1), Long.valueOf(drop.group(2)));
-            Matcher add = ADD.matcher(statement);
-            if (add.matches()) added.add(add.group(1));
+            if (ALTER.matcher(statement).matches()) alter(statement, dropped, added);
             Matcher type = TYPE.matcher(statement);
             if (type.matches())
                 types.put(
-                        type.group(3),
+                        unquoted(type.group(2)),
                         parse(statement, CreateTypeStatement.Raw.class, "CREATE TYPE"));
         }
         if (tables.size() != 1)
             throw new InvalidRequestException(
                     "A schema must have one CREATE TABLE, not " + tables.size() + ".");
         return new SchemaText(tables.get(0), types, dropped, added);
+    }
+
+    /** What is not understood is refused: values of a dropped column would come back. */
+    private static void alter(String statement, Map<String, Long> dropped, Set<String> added) {
+        Matcher drop = DROP.matcher(statement);
+        Matcher add = ADD.matcher(statement);
+        if (drop.matches()) {
+            String name = unquoted(drop.group(1));
+            dropped.put(name, Long.valueOf(drop.group(2)));
+            added.remove(name);
+        } else if (add.matches() && dropped.containsKey(unquoted(add.group(1))))
+            added.add(unquoted(add.group(1)));
+        else
+            throw new InvalidRequestException(
+                    "A schema may drop a column by ALTER TABLE … DROP … USING TIMESTAMP …, and then"
+                            + " add it again by ALTER TABLE … ADD …, one column in a statement."
+                            + " Nothing else is understood: "
+                            + statement);
+    }
+
+    private static String unquoted(String name) {
+        return name.startsWith("\"")
+                ? name.substring(1, name.length() - 1).replace("\"\"", "\"")
+                : name.toLowerCase(Locale.ROOT);
     }
 
     /** The keyspace of the CREATE TABLE. */
@@ -122,17 +157,25 @@ final class SchemaText {
         return known.build();
     }
 
-    /** The metadata of the table. It is not added to the schema of this process. */
+    /**
+     * The metadata of the table. It is not added to the schema of this process.
+     *
+     * @throws InvalidRequestException if it is invalid
+     */
     TableMetadata table(IPartitioner partitioner, Types known) {
         CreateTableStatement statement = table.prepare(ClientState.forInternalCalls());
         statement.validate(ClientState.forInternalCalls());
         TableMetadata.Builder builder = statement.builder(known).partitioner(partitioner);
         dropped.forEach(
                 (name, micros) -> {
-                    ColumnIdentifier column =
-                            ColumnIdentifier.getInterned(name.replace("\"", ""), true);
-                    builder.recordColumnDrop(builder.getColumn(column), micros);
-                    if (!added.contains(name)) builder.removeRegularOrStaticColumn(column);
+                    ColumnMetadata column =
+                            builder.getColumn(ColumnIdentifier.getInterned(name, true));
+                    if (column == null)
+                        throw new InvalidRequestException(
+                                "Column %s is dropped, but the CREATE TABLE does not have it."
+                                        .formatted(name));
+                    builder.recordColumnDrop(column, micros);
+                    if (!added.contains(name)) builder.removeRegularOrStaticColumn(column.name);
                 });
         return builder.build();
     }

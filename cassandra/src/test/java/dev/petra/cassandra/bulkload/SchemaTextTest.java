@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.bulkload;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.List;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+class SchemaTextTest {
+    private static final List<String> NAMES =
+            List.of("v", "my col", "Upper", "a\"b", " \"\" ", "drop", "x DROP y USING TIMESTAMP 5");
+
+    @BeforeAll
+    static void initialize() {
+        DatabaseDescriptor.clientInitialization(false);
+    }
+
+    private static String quoted(String name) {
+        return "\"" + name.replace("\"", "\"\"") + "\"";
+    }
+
+    private static TableMetadata table(String text) {
+        SchemaText schema = SchemaText.parse(text);
+        return schema.table(Murmur3Partitioner.instance, schema.types(List.of()));
+    }
+
+    /** A table without dropped columns, and after it other statements. */
+    private static TableMetadata table(String column, String statements) {
+        return table(
+                "CREATE TABLE ks.t (p int PRIMARY KEY, w int, %s frozen<map<int, text>>);\n%s"
+                        .formatted(column, statements));
+    }
+
+    /** Otherwise the values that were dropped come back with the load. */
+    @Test
+    void droppedColumnsAreFoundInWhatCassandraWritesOfThem() {
+        for (String name : NAMES)
+            for (boolean isAdded : List.of(true, false)) {
+                TableMetadata plain = table(quoted(name), "");
+                TableMetadata.Builder dropped = plain.unbuild();
+                var column = plain.getColumn(ByteBufferUtil.bytes(name));
+                dropped.recordColumnDrop(column, 77);
+                if (!isAdded) dropped.removeRegularOrStaticColumn(column.name);
+                String text = dropped.build().toCqlString(true, true, true);
+                TableMetadata read = table(text);
+                assertThat(read.getDroppedColumn(column.name.bytes)).as(text).isNotNull();
+                assertThat(read.droppedColumns.get(column.name.bytes).droppedTime).isEqualTo(77);
+                assertThat(read.getColumn(column.name) != null).as(text).isEqualTo(isAdded);
+            }
+    }
+
+    @Test
+    void namesAreReadAsInCql() {
+        TableMetadata read =
+                table(
+                        "V",
+                        """
+                        -- By hand.
+                        // DROP
+                        alter columnfamily ks.t drop V using timestamp -5;
+                        ALTER TABLE ks.t ADD "v" frozen<map<int, text>>;
+                        ALTER TABLE ks.t DROP v USING TIMESTAMP 9;
+                        """);
+        assertThat(read.droppedColumns.values())
+                .singleElement()
+                .satisfies(
+                        dropped -> {
+                            assertThat(dropped.column.name.toString()).isEqualTo("v");
+                            assertThat(dropped.droppedTime).isEqualTo(9);
+                        });
+        assertThat(read.columns()).hasSize(2);
+    }
+
+    @Test
+    void anotherAlterTableIsRefusedByItsText() {
+        for (String statement :
+                List.of(
+                        "ALTER TABLE ks.t DROP v",
+                        "ALTER TABLE ks.t DROP (v, w) USING TIMESTAMP 5",
+                        "ALTER TABLE ks.t DROP v, w USING TIMESTAMP 5",
+                        "ALTER TABLE ks.t DROP \"v USING TIMESTAMP 5",
+                        "ALTER TABLE ks.t DROP IF EXISTS v USING TIMESTAMP 5",
+                        "-- By hand.\nALTER TABLE ks.t DROP v",
+                        "ALTER TABLE ks.t ADD x int",
+                        "ALTER TABLE ks.t DROP v USING TIMESTAMP 5; ALTER TABLE ks.t ADD v int",
+                        "ALTER TABLE ks.t WITH comment = 'x'"))
+            assertThatThrownBy(() -> table("v", statement + ";\n"))
+                    .as(statement)
+                    .isInstanceOf(InvalidRequestException.class)
+                    .hasMessageContaining("Nothing else is understood: ALTER TABLE ks.t ");
+        assertThatThrownBy(() -> table("v", "ALTER TABLE ks.t DROP x USING TIMESTAMP 5;"))
+                .isInstanceOf(InvalidRequestException.class)
+                .hasMessageContaining("Column x is dropped, but the CREATE TABLE does not have it");
+    }
+}
