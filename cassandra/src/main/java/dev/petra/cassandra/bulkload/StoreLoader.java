@@ -152,11 +152,17 @@ public final class StoreLoader {
     }
 
     /**
-     * Finds the one store in the directory. That of a snapshot is whole: Cassandra writes the
-     * schema when the copy of the store is complete.
+     * Finds the one store in the directory. It is whole if the schema is there: Cassandra writes it
+     * when the copy of the store is complete, as a StoreWriter does.
      */
     private Path store() throws LoadException, IOException {
         Path stores = directory.resolve(StoreLocation.NAME);
+        if (Files.exists(directory.resolve(StoreWriter.PARTIAL)))
+            throw new LoadException(
+                    directory
+                            + " is incomplete: the StoreWriter that wrote it was not closed, or a"
+                            + " row that it was given last or before failed. Delete the directory"
+                            + " and write it again.");
         if (!Files.isDirectory(stores) || !Files.isReadable(directory.resolve(SchemaText.FILE)))
             throw new LoadException(
                     directory

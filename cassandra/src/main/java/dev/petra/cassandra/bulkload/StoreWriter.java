@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.bulkload;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -10,10 +13,13 @@ import java.nio.ByteBuffer;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.ColumnSpecification;
@@ -28,6 +34,8 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.KeyspaceMetadata;
 import org.apache.cassandra.schema.KeyspaceParams;
 import org.apache.cassandra.schema.Schema;
@@ -58,11 +66,18 @@ import org.jspecify.annotations.Nullable;
  * }
  * </pre>
  *
+ * <p>The copy is complete when {@link #close} has returned. {@code petra load} refuses that of a
+ * writer that was not closed, or failed before. It cannot know of a failure between two rows, such
+ * as one of what is read: delete the directory after such a failure.
+ *
  * <p>It needs Petra's and Cassandra's jars on the class path, and about 64 MiB of native memory
  * besides the heap. A writer is not thread-safe; several writers may write to different directories
  * at the same time. Do not use it in the process of a node.
  */
 public final class StoreWriter implements AutoCloseable {
+    /** The schema, until the copy is complete. */
+    static final String PARTIAL = SchemaText.FILE + ".partial";
+
     static {
         // CQLSSTableWriter does the same: there is no cassandra.yaml in this process.
         CassandraRelevantProperties.FORCE_LOAD_LOCAL_KEYSPACES.setBoolean(true);
@@ -77,13 +92,22 @@ public final class StoreWriter implements AutoCloseable {
     private final ModificationStatement statement;
     private final List<ColumnSpecification> variables;
     private final List<TypeCodec<?>> codecs;
+    private final Path directory;
     private boolean closed;
 
+    /** A row was refused, and none was written since: perhaps the caller gives up. */
+    private boolean isLastRefused;
+
+    /** Some of what was to be written may be missing. */
+    private boolean hasFailed;
+
     private StoreWriter(
+            Path directory,
             StorageEngine engine,
             TableStore store,
             TableMetadata table,
             ModificationStatement statement) {
+        this.directory = directory;
         this.engine = engine;
         this.store = store;
         this.table = table;
@@ -126,6 +150,21 @@ public final class StoreWriter implements AutoCloseable {
     public static StoreWriter create(
             Path directory, String schema, String statement, IPartitioner partitioner)
             throws IOException {
+        return create(directory, schema, statement, partitioner, UnaryOperator.identity());
+    }
+
+    /**
+     * The same.
+     *
+     * @param seen a test's view of the store that is written to
+     */
+    static StoreWriter create(
+            Path directory,
+            String schema,
+            String statement,
+            IPartitioner partitioner,
+            UnaryOperator<TableStore> seen)
+            throws IOException {
         SchemaText text = SchemaText.parse(schema);
         Types types = text.types(List.of());
         TableMetadata table = text.table(partitioner, types);
@@ -136,7 +175,8 @@ public final class StoreWriter implements AutoCloseable {
                 throw new FileAlreadyExistsException(
                         directory + " has something in it: name an empty directory.");
         }
-        Files.writeString(directory.resolve(SchemaText.FILE), schema);
+        // Under its own name it says that the copy is complete.
+        Disk.REAL.write(directory.resolve(PARTIAL), schema.getBytes(UTF_8));
         Path stores = Files.createDirectory(directory.resolve(StoreLocation.NAME));
         StorageEngine engine = OfflineEngine.open();
         try {
@@ -147,7 +187,7 @@ public final class StoreWriter implements AutoCloseable {
                                     table.name,
                                     1,
                                     TableMetadataRef.forOfflineTools(table)));
-            return new StoreWriter(engine, store, table, prepared);
+            return new StoreWriter(directory, engine, seen.apply(store), table, prepared);
         } catch (RuntimeException | Error e) {
             engine.close();
             throw e;
@@ -210,10 +250,32 @@ public final class StoreWriter implements AutoCloseable {
      * @throws IllegalStateException if the writer is closed
      */
     public void addRow(@Nullable Object... values) {
-        if (values.length != variables.size()) throw wrongNumber(values.length);
-        ByteBuffer[] bytes = new ByteBuffer[values.length];
-        for (int i = 0; i < values.length; i++) bytes[i] = serialize(values[i], i);
-        addBytes(bytes);
+        add(
+                () -> {
+                    if (values.length != variables.size()) throw wrongNumber(values.length);
+                    ByteBuffer[] bytes = new ByteBuffer[values.length];
+                    for (int i = 0; i < values.length; i++) bytes[i] = serialize(values[i], i);
+                    return updates(bytes);
+                });
+    }
+
+    /**
+     * Writes one row, after all of it was computed.
+     *
+     * @param updates may refuse it
+     */
+    private void add(Supplier<List<PartitionUpdate>> updates) {
+        if (closed) throw new IllegalStateException("The writer is closed.");
+        isLastRefused = true;
+        List<PartitionUpdate> computed = updates.get();
+        boolean isWritten = false;
+        try {
+            computed.forEach(store::write);
+            isWritten = true;
+        } finally {
+            if (!isWritten) hasFailed = true;
+        }
+        isLastRefused = false;
     }
 
     @SuppressWarnings("unchecked") // The codec throws for a value of the wrong class.
@@ -245,7 +307,10 @@ public final class StoreWriter implements AutoCloseable {
      * @throws IllegalStateException if the writer is closed
      */
     public void addBytes(@Nullable ByteBuffer... values) {
-        if (closed) throw new IllegalStateException("The writer is closed.");
+        add(() -> updates(values));
+    }
+
+    private List<PartitionUpdate> updates(@Nullable ByteBuffer... values) {
         if (values.length != variables.size()) throw wrongNumber(values.length);
         QueryOptions options = QueryOptions.forInternalCalls(null, Arrays.asList(values));
         ClientState nobody = ClientState.forInternalCalls();
@@ -260,6 +325,7 @@ public final class StoreWriter implements AutoCloseable {
                         options.getNowInSec(TimeUnit.MILLISECONDS.toSeconds(now)),
                         statement.getTimeToLive(options),
                         Map.of());
+        List<PartitionUpdate> updates = new ArrayList<>();
         for (ByteBuffer key : statement.buildPartitionKeyNames(options, nobody)) {
             PartitionUpdate.Builder update =
                     new PartitionUpdate.Builder(
@@ -273,11 +339,18 @@ public final class StoreWriter implements AutoCloseable {
             } else
                 for (Clustering<?> clustering : statement.createClustering(options, nobody))
                     statement.addUpdateForKey(update, clustering, parameters);
-            store.write(update.build());
+            updates.add(update.build());
         }
+        return updates;
     }
 
-    /** Flushes all rows to files. Load the directory only after this. Idempotent. */
+    /**
+     * Flushes all rows to files, and says that the copy is complete, unless a row could not be
+     * written, or the last one was refused: nobody knows then whether others were to follow.
+     * Idempotent.
+     *
+     * @throws FSError if the files could not be written; the copy is incomplete
+     */
     @Override
     public void close() {
         if (closed) return;
@@ -285,6 +358,16 @@ public final class StoreWriter implements AutoCloseable {
         try (engine;
                 store) {
             store.flush();
+        }
+        if (hasFailed || isLastRefused) return;
+        Path schema = directory.resolve(SchemaText.FILE);
+        try {
+            Disk.REAL.syncDirectory(directory.resolve(StoreLocation.NAME));
+            Disk.REAL.syncDirectory(directory);
+            Disk.REAL.rename(directory.resolve(PARTIAL), schema);
+            Disk.REAL.syncDirectory(directory);
+        } catch (IOException e) {
+            throw new FSWriteError(e, schema.toString());
         }
     }
 }

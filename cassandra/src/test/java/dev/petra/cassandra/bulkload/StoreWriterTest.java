@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.bulkload;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
+import java.lang.reflect.Proxy;
+import java.nio.ByteBuffer;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.Unfiltered;
@@ -91,6 +99,86 @@ class StoreWriterTest {
         assertThatThrownBy(() -> writer("DELETE FROM ks.t WHERE k = ?"))
                 .isInstanceOf(FileAlreadyExistsException.class)
                 .hasMessageContaining("name an empty directory");
+    }
+
+    private String load() {
+        PrintStream stderr = System.err;
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(bytes, true, UTF_8));
+        try {
+            assertThat(StoreLoader.load("--nodes", "127.0.0.77", data().toString())).isEqualTo(1);
+        } finally {
+            System.setErr(stderr);
+        }
+        return bytes.toString(UTF_8);
+    }
+
+    private void assertComplete(boolean isComplete) {
+        assertThat(data().toFile().list())
+                .containsExactlyInAnyOrder(
+                        "rocksdb", isComplete ? "schema.cql" : "schema.cql.partial");
+        // One that is complete is refused later, because nobody is there to take it.
+        assertThat(load())
+                .contains(isComplete ? "The cluster cannot be asked" : "data is incomplete")
+                .doesNotContain("unexpected");
+    }
+
+    private static final String INSERT = "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)";
+
+    @Test
+    void whatIsNotClosedIsIncomplete() throws IOException {
+        try (StoreWriter writer = writer(INSERT)) {
+            writer.addRow("a", 1, "x");
+            assertComplete(false);
+        }
+        assertComplete(true);
+        assertThat(data().resolve("schema.cql")).hasContent(SCHEMA);
+    }
+
+    /** The caller may have caught the exception, or it may be why the writer is closed. */
+    @Test
+    void aRowThatIsRefusedMakesItIncompleteIfNoOtherFollows() throws IOException {
+        assertThatThrownBy(
+                        () -> {
+                            try (StoreWriter writer = writer(INSERT)) {
+                                writer.addRow("a", 1, "x");
+                                writer.addRow("b", "two", "x");
+                            }
+                        })
+                .isInstanceOf(InvalidRequestException.class);
+        assertComplete(false);
+        DirectoryTree.delete(data());
+        try (StoreWriter writer = writer(INSERT)) {
+            assertThatThrownBy(() -> writer.addBytes(ByteBuffer.allocate(0)))
+                    .isInstanceOf(InvalidRequestException.class);
+            writer.addRow("a", 1, "x");
+        }
+        assertComplete(true);
+    }
+
+    /** Also if the caller goes on. */
+    @Test
+    void aRowThatCannotBeWrittenMakesItIncomplete() throws IOException {
+        IllegalStateException failure = new IllegalStateException("a test's");
+        AtomicBoolean fails = new AtomicBoolean(true);
+        UnaryOperator<TableStore> failing =
+                store ->
+                        (TableStore)
+                                Proxy.newProxyInstance(
+                                        TableStore.class.getClassLoader(),
+                                        new Class<?>[] {TableStore.class},
+                                        (proxy, method, arguments) -> {
+                                            if (method.getName().equals("write") && fails.get())
+                                                throw failure;
+                                            return method.invoke(store, arguments);
+                                        });
+        try (StoreWriter writer =
+                StoreWriter.create(data(), SCHEMA, INSERT, Murmur3Partitioner.instance, failing)) {
+            assertThatThrownBy(() -> writer.addRow("a", 1, "x")).isSameAs(failure);
+            fails.set(false);
+            writer.addRow("b", 1, "x");
+        }
+        assertComplete(false);
     }
 
     @Test
