@@ -83,24 +83,37 @@ final class StoreValidation extends ValidationPartitionIterator {
                 scanners.addAll(
                         cfs.getCompactionStrategyManager().getScanners(sstables, ranges).scanners);
             } catch (RuntimeException | Error e) {
-                scanners.forEach(ISSTableScanner::close);
-                sstables.release();
+                release();
                 throw e;
             }
         }
-        bytes = scanners.stream().mapToLong(ISSTableScanner::getLengthInBytes).sum();
-        controller =
-                // As in CassandraValidationIterator: no other node has what an index has.
-                new PurgesAll(cfs, cfs.isIndex() ? nowInSec : cfs.gcBefore(nowInSec));
-        merged =
-                new CompactionIterator(
-                        OperationType.VALIDATION,
-                        scanners,
-                        controller,
-                        nowInSec,
-                        TimeUUID.Generator.nextTimeUUID(),
-                        CompactionManager.instance.active,
-                        topPartitions);
+        PurgesAll purges = null;
+        try {
+            bytes = scanners.stream().mapToLong(ISSTableScanner::getLengthInBytes).sum();
+            purges =
+                    // As in CassandraValidationIterator: no other node has what an index has.
+                    new PurgesAll(cfs, cfs.isIndex() ? nowInSec : cfs.gcBefore(nowInSec));
+            merged =
+                    new CompactionIterator(
+                            OperationType.VALIDATION,
+                            scanners,
+                            purges,
+                            nowInSec,
+                            TimeUUID.Generator.nextTimeUUID(),
+                            CompactionManager.instance.active,
+                            topPartitions);
+        } catch (RuntimeException | Error e) {
+            if (purges != null) purges.close();
+            release();
+            throw e;
+        }
+        controller = purges;
+    }
+
+    /** Of what nobody iterates over. */
+    private void release() {
+        scanners.forEach(ISSTableScanner::close);
+        sstables.release();
     }
 
     private void open(
