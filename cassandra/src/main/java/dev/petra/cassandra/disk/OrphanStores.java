@@ -82,7 +82,9 @@ public final class OrphanStores {
             StoreLocation store = new StoreLocation(table, Disk.REAL);
             try {
                 if (!Files.isDirectory(store.root())) continue;
-                if (store.isKept() || doubt != null)
+                // What was to be kept may be in its snapshot already.
+                boolean isKept = store.isKept() && !store.generations().isEmpty();
+                if (isKept || doubt != null)
                     logger.warn(
                             "{} belongs to no table of the schema. It is left alone, because {}",
                             store,

@@ -107,6 +107,20 @@ class OrphanStoresTest {
         assertThat(table.resolve("rocksdb/1/data")).exists();
     }
 
+    /** The node ended after the data had been moved, and before the mark was removed. */
+    @Test
+    void whatIsKeptAndHasMovedIntoItsSnapshotIsRemoved() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        StoreLocation place = new StoreLocation(table, Disk.REAL);
+        place.keep("it is to be moved into the snapshot");
+        place.moveToSnapshot(1, "dropped");
+        assertThat(place.isKept()).isTrue();
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/dropped/rocksdb/1/data")).exists();
+        assertThat(table.resolve("snapshots/dropped/rocksdb/LIVE")).hasContent("1\n");
+    }
+
     @Test
     void aDirectoryWithoutATableIdIsNotATable() throws IOException {
         Path table = table("t", "1");
