@@ -13,8 +13,9 @@ public final class ReplayPlan {
 
     private ReplayPlan() {}
 
-    /** The thread decides from here on, until {@link #end}. */
+    /** The thread decides from here on, until {@link #end}. Blocks on disk. */
     public static void begin() {
+        RestorePoint.forgetLaterMigrations();
         planning.set(true);
     }
 
