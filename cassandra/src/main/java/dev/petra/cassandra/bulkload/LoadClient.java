@@ -72,8 +72,8 @@ final class LoadClient extends NativeSSTableLoaderClient {
      * user-defined types, and the nodes without the engine. Opens a connection of its own.
      *
      * @param table the table as {@code init} found it
-     * @throws IOException if an owner does not say whether it has the table, or TLS cannot be set
-     *     up
+     * @throws IOException if it is a view, an owner does not say whether it has the table, or TLS
+     *     cannot be set up
      */
     Target target(TableMetadata table) throws IOException {
         Cluster.Builder builder =
@@ -94,6 +94,12 @@ final class LoadClient extends NativeSSTableLoaderClient {
                                     table.keyspace,
                                     table.name)
                             .one();
+            if (row == null)
+                throw new IOException(
+                        table
+                                + " is a materialized view, or was dropped just now. The data of a"
+                                + " view is not loaded: load that of its base table, from which the"
+                                + " nodes make the view's.");
             TableParams params =
                     TableParams.builder()
                             .compression(

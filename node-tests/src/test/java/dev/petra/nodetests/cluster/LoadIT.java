@@ -157,7 +157,12 @@ import java.nio.file.StandardOpenOption;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
-        return options.yaml(Map.of("endpoint_snitch", "GossipingPropertyFileSnitch"))
+        return options.yaml(
+                        Map.of(
+                                "endpoint_snitch",
+                                "GossipingPropertyFileSnitch",
+                                "materialized_views_enabled",
+                                true))
                 .jvmOptions("-Dcassandra-rackdc.properties=" + file.toUri());
     }
 
@@ -411,6 +416,9 @@ import java.nio.file.StandardOpenOption;
         session.execute(
                 "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
+        session.execute(
+                "CREATE MATERIALIZED VIEW ks.viewed AS SELECT p, c, v FROM ks.stock WHERE p IS NOT"
+                        + " NULL AND c IS NOT NULL PRIMARY KEY (c, p)");
         Path newer = directory.resolve("newer");
         TableFiles.copy(snapshot, newer);
         Files.writeString(newer.resolve("rocksdb/1/PETRA"), "format=99\n");
@@ -430,6 +438,9 @@ import java.nio.file.StandardOpenOption;
         reasons.put(
                 arguments(snapshot, "--target-table", "stock"),
                 List.of("does not have table ks.stock in a storage engine"));
+        reasons.put(
+                arguments(snapshot, "--target-table", "viewed"),
+                List.of("ks.viewed is a materialized view"));
         reasons.put(
                 arguments(snapshot, "--target-table", "alien"),
                 List.of(
