@@ -65,8 +65,8 @@ class RestorePointIT {
             String log = node.process().log();
             try (CqlSession session = node.session()) {
                 for (String table : List.of("stays", "leaves")) {
-                    assertThat(log).contains("is before table ks." + table + " was migrated");
                     assertThat(rows(session, table)).as(table).containsExactlyInAnyOrder(0, 1);
+                    assertThat(log).contains("is before table ks." + table + " was migrated");
                 }
                 // What was truncated does not come back.
                 assertThat(log).contains("between the last TRUNCATE of table ks.truncated");
