@@ -60,9 +60,22 @@ public final class DataHooks {
             // The last flush may just have ended.
             if (skipsLog(update)) skipping.add(update.metadata().id);
         if (skipping.containsAll(mutation.getTableIds())) return CommitLogPosition.NONE;
-        Mutation logged = mutation;
-        for (TableId table : skipping) logged = logged.without(table);
-        return CommitLog.instance.add(logged);
+        CommitLogPosition position = CommitLog.instance.add(without(mutation, skipping));
+        // TRUNCATE of a table on its way out may have switched its memtables meanwhile: by this
+        // position the write goes to Cassandra's then, and needs a record.
+        Set<TableId> rest = new HashSet<>(mutation.getTableIds());
+        for (PartitionUpdate update : mutation.getPartitionUpdates())
+            if (skipping.contains(update.metadata().id) && !skipsLog(update))
+                rest.remove(update.metadata().id);
+        if (rest.size() < mutation.getTableIds().size())
+            CommitLog.instance.add(without(mutation, rest));
+        return position;
+    }
+
+    private static Mutation without(Mutation mutation, Set<TableId> tables) {
+        Mutation left = mutation;
+        for (TableId table : tables) left = left.without(table);
+        return left;
     }
 
     private static boolean owns(PartitionUpdate update) {
