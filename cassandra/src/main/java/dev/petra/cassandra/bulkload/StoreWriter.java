@@ -267,7 +267,14 @@ public final class StoreWriter implements AutoCloseable {
     private void add(Supplier<List<PartitionUpdate>> updates) {
         if (closed) throw new IllegalStateException("The writer is closed.");
         isLastRefused = true;
-        List<PartitionUpdate> computed = updates.get();
+        List<PartitionUpdate> computed;
+        try {
+            computed = updates.get();
+        } catch (Error e) {
+            // The row is not to blame.
+            hasFailed = true;
+            throw e;
+        }
         boolean isWritten = false;
         try {
             computed.forEach(store::write);

@@ -52,7 +52,7 @@ final class RestorePoint {
                 logger.info(
                         "The restore point in time {} is before table {} was migrated into its"
                                 + " storage engine, at {}: what was logged before the migration is"
-                                + " replayed",
+                                + " replayed, from snapshot_commitlog_position on if that is set",
                         instant(point),
                         cfs.metadata,
                         instant(saved));

@@ -44,6 +44,11 @@ public final class FragmentWriter {
     private long minTimestamp;
     private long minLocalTime;
     private LivenessInfo liveness = LivenessInfo.EMPTY;
+
+    // The expiry of the row, which its cells mostly have as well.
+    private boolean isExpiring;
+    private int ttl;
+    private long expiration;
     private ColumnData[] columns = new ColumnData[16];
     private long[] order = new long[16];
 
@@ -87,16 +92,19 @@ public final class FragmentWriter {
 
         int head = ROW;
         if (!Liveness.isEmpty(liveness)) head |= ROW_LIVENESS;
-        if (Liveness.isExpiring(liveness)) head |= ROW_EXPIRING;
+        isExpiring = Liveness.isExpiring(liveness);
+        if (isExpiring) head |= ROW_EXPIRING;
         if (!deletion.isLive()) head |= ROW_DELETION;
         if (row.deletion().isShadowable() && !deletion.isLive()) head |= ROW_SHADOWABLE;
         if (carryClustering) head |= ROW_CLUSTERING;
         out.put(head);
         int body = out.position();
         out.putFixed64(base);
-        if (Liveness.isExpiring(liveness)) {
-            out.putVarint(Liveness.ttl(liveness));
-            putLocalTime(Liveness.localExpirationTime(liveness));
+        if (isExpiring) {
+            ttl = Liveness.ttl(liveness);
+            expiration = Liveness.localExpirationTime(liveness);
+            out.putVarint(ttl);
+            putLocalTime(expiration);
         }
         if (!deletion.isLive()) putDeletion(deletion);
         if (carryClustering) putPrefix(row.clustering());
@@ -173,9 +181,7 @@ public final class FragmentWriter {
         if (cell.isTombstone()) flags |= CELL_TOMBSTONE;
         else if (cell.isExpiring()) {
             flags |= CELL_EXPIRING;
-            if (Liveness.isExpiring(liveness)
-                    && cell.ttl() == Liveness.ttl(liveness)
-                    && cell.localDeletionTime() == Liveness.localExpirationTime(liveness))
+            if (isExpiring && cell.ttl() == ttl && cell.localDeletionTime() == expiration)
                 flags |= CELL_ROW_EXPIRY;
         }
         if (cell.isCounterCell()) flags |= CELL_COUNTER;
