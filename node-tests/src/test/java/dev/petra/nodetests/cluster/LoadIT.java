@@ -416,9 +416,11 @@ import java.nio.file.StandardOpenOption;
         session.execute(
                 "CREATE TABLE ks.alien (p int, c text, v int, PRIMARY KEY (p, c)) WITH memtable ="
                         + " 'rocks'");
+        // By a column in descending order no other node could read the schema any more.
+        session.execute("CREATE TABLE ks.base (p int PRIMARY KEY, v int)");
         session.execute(
-                "CREATE MATERIALIZED VIEW ks.viewed AS SELECT p, c, v FROM ks.stock WHERE p IS NOT"
-                        + " NULL AND c IS NOT NULL PRIMARY KEY (c, p)");
+                "CREATE MATERIALIZED VIEW ks.viewed AS SELECT p, v FROM ks.base WHERE p IS NOT"
+                        + " NULL AND v IS NOT NULL PRIMARY KEY (v, p)");
         Path newer = directory.resolve("newer");
         TableFiles.copy(snapshot, newer);
         Files.writeString(newer.resolve("rocksdb/1/PETRA"), "format=99\n");
