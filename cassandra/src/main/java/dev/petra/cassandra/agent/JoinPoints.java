@@ -84,7 +84,7 @@ final class JoinPoints {
                             GAUGE),
 
                     // first lines: var done = MetricHooks.sizeEstimates(table, ranges);
-                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
+                    // if (done != null) return done;
                     at(
                             CASSANDRA + "db.SizeEstimatesRecorder",
                             "computeSizeEstimates",
@@ -350,18 +350,18 @@ final class JoinPoints {
                             NODETOOL_ADVICE + "CompactRangesAsText",
                             STRINGS),
                     // first lines: var done = NodetoolHooks.verify(this, options);
-                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
+                    // if (done != null) return done;
                     at(
                             CFS,
                             "verify",
                             NODETOOL_ADVICE + "Verify",
                             CASSANDRA + "io.sstable.IVerifier$Options"),
                     // first lines: var done = NodetoolHooks.cleanup(this);
-                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
+                    // if (done != null) return done;
                     // try { ... } finally { NodetoolHooks.afterSSTables(this); }
                     at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
                     // first lines: var done = NodetoolHooks.garbageCollect(this);
-                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
+                    // if (done != null) return done;
                     at(
                             CFS,
                             "garbageCollect",
@@ -370,7 +370,7 @@ final class JoinPoints {
                             "int"),
                     // first lines: var done = NodetoolHooks.rewrite(
                     //     this, skipIfCurrentVersion, skipIfNewerThanTimestamp);
-                    // if (done != null) return done.equals(CommitLogPosition.NONE) ? null : done;
+                    // if (done != null) return done;
                     at(
                             CFS,
                             "sstablesRewrite",

@@ -49,6 +49,7 @@ public final class FragmentWriter {
     private boolean isExpiring;
     private int ttl;
     private long expiration;
+
     private ColumnData[] columns = new ColumnData[16];
     private long[] order = new long[16];
 
