@@ -45,7 +45,9 @@ final class BenchOptions {
                             + " is given, and legacy-latest-mmap (legacy-latest with a commit log"
                             + " that loses nothing by a kill -9, as that of rocks); at the level"
                             + " spi also bare (RocksDB); at local and client rocks-woven (rocks in"
-                            + " nodes from a woven Cassandra, without the agent).")
+                            + " nodes from a woven Cassandra, without the agent); with --live"
+                            + " legacy-latest-shadow (legacy-latest with a table that has a shadow"
+                            + " in rocks, with memory of its own).")
     List<String> engines = List.of();
 
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")

@@ -34,6 +34,8 @@ final class Chart {
                     "#e69f00",
                     "legacy-latest-cache",
                     "#cc79a7",
+                    "legacy-latest-shadow",
+                    "#d55e00",
                     "bare",
                     "#009e73");
 

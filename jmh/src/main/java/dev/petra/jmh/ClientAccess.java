@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBui
 import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.BoundStatementBuilder;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.metadata.Node;
@@ -19,10 +20,18 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 
 /** What a client sees: the driver here, the nodes in processes of their own. */
 final class ClientAccess implements Access {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    /** One that has dropped out rests before its table is copied again. */
+    private static final Duration SHADOW_PATIENCE = Duration.ofMinutes(20);
+
+    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
     private final Engine engine;
     private final Workload workload;
@@ -170,6 +179,62 @@ final class ClientAccess implements Access {
     public void settle() {
         flush();
         target.nodetool("compact", Workload.KEYSPACE, "t");
+        if (engine.isShadowed()) awaitShadows();
+    }
+
+    private void awaitShadows() {
+        long deadline = System.nanoTime() + SHADOW_PATIENCE.toNanos();
+        for (InetSocketAddress node : target.nodes()) {
+            Row shadow = shadow(node);
+            while (!shadow.getBoolean("caught_up") || shadow.getLong("queued_writes") > 0) {
+                if (System.nanoTime() - deadline > 0)
+                    throw new IllegalStateException(
+                            "the shadow does not catch up: " + shadow.getString("state"));
+                LockSupport.parkNanos(LOOK_NANOS);
+                shadow = shadow(node);
+            }
+        }
+    }
+
+    /**
+     * What the table's shadows did since the nodes were started.
+     *
+     * @param copies that were begun, the first and one after each that has dropped out
+     * @param caughtUp whether those of now have all of the table
+     * @param compared reads
+     */
+    record Shadowed(long copies, boolean caughtUp, long compared) {
+        /** Whether one has dropped out since another moment, when all had caught up. */
+        boolean hasDroppedOutSince(Shadowed before) {
+            return !caughtUp || copies > before.copies;
+        }
+    }
+
+    /**
+     * On all nodes, together; null if the table has no shadow.
+     *
+     * @throws IllegalStateException if table and shadow had different answers
+     */
+    @Nullable Shadowed shadowed() {
+        if (!engine.isShadowed()) return null;
+        long copies = 0;
+        boolean caughtUp = true;
+        long compared = 0;
+        for (InetSocketAddress node : target.nodes()) {
+            Row shadow = shadow(node);
+            if (shadow.getLong("different") > 0)
+                throw new IllegalStateException(
+                        "table and shadow differ: SELECT * FROM petra.shadow_differences");
+            copies += shadow.getLong("copies");
+            caughtUp &= shadow.getBoolean("caught_up");
+            compared += shadow.getLong("compared");
+        }
+        return new Shadowed(copies, caughtUp, compared);
+    }
+
+    private Row shadow(InetSocketAddress address) {
+        return Objects.requireNonNull(
+                ask(address, "SELECT * FROM petra.shadow").one(), "the table has no shadow");
     }
 
     @Override
@@ -192,19 +257,22 @@ final class ClientAccess implements Access {
         return new Probe(watched);
     }
 
-    /** Of one node, which alone knows it. */
-    private long stalledNanos(InetSocketAddress address) {
+    /** What one node alone knows. */
+    private ResultSet ask(InetSocketAddress address, String query) {
         Node node =
                 session.getMetadata().getNodes().values().stream()
                         .filter(known -> known.getEndPoint().resolve().equals(address))
                         .findFirst()
                         .orElseThrow(() -> new IllegalStateException("the driver lost " + address));
+        return session.execute(
+                SimpleStatement.newInstance(query)
+                        .setConsistencyLevel(ConsistencyLevel.ONE)
+                        .setNode(node));
+    }
+
+    private long stalledNanos(InetSocketAddress address) {
         long micros = 0;
-        for (Row row :
-                session.execute(
-                        SimpleStatement.newInstance("SELECT * FROM petra.engine_metrics")
-                                .setConsistencyLevel(ConsistencyLevel.ONE)
-                                .setNode(node)))
+        for (Row row : ask(address, "SELECT * FROM petra.engine_metrics"))
             if (Probe.STALL_METRIC.equals(row.getString("metric"))) micros += row.getLong("value");
         return micros * 1000;
     }

@@ -26,6 +26,9 @@ enum Engine {
     /** The same as {@link #LEGACY_LATEST}, with a log that keeps what was acknowledged. */
     LEGACY_LATEST_MMAP("legacy-latest-mmap", "default"),
 
+    /** The same as {@link #LEGACY_LATEST}, with a table that has a shadow in RocksDB. */
+    LEGACY_LATEST_SHADOW("legacy-latest-shadow", "rocks_shadow"),
+
     /** RocksDB with this engine's options, and without an engine. At the level spi only. */
     BARE("bare", "default");
 
@@ -66,6 +69,11 @@ enum Engine {
         return this == ROCKS || this == ROCKS_WOVEN;
     }
 
+    /** Whether its node needs the plugin, and its tables have a shadow in the plugin's engine. */
+    boolean isShadowed() {
+        return this == LEGACY_LATEST_SHADOW;
+    }
+
     /**
      * The node's settings: for {@code legacy-latest} those in which {@code cassandra_latest.yaml}
      * differs from the defaults.
@@ -76,7 +84,7 @@ enum Engine {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
             case ROCKS, ROCKS_WOVEN, LEGACY, BARE -> {}
-            case LEGACY_LATEST, LEGACY_LATEST_CACHE, LEGACY_LATEST_MMAP -> {
+            case LEGACY_LATEST, LEGACY_LATEST_CACHE, LEGACY_LATEST_MMAP, LEGACY_LATEST_SHADOW -> {
                 yaml.put(
                         "memtable",
                         Map.of("configurations", Map.of("default", Map.of("inherits", "trie"))));

@@ -290,12 +290,14 @@ final class LiveNodes implements AutoCloseable {
         private final String at;
         private final Figures into;
         private final Probe.Moment from;
+        private final ClientAccess.@Nullable Shadowed shadowed;
 
         Taken(Node node, Run run, String at, Figures into) {
             this.node = node;
             this.run = run;
             this.at = at;
             this.into = into;
+            this.shadowed = node.access.shadowed();
             this.from = node.access.probe().now();
         }
 
@@ -304,6 +306,15 @@ final class LiveNodes implements AutoCloseable {
             for (ScalarResult figure :
                     StallProfiler.figures(probe, from, probe.now(), Math.max(1, operations)))
                 into.add(run, figure.getLabel() + at, figure.getScoreUnit(), figure.getScore());
+            ClientAccess.Shadowed now = node.access.shadowed();
+            if (shadowed != null && now != null) {
+                into.add(
+                        run,
+                        "shadow dropped out" + at,
+                        "rounds",
+                        now.hasDroppedOutSince(shadowed) ? 1 : 0);
+                into.add(run, "compared" + at, "reads", now.compared() - shadowed.compared());
+            }
             if (node.limit != null)
                 into.add(run, "page cache" + at, "MiB", node.limit.pageCache() / 1048576.0);
         }

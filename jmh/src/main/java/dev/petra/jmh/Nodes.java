@@ -155,10 +155,28 @@ final class Nodes {
         config.jvmOptions(Owner.mine().option());
         String direct = directMemory(engine, heapMiB, nativeMiB).strip();
         if (!direct.isEmpty()) config.jvmOptions(direct);
-        if (engine.isPetra())
+        if (engine.isPetra() || engine.isShadowed())
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
+        if (engine.isShadowed()) config.yaml(shadow(engine.memtable(), nativeMiB));
         if (engine == Engine.ROCKS_WOVEN) config.home(WovenDistribution.ofThisRun());
         return config;
+    }
+
+    /** A memtable configuration of a table with a shadow, with all other settings at defaults. */
+    private static Map<String, Object> shadow(String configuration, int nativeMiB) {
+        Map<String, String> parameters =
+                Map.of("engine", "rocks", "mode", "shadow", "memory", nativeMiB + "MiB");
+        return Map.of(
+                "memtable",
+                Map.of(
+                        "configurations",
+                        Map.of(
+                                configuration,
+                                Map.of(
+                                        "class_name",
+                                        "dev.petra.cassandra.PetraMemtable",
+                                        "parameters",
+                                        parameters))));
     }
 
     /** The settings of a node of an engine, for a workload. */
@@ -199,7 +217,7 @@ final class Nodes {
 
     /** As a user of Cassandra's own storage has it: only where tables are in the engine. */
     static boolean hasPlugin(Engine engine) {
-        return engine.isPetra() || Boolean.getBoolean(EVERYWHERE);
+        return engine.isPetra() || engine.isShadowed() || Boolean.getBoolean(EVERYWHERE);
     }
 
     /** The JVM options of a collector. */

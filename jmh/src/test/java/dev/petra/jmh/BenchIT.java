@@ -259,13 +259,13 @@ class BenchIT {
                 results(
                         "client",
                         "read,mixed,openLoop,scan",
-                        "rocks,legacy-latest",
+                        "rocks,legacy-latest,legacy-latest-shadow",
                         "--live",
                         "--unequal-memory",
                         "--workload=opaque",
                         "--warmups=1",
                         "--rounds=2");
-        for (String engine : List.of("rocks", "legacy-latest")) {
+        for (String engine : List.of("rocks", "legacy-latest", "legacy-latest-shadow")) {
             for (String operation : List.of("read", "mixed")) {
                 assertThat(median(results, engine, operation, "throughput")).isGreaterThan(10);
                 assertThat(median(results, engine, operation, "cpu")).isPositive();
@@ -279,6 +279,9 @@ class BenchIT {
                 assertThat(median(results, engine, "openLoop", "read P99" + at)).isPositive();
             }
         }
+        assertThat(median(results, "legacy-latest-shadow", "mixed", "shadow dropped out"))
+                .isIn(0.0, 1.0);
+        assertThat(median(results, "legacy-latest-shadow", "read", "compared")).isPositive();
         // Warming up is not counted, and each round is a value.
         assertThat(results.figures())
                 .filteredOn(figure -> !figure.metric().startsWith("warm-up"))

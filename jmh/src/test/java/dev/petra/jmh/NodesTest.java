@@ -67,7 +67,8 @@ class NodesTest {
         Run run = new Run("emp", Access.Level.LOCAL, "G1", "read", engine);
         String agent = "-javaagent:" + directory.resolve("lib/petra.jar");
         List<String> options = Nodes.embedded(node, run, 512, 64).prepareForAnotherJvm();
-        assertThat(options.contains(agent)).isEqualTo(engine == Engine.ROCKS);
+        assertThat(options.contains(agent))
+                .isEqualTo(engine == Engine.ROCKS || engine.isShadowed());
         if (engine != Engine.ROCKS_WOVEN) return;
         assertThat(node.resolve("conf/cassandra.yaml"))
                 .content()

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Whatever becomes of a shadow's engine, no client of its table notices, and a shadow that had to
+ * drop out catches up by itself. Each request must succeed, and each read give what was written.
+ */
+class ShadowFaultsIT {
+    /** One that has dropped out rests for half a minute before it is made anew. */
+    private static final Duration PATIENCE = Duration.ofMinutes(3);
+
+    private static final int VALUE_BYTES = 20_000;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static CrashPoints points;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws IOException, URISyntaxException {
+        points =
+                new CrashPoints(
+                        directory, List.of("dev.petra.cassandra.shadow.ShadowStore#doubled"));
+        Map<String, Object> shadow =
+                Map.of(
+                        "class_name",
+                        "dev.petra.cassandra.PetraMemtable",
+                        "parameters",
+                        Map.of(
+                                "engine", "rocks",
+                                "mode", "shadow",
+                                "compared_share", "1",
+                                "memory", "64MiB",
+                                "direct_reads", "true"));
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        config ->
+                                points.in(
+                                        config.yaml(
+                                                Map.of(
+                                                        "memtable",
+                                                        Map.of(
+                                                                "configurations",
+                                                                Map.of("rocks_shadow", shadow))))));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    @AfterAll
+    static void stop() throws IOException {
+        if (points != null) points.release();
+        if (session != null) session.close();
+        if (node != null) node.close();
+    }
+
+    private static void create(String table) {
+        session.execute("CREATE TABLE ks." + table + " (k int PRIMARY KEY, v blob)");
+    }
+
+    private static void shadow(String table) throws InterruptedException {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = 'rocks_shadow'");
+        await(table, row -> row.getBoolean("caught_up"));
+    }
+
+    private static Path folder(String table) {
+        return TableFiles.of(node, "ks", table).directory().resolve("rocksdb_shadow");
+    }
+
+    private static ByteBuffer value(int key) {
+        byte[] value = new byte[VALUE_BYTES];
+        new Random(key).nextBytes(value);
+        return ByteBuffer.wrap(value);
+    }
+
+    private static void write(String table, int from, int to) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, v) VALUES (?, ?)");
+        for (int k = from; k < to; k++) session.execute(insert.bind(k, value(k)));
+    }
+
+    private static void readsWhatWasWritten(String table, int keys) {
+        PreparedStatement select = session.prepare("SELECT v FROM ks." + table + " WHERE k = ?");
+        for (int k = 0; k < keys; k++)
+            assertThat(session.execute(select.bind(k)).one())
+                    .isNotNull()
+                    .returns(value(k), row -> row.getByteBuffer("v"));
+    }
+
+    private static Row await(String table, Predicate<Row> wanted) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (true) {
+            Row now =
+                    session.execute(
+                                    "SELECT * FROM petra.shadow WHERE keyspace_name = 'ks' AND"
+                                            + " table_name = ?",
+                                    table)
+                            .one();
+            if (now != null && wanted.test(now)) return now;
+            assertThat(System.nanoTime())
+                    .as("%s", now == null ? "no shadow" : now.getFormattedContents())
+                    .isLessThan(end);
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+    }
+
+    private static void awaitDroppedOut(String table, String reason) throws InterruptedException {
+        Row row = await(table, now -> now.getString("state").startsWith("dropped out"));
+        assertThat(row.getString("state")).contains(reason);
+    }
+
+    /** It was made anew, and has what the table has. */
+    private static void catchesUp(String table, int keys) throws InterruptedException {
+        Row row =
+                await(
+                        table,
+                        now -> now.getBoolean("caught_up") && now.getLong("queued_writes") == 0);
+        assertThat(row.getLong("copies")).isGreaterThan(1);
+        long before = row.getLong("equal");
+        Row compared =
+                await(
+                        table,
+                        now -> {
+                            readsWhatWasWritten(table, keys);
+                            return now.getLong("equal") > before + keys;
+                        });
+        assertThat(compared.getLong("different")).isZero();
+    }
+
+    @Test
+    void anEngineThatTakesNothing() throws Exception {
+        create("behind");
+        write("behind", 0, 10);
+        shadow("behind");
+        points.hold("enter", "ShadowStore#doubled");
+        // More than may wait.
+        int keys = (80 << 20) / VALUE_BYTES;
+        write("behind", 10, keys);
+        awaitDroppedOut("behind", "writes came faster than its engine takes them");
+        readsWhatWasWritten("behind", keys);
+        points.release();
+        catchesUp("behind", keys);
+    }
+
+    @Test
+    void aFullDisk() throws Exception {
+        create("full");
+        write("full", 0, 10);
+        Path disk = Files.createDirectories(folder("full"));
+        boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk + "");
+        if (!mounted)
+            System.err.println("ShadowFaultsIT: NOT RUN on a full disk: no right to mount");
+        assumeTrue(mounted, "no right to mount a tmpfs");
+        try {
+            shadow("full");
+            int keys = (80 << 20) / VALUE_BYTES;
+            write("full", 10, keys);
+            awaitDroppedOut("full", "its disk is full");
+            readsWhatWasWritten("full", keys);
+            assertThat(mount("mount", "-o", "remount,size=512m", disk + "")).isTrue();
+            catchesUp("full", keys);
+            session.execute("DROP TABLE ks.full");
+        } finally {
+            mount("umount", "-l", disk + "");
+        }
+    }
+
+    @Test
+    void aDamagedStore() throws Exception {
+        create("damaged");
+        shadow("damaged");
+        int keys = 200;
+        write("damaged", 0, keys);
+        session.close();
+        // Which writes what the engine has in memory.
+        node.process().stop();
+        assertThat(folder("damaged").resolve("WHOLE")).exists();
+        damage(folder("damaged"));
+        node.restart();
+        session = node.session();
+        await(
+                "damaged",
+                row -> {
+                    readsWhatWasWritten("damaged", keys);
+                    return row.getString("state").startsWith("dropped out");
+                });
+        awaitDroppedOut("damaged", "it cannot be read");
+        catchesUp("damaged", keys);
+    }
+
+    /** The values, not what is read to open it. */
+    private static void damage(Path folder) throws IOException {
+        List<Path> files;
+        try (Stream<Path> all = Files.walk(folder)) {
+            files = all.filter(file -> file.toString().endsWith(".sst")).toList();
+        }
+        int damaged = 0;
+        for (Path file : files) {
+            long size = Files.size(file);
+            if (size < 10L * VALUE_BYTES) continue;
+            try (FileChannel data = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                for (long at = VALUE_BYTES; at < size / 2; at += VALUE_BYTES)
+                    data.write(ByteBuffer.allocate(100), at);
+            }
+            damaged++;
+        }
+        assertThat(damaged).as("%s", files).isPositive();
+    }
+
+    private static boolean mount(String... command) throws IOException, InterruptedException {
+        return new ProcessBuilder(command).inheritIO().start().waitFor() == 0;
+    }
+}
