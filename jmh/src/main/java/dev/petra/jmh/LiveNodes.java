@@ -313,7 +313,11 @@ final class LiveNodes implements AutoCloseable {
                         "shadow dropped out" + at,
                         "rounds",
                         now.hasDroppedOutSince(shadowed) ? 1 : 0);
-                into.add(run, "compared" + at, "reads", now.compared() - shadowed.compared());
+                into.add(
+                        run,
+                        "compared" + at,
+                        "reads",
+                        (double) (now.compared() - shadowed.compared()));
             }
             if (node.limit != null)
                 into.add(run, "page cache" + at, "MiB", node.limit.pageCache() / 1048576.0);
