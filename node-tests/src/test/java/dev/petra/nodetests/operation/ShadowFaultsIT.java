@@ -175,22 +175,22 @@ class ShadowFaultsIT {
 
     @Test
     void aFullDisk() throws Exception {
-        create("full");
-        write("full", 0, 10);
-        Path disk = Files.createDirectories(folder("full"));
+        create("narrow");
+        write("narrow", 0, 10);
+        Path disk = Files.createDirectories(folder("narrow"));
         boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk + "");
         if (!mounted)
             System.err.println("ShadowFaultsIT: NOT RUN on a full disk: no right to mount");
         assumeTrue(mounted, "no right to mount a tmpfs");
         try {
-            shadow("full");
+            shadow("narrow");
             int keys = (80 << 20) / VALUE_BYTES;
-            write("full", 10, keys);
-            awaitDroppedOut("full", "its disk is full");
-            readsWhatWasWritten("full", keys);
+            write("narrow", 10, keys);
+            awaitDroppedOut("narrow", "its disk is full");
+            readsWhatWasWritten("narrow", keys);
             assertThat(mount("mount", "-o", "remount,size=512m", disk + "")).isTrue();
-            catchesUp("full", keys);
-            session.execute("DROP TABLE ks.full");
+            catchesUp("narrow", keys);
+            session.execute("DROP TABLE ks.narrow");
         } finally {
             mount("umount", "-l", disk + "");
         }
@@ -200,10 +200,11 @@ class ShadowFaultsIT {
     void aDamagedStore() throws Exception {
         create("damaged");
         shadow("damaged");
-        int keys = 200;
+        // More than the engine holds in memory.
+        int keys = (60 << 20) / VALUE_BYTES;
         write("damaged", 0, keys);
+        await("damaged", row -> row.getLong("queued_writes") == 0);
         session.close();
-        // Which writes what the engine has in memory.
         node.process().stop();
         assertThat(folder("damaged").resolve("WHOLE")).exists();
         damage(folder("damaged"));
@@ -219,11 +220,12 @@ class ShadowFaultsIT {
         catchesUp("damaged", keys);
     }
 
-    /** The values, not what is read to open it. */
+    /** Values, not what is read to open it. */
     private static void damage(Path folder) throws IOException {
         List<Path> files;
         try (Stream<Path> all = Files.walk(folder)) {
-            files = all.filter(file -> file.toString().endsWith(".sst")).toList();
+            // Where values of this size are.
+            files = all.filter(file -> file.toString().endsWith(".blob")).toList();
         }
         int damaged = 0;
         for (Path file : files) {
