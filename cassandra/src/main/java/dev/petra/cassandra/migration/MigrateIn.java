@@ -3,6 +3,7 @@ package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.index.FormerEntries;
 import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.shadow.ShadowSource;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
@@ -46,6 +47,8 @@ import org.slf4j.LoggerFactory;
  * included, made durable, and only then the SSTable goes. After a crash an SSTable that was half
  * moved is moved again, which changes nothing.
  *
+ * <p>Where the table had a shadow that has all of it, that is taken in first: {@link Promotion}.
+ *
  * <p>The end is the point where no SSTable and no memtable of Cassandra's is left. What the commit
  * log holds of the table is then in the store; its position is noted as a truncation's would be, so
  * that it is never replayed. From there on the store may purge.
@@ -58,6 +61,11 @@ final class MigrateIn extends Migration {
 
     private final Build build = new Build();
     private boolean begun;
+
+    /** The table's shadow on its way into the store; null before and after that. */
+    private volatile @Nullable Promotion promotion;
+
+    private boolean isPromotionOver;
 
     /** What is wrong with SSTables that cannot be migrated, until the others were tried. */
     private final Map<Descriptor, String> passedOver = new LinkedHashMap<>();
@@ -86,6 +94,8 @@ final class MigrateIn extends Migration {
 
     @Override
     public long bytesLeft() {
+        Promotion promoting = promotion;
+        if (promoting != null) return promoting.bytesLeft();
         long left = 0;
         for (SSTableReader sstable : cfs.getLiveSSTables()) left += sstable.uncompressedLength();
         return left;
@@ -106,6 +116,8 @@ final class MigrateIn extends Migration {
         }
         stores.stopPurging();
         if (!areIndexesBuilt()) return SOON;
+        Duration untilPromoted = promote();
+        if (untilPromoted != null) return untilPromoted;
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
         left.sort(SSTableReader.maxTimestampAscending);
@@ -139,6 +151,27 @@ final class MigrateIn extends Migration {
             return SOON;
         }
         return finish() ? null : SOON;
+    }
+
+    /**
+     * Takes the table's shadow in, if it has one: the SSTables of that moment need not be read
+     * then. Tried once.
+     *
+     * @return when to go on; null if there is nothing more to do with it
+     */
+    private @Nullable Duration promote() {
+        if (isPromotionOver) return null;
+        Promotion present = promotion;
+        if (present == null) {
+            ShadowSource shadow = ShadowSource.of(cfs);
+            promotion = present = shadow == null ? null : new Promotion(this, shadow);
+        }
+        Duration next = present == null ? null : present.step();
+        if (next != null) return next;
+        promotion = null;
+        isPromotionOver = true;
+        ShadowSource.end(cfs);
+        return null;
     }
 
     /**

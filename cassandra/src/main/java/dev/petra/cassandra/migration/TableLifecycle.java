@@ -5,6 +5,7 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.shadow.ShadowSource;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
@@ -96,6 +97,7 @@ public final class TableLifecycle {
     }
 
     private static void arrive(ColumnFamilyStore cfs, TableGenerations stores) {
+        ShadowSource.announce(cfs);
         long migration =
                 stores.migration().begin(cfs.metadata.get().params.memtable.configurationKey());
         Migrations.begin(new MigrateIn(cfs, stores, migration));

@@ -114,6 +114,35 @@ final class LateWrites {
         return late;
     }
 
+    /** From here on {@link #recent} counts what is written. To be called before it is written. */
+    void watchRecent() {
+        for (Stripe stripe : stripes) {
+            synchronized (stripe) {
+                stripe.recent = NOTHING_WRITTEN;
+            }
+        }
+    }
+
+    /**
+     * Whether something that was written since {@link #watchRecent} is not newer than a deletion
+     * that may be purged by now. It may have been written before that: as long as the deletion is
+     * there it is hidden, and would show without.
+     *
+     * @return null if there is none
+     */
+    @Nullable String recent(Moment now) {
+        int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
+        for (Stripe stripe : stripes) {
+            synchronized (stripe) {
+                stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);
+                stripe.purge();
+                if (isHidden(stripe.recent, stripe.purgeable))
+                    return reason(stripe.recent, stripe.purgeable);
+            }
+        }
+        return null;
+    }
+
     /** What there is to remember. */
     Memory memory() {
         Stripe all = new Stripe();
@@ -163,7 +192,9 @@ final class LateWrites {
             else if (isHidden(stripe.written, contents.purgeable))
                 late(reason(stripe.written, contents.purgeable));
             stripe.purgeable = Math.max(stripe.purgeable, contents.purgeable);
-            if (isWritten) stripe.written = Math.min(stripe.written, contents.lowest);
+            if (!isWritten) return;
+            stripe.written = Math.min(stripe.written, contents.lowest);
+            stripe.recent = Math.min(stripe.recent, contents.lowest);
         }
     }
 
@@ -184,6 +215,9 @@ final class LateWrites {
     private static final class Stripe {
         long written = NOTHING_WRITTEN;
         long purgeable = NOTHING_DELETED;
+
+        /** The same as {@code written}, since {@link #watchRecent}. */
+        long recent = NOTHING_WRITTEN;
 
         /** From before when deletions may have been purged. */
         long gcBefore = Long.MIN_VALUE;

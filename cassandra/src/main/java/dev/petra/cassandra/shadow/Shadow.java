@@ -64,6 +64,10 @@ public final class Shadow {
     private volatile @Nullable ShadowFolder place;
 
     private volatile boolean ended;
+
+    /** Whether it is to take the place of its table. */
+    private volatile boolean promoted;
+
     private volatile String state = "waits for the node";
     private final AtomicLong begun = new AtomicLong();
 
@@ -113,6 +117,7 @@ public final class Shadow {
     public String state() {
         ShadowCopy now = copy();
         if (now == null) return state;
+        if (promoted) return "is taken into the table's engine, see petra.migrations";
         if (now.isCaughtUp()) return "caught up";
         if (Shadows.isShrinking(cfs)) return "waits until cleanup or scrub of the table is over";
         return now.hasBegun() ? "copying" : "beginning";
@@ -234,6 +239,57 @@ public final class Shadow {
     void dropOut(String reason) {
         ShadowCopy now = copy;
         if (now != null) now.end(reason);
+    }
+
+    /**
+     * Before the table's writes go to an engine, into which the shadow may be taken. It stays, and
+     * gets writes and looks at them, until it {@link #end}s. Takes no lock that others hold for
+     * long: the caller holds the table's memtables.
+     */
+    void promote() {
+        promoted = true;
+        ShadowCopy now = copy();
+        if (now != null) now.late().watchRecent();
+    }
+
+    /** Whether {@link #promote} was called. */
+    boolean isPromoted() {
+        return promoted;
+    }
+
+    /** By what the table may have purged until now, for {@link ShadowSource#moment}. */
+    ShadowSource.Moment purgeMoment() {
+        LateWrites.Moment now = moment();
+        return new ShadowSource.Moment(now.clock(), Math.max(gcBefore, now.clock() - now.grace()));
+    }
+
+    /** Why what was written since {@link #promote} forbids that; or null. */
+    @Nullable String lateSincePromoted(ShadowCopy of) {
+        return of.late().recent(moment());
+    }
+
+    /**
+     * Opens a store in the place of a copy, for a part of one.
+     *
+     * @param part from 1
+     */
+    TableStore openPart(ShadowCopy of, int part) {
+        ShadowFolder folder = folder();
+        long number = of.number + part;
+        engine().deleteStore(folder.copy(number));
+        return engine().openStore(
+                        new StoreSpec(
+                                        folder.copy(number),
+                                        cfs.name + " (shadow)",
+                                        number,
+                                        cfs.metadata)
+                                .withoutDurability());
+    }
+
+    /** Why so many bytes more are too much for a disk, or for this shadow's; or null. */
+    @Nullable String lackOfRoom(Path tableDirectory, long bytes) {
+        String lack = lackOfRoom(new ShadowFolder(tableDirectory, Disk.REAL), bytes);
+        return lack != null ? lack : lackOfRoom(folder(), 0);
     }
 
     /** The table has no shadow any more. */
@@ -543,7 +599,8 @@ public final class Shadow {
     void close(long deadline) {
         remembered.catchUp(this::folders);
         ShadowCopy now = copy;
-        if (now == null || now.isOver()) return;
+        // A table that is in an engine has no shadow when the node starts.
+        if (now == null || now.isOver() || promoted) return;
         noteTime();
         try {
             while (now.queued.get() > 0 && System.nanoTime() - deadline < 0)

@@ -113,6 +113,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private long arrivals;
     private volatile boolean caughtUp;
 
+    /** Whether writes are looked at only. */
+    private volatile boolean sealed;
+
+    /** Whether nothing is copied any more. */
+    private boolean frozen;
+
     /** The partition up to which the first of those to copy is in the store. */
     private @Nullable DecoratedKey copiedTo;
 
@@ -149,7 +155,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * #NOT_CAUGHT_UP}. As of one moment: what came just before must not be counted and missing.
      */
     synchronized long arrivalsIfCaughtUp() {
-        return isCaughtUp() ? arrivals : NOT_CAUGHT_UP;
+        return isCaughtUp() && !sealed ? arrivals : NOT_CAUGHT_UP;
     }
 
     /**
@@ -198,6 +204,27 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                             + " "
                             + sstable.getDataCreationTime());
         return all;
+    }
+
+    // Its end, if it takes the place of the table
+
+    /**
+     * From now on writes are looked at, and do not go to it: they are in the store whose place it
+     * takes. Nothing is compared any more.
+     */
+    void seal() {
+        sealed = true;
+    }
+
+    /**
+     * Has it stay as it is, if it has all that these SSTables have, which nobody else can change.
+     *
+     * @return false if it has not, or not yet
+     */
+    synchronized boolean freeze(Set<SSTableReader> sstables) {
+        if (!toCopy.isEmpty() || !hasAll(sstables)) return false;
+        frozen = true;
+        return true;
     }
 
     // Its beginning
@@ -273,7 +300,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private synchronized void arrived(SSTableReader sstable) {
-        if (!counted || isOver() || !accounted.add(sstable.descriptor)) return;
+        if (!counted || isOver() || frozen || !accounted.add(sstable.descriptor)) return;
         caughtUp = false;
         arrivals++;
         later.add(sstable.descriptor);
@@ -283,7 +310,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private synchronized void changed(SSTableListChangedNotification change) {
-        if (!watching || isOver()) return;
+        if (!watching || isOver() || frozen) return;
         if (!KEEPS_CONTENT.contains(change.compactionType)) {
             String reason = "the table's SSTables were changed (" + change.compactionType + ")";
             // Such an operation changes one SSTable after the other: the next copy waits until it
@@ -411,7 +438,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         } catch (RuntimeException | Error e) {
             fault("a write cannot be looked at: " + e);
         }
-        super.doubled(update);
+        if (!sealed) super.doubled(update);
     }
 
     private void noteLate(PartitionUpdate update) {

@@ -3,6 +3,7 @@ package dev.petra.cassandra.shadow;
 
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
+import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -141,10 +142,12 @@ public final class Shadows {
         ShadowFactory wanted = ShadowFactory.of(table);
         Shadow present = tables.get(table.id);
         if (present != null && (present.cfs != cfs || !present.factory.equals(wanted))) {
-            present.end();
-            if (wanted == null) present.forget();
-            forget(present);
-            former.put(table.id, present);
+            // Whoever promotes it ends it.
+            if (present.cfs == cfs
+                    && present.isPromoted()
+                    && wanted == null
+                    && EngineMemtables.current(cfs) != null) return;
+            end(present, wanted == null);
             present = null;
         }
         if (wanted == null || present != null) return;
@@ -168,6 +171,30 @@ public final class Shadows {
         reads.start();
         ShadowMetrics.register();
         started = true;
+    }
+
+    private static synchronized void end(Shadow shadow, boolean isForgotten) {
+        shadow.end();
+        if (isForgotten) shadow.forget();
+        forget(shadow);
+        former.put(shadow.cfs.metadata.id, shadow);
+    }
+
+    /** Before the writes of a table go to an engine. Takes none of the locks here. */
+    static void promote(ColumnFamilyStore cfs) {
+        Shadow shadow = find(cfs);
+        if (shadow != null) shadow.promote();
+    }
+
+    /** The shadow of a table whose writes go to an engine, or null. */
+    static @Nullable Shadow promoted(ColumnFamilyStore cfs) {
+        Shadow shadow = find(cfs);
+        return shadow == null || !shadow.isPromoted() ? null : shadow;
+    }
+
+    /** When a shadow was promoted, or could not be: the table has none any more. */
+    static synchronized void promotionEnds(Shadow shadow) {
+        if (tables.get(shadow.cfs.metadata.id) == shadow) end(shadow, true);
     }
 
     private static synchronized void forget(Shadow shadow) {
@@ -297,6 +324,7 @@ public final class Shadows {
         Shadow shadow = tables.get(command.metadata().id);
         if (shadow == null
                 || stopped
+                || shadow.isPromoted()
                 || command.indexQueryPlan() != null
                 || !(command instanceof SinglePartitionReadCommand single)
                 || ThreadLocalRandom.current().nextDouble() >= shadow.factory.share()) return;

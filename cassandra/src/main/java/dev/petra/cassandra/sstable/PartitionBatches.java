@@ -16,7 +16,7 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
-/** A partition of an SSTable as updates of bounded size. */
+/** A partition as updates of bounded size. */
 public final class PartitionBatches {
     /** How much of a partition is in one update. */
     private static final int BATCH_BYTES = 512 * 1024;
@@ -44,7 +44,19 @@ public final class PartitionBatches {
      */
     public static boolean forEach(
             TableMetadata table, SSTableReader sstable, UnfilteredRowIterator partition, Use use) {
-        RegularAndStaticColumns columns = columns(table, sstable);
+        return forEach(table, columns(table, sstable), partition, use);
+    }
+
+    /**
+     * The same for a partition that is in no SSTable.
+     *
+     * @param columns those of the table, and others that the partition has
+     */
+    public static boolean forEach(
+            TableMetadata table,
+            RegularAndStaticColumns columns,
+            UnfilteredRowIterator partition,
+            Use use) {
         DecoratedKey key = partition.partitionKey();
         PartitionUpdate.Builder batch = new PartitionUpdate.Builder(table, key, columns, 16);
         batch.addPartitionDeletion(partition.partitionLevelDeletion());

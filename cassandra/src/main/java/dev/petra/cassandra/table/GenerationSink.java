@@ -64,6 +64,8 @@ public final class GenerationSink implements StreamSink {
     public boolean ingest() throws IOException {
         synchronized (generation.stores()) {
             requireLive();
+            // Before: a step that fails may have taken some.
+            generation.stores().countIngest();
             return sink.ingest();
         }
     }

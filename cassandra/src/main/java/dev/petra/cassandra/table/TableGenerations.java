@@ -45,6 +45,7 @@ public final class TableGenerations {
     private final Supplier<StorageEngine> engine;
     private final @Nullable StoreLocation directory;
     private final AtomicLong truncations = new AtomicLong();
+    private final AtomicLong ingests = new AtomicLong();
     private final ReentrantLock content = new ReentrantLock();
     private final TableMigration migration = new TableMigration(this);
     private final EndedGenerations ended;
@@ -310,6 +311,16 @@ public final class TableGenerations {
     /** How many there were since the table was opened. */
     public long truncations() {
         return truncations.get();
+    }
+
+    /** Files of a stream went live. */
+    void countIngest() {
+        ingests.incrementAndGet();
+    }
+
+    /** How often files of streams went live since the table was opened. */
+    public long ingests() {
+        return ingests.get();
     }
 
     /** The way of the table's data into the engine or out of it. */

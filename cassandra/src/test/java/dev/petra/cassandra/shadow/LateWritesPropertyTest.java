@@ -25,13 +25,14 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.db.transform.FilteredRows;
 import org.apache.cassandra.db.transform.Transformation;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
 /**
  * A table as Cassandra's, which compacts and purges by its clock, and its shadow, over random
  * histories: writes of any timestamp, streamed SSTables, a copy that begins among them, a queue
  * between the two, a grace that changes. Where nothing was late, a client sees the same on both
- * sides.
+ * sides; and at each step of what puts the shadow in the place of the table, the same as without.
  */
 class LateWritesPropertyTest {
     private static final int HISTORIES = 12_000;
@@ -48,6 +49,9 @@ class LateWritesPropertyTest {
 
     private int differences;
     private int unmarked;
+    private int promoted;
+    private int refused;
+    private int wrong;
 
     @Test
     void whereNothingWasLateBothSidesShowTheSame() {
@@ -56,6 +60,10 @@ class LateWritesPropertyTest {
         // Else this has shown nothing.
         assertThat(differences).isGreaterThan(HISTORIES / 50);
         assertThat(unmarked).isGreaterThan(HISTORIES / 20);
+        assertThat(promoted).isGreaterThan(HISTORIES / 100);
+        assertThat(refused).isGreaterThan(HISTORIES / 200);
+        // Of those that were refused some would have shown something else.
+        assertThat(wrong).isPositive();
     }
 
     /** A memtable or SSTable, or a shadow. */
@@ -100,6 +108,12 @@ class LateWritesPropertyTest {
         boolean hasBegun;
         boolean isDifferent;
 
+        /** As {@link ShadowCopy#seal}. */
+        boolean isSealed;
+
+        /** What is in the engine. */
+        List<Layer> stores = List.of();
+
         /** As {@link ShadowCopy#watch} ends a copy that begins. */
         boolean isOver;
 
@@ -138,7 +152,90 @@ class LateWritesPropertyTest {
             }
             look();
             if (isDifferent) differences++;
-            if (late.reason() == null) unmarked++;
+            if (late.reason() != null) return;
+            unmarked++;
+            promote();
+        }
+
+        /** As {@code Promotion} does it, while writes go on. */
+        private void promote() {
+            late.watchRecent();
+            Layer store = new Layer();
+            Layer former = memtable;
+            memtable = store;
+            stores = List.of(store);
+            // Until it is flushed the former one is read, and written by who found it.
+            for (int i = random.nextInt(6); i > 0; i--) promotionStep(former);
+            sstables.add(former);
+            for (int i = random.nextInt(6); i > 0; i--) promotionStep(null);
+            isDoubling = false;
+            while (!queue.isEmpty() || !toCopy.isEmpty()) {
+                if (random.nextBoolean()) takeWrite();
+                else copy();
+            }
+            if (late.reason() != null || late.recent(moment()) != null) return;
+            ShadowSource.Moment moment = new ShadowSource.Moment(clock, clock - shortestGrace);
+            isDoubling = true;
+            isSealed = true;
+            Layer taken = new Layer();
+            stores = List.of(store, taken);
+            for (int i = 2 + random.nextInt(8); i > 0; i--) {
+                int key = i - 1;
+                if (key < KEYS) taken.content[key] = purged(key, moment);
+                lookWithout(taken);
+                if (random.nextInt(3) == 0) clock += random.nextInt(4);
+                else write(update(random.nextInt(STEPS)));
+            }
+            while (!queue.isEmpty()) takeWrite();
+            boolean isRefused = late.reason() != null || late.recent(moment()) != null;
+            boolean isSame = true;
+            for (int key = 0; key < KEYS; key++)
+                isSame &= shown(stores, key).equals(shown(withSSTables(stores), key));
+            if (isRefused) {
+                refused++;
+                if (!isSame) wrong++;
+            } else {
+                promoted++;
+                assertThat(isSame).as("%s", this).isTrue();
+            }
+        }
+
+        private void promotionStep(@Nullable Layer former) {
+            switch (random.nextInt(6)) {
+                case 0 -> compact();
+                case 1 -> clock += random.nextInt(4);
+                case 2 -> takeWrite();
+                default -> {
+                    Update update = update(random.nextInt(STEPS));
+                    if (former != null && random.nextBoolean()) former.write(update);
+                    else memtable.write(update);
+                    queue.add(update);
+                }
+            }
+        }
+
+        private PartitionUpdate purged(int key, ShadowSource.Moment moment) {
+            try (UnfilteredRowIterator left =
+                    Transformation.apply(
+                            merged(List.of(shadow), key), moment.purge(TABLE.metadata()))) {
+                return PartitionUpdate.fromIterator(left, TABLE.all());
+            }
+        }
+
+        private List<Layer> withSSTables(List<Layer> others) {
+            List<Layer> all = new ArrayList<>(sstables);
+            all.addAll(others);
+            return all;
+        }
+
+        /** What is taken in changes nothing as long as the SSTables are there. */
+        private void lookWithout(Layer taken) {
+            List<Layer> without = new ArrayList<>(stores);
+            without.remove(taken);
+            for (int key = 0; key < KEYS; key++)
+                assertThat(shown(withSSTables(stores), key))
+                        .as("%s", this)
+                        .isEqualTo(shown(withSSTables(without), key));
         }
 
         /** When all that waited is in the shadow. */
@@ -242,7 +339,7 @@ class LateWritesPropertyTest {
             if (queue.isEmpty()) return;
             Update write = queue.remove(random.nextInt(queue.size()));
             late.written(write.content(), moment());
-            shadow.write(write);
+            if (!isSealed) shadow.write(write);
         }
 
         private void copy() {

@@ -108,6 +108,24 @@ class LateWritesTest {
         isLate(true);
     }
 
+    /** As long as its deletion is there it is hidden, and would show without. */
+    @Test
+    void whatWasHiddenInTimeIsLateForWhoPurgesSince() {
+        late.copied(deletion(10), after(0));
+        late.written(write(10), after(1));
+        late.watchRecent();
+        late.written(write(11), after(2));
+        assertThat(late.recent(after(GRACE + 1))).isNull();
+
+        late.written(write(10), after(GRACE));
+        isLate(false);
+        assertThat(late.recent(after(GRACE))).isNull();
+        assertThat(late.recent(after(GRACE + 1))).contains("(timestamp 10)");
+        isLate(false);
+        late.watchRecent();
+        assertThat(late.recent(after(GRACE + 1))).isNull();
+    }
+
     @Test
     void aDeletionMayBeCopiedAfterTheWrite() {
         late.written(write(10), after(0));

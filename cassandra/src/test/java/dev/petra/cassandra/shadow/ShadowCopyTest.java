@@ -10,6 +10,7 @@ import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.config.DatabaseDescriptor;
@@ -59,6 +60,7 @@ class ShadowCopyTest {
     private ColumnFamilyStore cfs;
     private LateWrites late;
     private ShadowCopy copy;
+    private int writes;
 
     @BeforeAll
     static void compactors() {
@@ -80,7 +82,10 @@ class ShadowCopyTest {
                         Proxy.newProxyInstance(
                                 getClass().getClassLoader(),
                                 new Class<?>[] {TableStore.class},
-                                (proxy, method, arguments) -> null);
+                                (proxy, method, arguments) -> {
+                                    if (method.getName().equals("write")) writes++;
+                                    return null;
+                                });
         late = new LateWrites();
         copy = new ShadowCopy(cfs, store, 1, late, () -> new LateWrites.Moment(NOW, 10));
         copy.resume();
@@ -265,14 +270,9 @@ class ShadowCopyTest {
     @Test
     void whatIsWrittenWhileACopyBeginsMustNotBeCompacted() {
         ShadowCopy next = beginning();
-        Memtable memtable =
-                (Memtable)
-                        Proxy.newProxyInstance(
-                                getClass().getClassLoader(),
-                                new Class<?>[] {Memtable.class},
-                                (proxy, method, arguments) -> null);
         SSTableReader flushed = sstable(2);
-        next.handleNotification(new SSTableAddedNotification(List.of(flushed), memtable), tracker);
+        next.handleNotification(
+                new SSTableAddedNotification(List.of(flushed), noMemtable()), tracker);
         assertThat(next.isOver()).isFalse();
         changed(next, flushed, sstable(4), OperationType.COMPACTION);
         assertThat(next.end())
@@ -338,6 +338,62 @@ class ShadowCopyTest {
         assertThat(late.reason()).isNotNull();
         unused = copy.step(() -> true);
         assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    private static Memtable noMemtable() {
+        return (Memtable)
+                Proxy.newProxyInstance(
+                        ShadowCopyTest.class.getClassLoader(),
+                        new Class<?>[] {Memtable.class},
+                        (proxy, method, arguments) -> null);
+    }
+
+    @Test
+    void whatIsSealedLooksAtWritesAndTakesNone() {
+        copy.doubled(deletion(11));
+        assertThat(writes).isEqualTo(1);
+        copy.seal();
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
+        assertThat(late.reason()).isNull();
+        copy.doubled(write());
+        assertThat(writes).isEqualTo(1);
+        assertThat(late.reason()).isNotNull();
+    }
+
+    @Test
+    void onlyWhatHasAllSSTablesIsFrozen() {
+        SSTableReader second = sstable(2);
+        assertThat(copy.freeze(Set.of(first, second))).isFalse();
+        copy.handleNotification(
+                new SSTableAddedNotification(List.of(second), noMemtable()), tracker);
+        assertThat(copy.freeze(Set.of(first, second))).isTrue();
+    }
+
+    @Test
+    void whatIsNotCopiedYetIsNotFrozen() {
+        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
+        assertThat(copy.freeze(Set.of(first))).isFalse();
+        copy.release();
+    }
+
+    @Test
+    void nothingIsFrozenDuringCleanupOrWhenItIsOver() {
+        Shadows.shrinkingBegins(copy.cfs);
+        assertThat(copy.freeze(Set.of(first))).isFalse();
+        Shadows.shrinkingEnds(copy.cfs);
+        copy.end("a test");
+        assertThat(copy.freeze(Set.of(first))).isFalse();
+    }
+
+    @Test
+    void nothingIsCopiedToWhatIsFrozen() {
+        assertThat(copy.freeze(Set.of(first))).isTrue();
+        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
+        assertThat(copy.isCaughtUp()).isTrue();
+        assertThat(copy.bytesLeft()).isZero();
+        // Of those that came.
+        changed(List.of(sstable(3)), List.of(sstable(4)), OperationType.COMPACTION);
+        assertThat(copy.isOver()).isFalse();
     }
 
     /** Nothing in it came to the table later than what is in the others. */

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.migration;
+
+import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.shadow.ShadowSource;
+import dev.petra.cassandra.sstable.PartitionBatches;
+import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.WriteStalls;
+import dev.petra.engine.DroppedColumns;
+import dev.petra.engine.TableStore;
+import dev.petra.engine.stream.SliceRanges;
+import dev.petra.engine.stream.SliceReader;
+import dev.petra.engine.stream.SliceWriter;
+import dev.petra.engine.stream.StreamHead;
+import dev.petra.engine.stream.StreamSink;
+import dev.petra.engine.stream.StreamSource;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DataRange;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes what a table's shadow has into the table's store, in place of its SSTables, which nobody
+ * reads then. {@code docs/shadow-design.md} says why nothing is lost by it, and nothing comes back.
+ *
+ * <p>Until the SSTables are given up, in one transaction, all that is in the store is in them as
+ * well, and shows and hides the same. So whatever goes wrong before, {@link MigrateIn} migrates
+ * them as if there had been no shadow.
+ */
+final class Promotion {
+    private static final Logger logger = LoggerFactory.getLogger(Promotion.class);
+
+    /** What is read, staged and made live together, of whole tokens. */
+    static final long SLICE_BYTES = Long.getLong("petra.promotion.slice.bytes", 256L << 20);
+
+    /** How often it tries, a second apart, to have all SSTables for itself. */
+    private static final int MOST_ATTEMPTS = 600;
+
+    /** How often it finds that the shadow does not have them all yet. */
+    private static final int MOST_INCOMPLETE = 60;
+
+    /** How long writes that have ended in the table may take to be looked at. */
+    private static final Duration QUIET_PATIENCE = Duration.ofMinutes(1);
+
+    private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
+
+    private final Migration migration;
+    private final ColumnFamilyStore cfs;
+    private final TableGenerations stores;
+    private final ShadowSource shadow;
+    private final List<Range<Token>> ring;
+    private int attempts;
+    private int incomplete;
+    private int parts;
+
+    Promotion(Migration migration, ShadowSource shadow) {
+        this.migration = migration;
+        this.cfs = migration.cfs;
+        this.stores = migration.stores;
+        this.shadow = shadow;
+        Token minimum = cfs.getPartitioner().getMinimumToken();
+        this.ring = List.of(new Range<>(minimum, minimum));
+    }
+
+    /** Why the shadow is not what becomes of the table; the SSTables are migrated then. */
+    private static final class Refused extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Refused(String reason) {
+            super(reason);
+        }
+    }
+
+    /**
+     * Goes on, while the table's memtable is the engine's.
+     *
+     * @return when to go on; null if it is over, because all is done or it cannot be. Then the
+     *     shadow is of no use any more
+     */
+    @Nullable Duration step() {
+        try {
+            return tryStep();
+        } catch (Refused e) {
+            logger.info(
+                    "The shadow of {} does not become the table, whose SSTables are migrated: {}",
+                    stores.displayName(),
+                    e.getMessage());
+        } catch (RuntimeException | Error e) {
+            logger.warn(
+                    "The shadow of {} could not become the table, whose SSTables are migrated",
+                    stores.displayName(),
+                    e);
+            Migrations.inspect(e);
+        }
+        return null;
+    }
+
+    private @Nullable Duration tryStep() {
+        check();
+        if (!EngineMemtables.areWritesOurs(cfs)) {
+            migration.state("waiting for the flush of the former memtable");
+            return Migration.SOON;
+        }
+        complete();
+        if (++attempts > MOST_ATTEMPTS)
+            throw new Refused("its SSTables could not be had without a compaction of them");
+        if (migration.shown(this::claimAndTake)) return null;
+        migration.state("waiting for a compaction of the table's SSTables, or for the shadow");
+        return Migration.SOON;
+    }
+
+    /** Until all writes that did not begin in the engine are in the shadow. */
+    private void complete() {
+        shadow.seal();
+        awaitLooked();
+    }
+
+    /** Until the shadow was told of all writes that have begun. */
+    private void awaitLooked() {
+        Keyspace.writeOrder.awaitNewBarrier();
+        long deadline = System.nanoTime() + QUIET_PATIENCE.toNanos();
+        while (!shadow.isQuiet()) {
+            check();
+            if (System.nanoTime() - deadline > 0)
+                throw new Refused("it does not keep up with the table's writes");
+            pause();
+        }
+    }
+
+    private static void pause() {
+        try {
+            TimeUnit.MILLISECONDS.sleep(1);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new Refused("interrupted");
+        }
+    }
+
+    private void check() {
+        if (migration.isOver()) throw new Refused("the table was altered or dropped");
+        if (migration.isHalted()) throw new Refused("it was stopped");
+        String doubt = shadow.doubt();
+        if (doubt != null) throw new Refused(doubt);
+        // What came by a stream may be old, and nobody has looked at it.
+        if (stores.ingests() > 0) throw new Refused("a stream came to the table's store");
+    }
+
+    /** False if somebody else has SSTables, or the shadow does not have all of them yet. */
+    private boolean claimAndTake() {
+        Set<SSTableReader> all = cfs.getLiveSSTables();
+        if (all.isEmpty()) throw new Refused("there is nothing in SSTables");
+        for (SSTableReader sstable : all)
+            if (sstable.getSSTableMetadata().hasLegacyCounterShards)
+                throw new Refused("SSTables have counts from before Cassandra 2.1");
+        try (LifecycleTransaction claimed =
+                cfs.getTracker().tryModify(all, OperationType.RELOCATE)) {
+            if (claimed == null) return false;
+            if (!shadow.freeze(all)) {
+                if (++incomplete > MOST_INCOMPLETE)
+                    throw new Refused("it does not have all of the table");
+                return false;
+            }
+            check();
+            take(all, claimed);
+            return true;
+        }
+    }
+
+    private void take(Set<SSTableReader> all, LifecycleTransaction claimed) {
+        long began = System.nanoTime();
+        long before = migration.doneBytes();
+        // As of now: nobody compacts the SSTables any more.
+        ShadowSource.Moment moment = shadow.moment();
+        Generation generation = stores.current();
+        checkRoom(shadow.store().statistics().diskBytes());
+        DecoratedKey last = null;
+        while (true) {
+            check();
+            checkRoom(2 * SLICE_BYTES);
+            migration.state("taking in the shadow");
+            DecoratedKey next = takePart(generation, moment, last);
+            if (next == null) break;
+            last = next;
+        }
+        generation.writable().syncLog();
+        if (!giveUp(all, claimed, generation)) throw new Refused("the table was altered or dropped");
+        logger.info(
+                "The shadow of {} is in the table's store: {} bytes in {} parts, in {} ms; {}"
+                        + " SSTables were given up unread",
+                stores.displayName(),
+                migration.doneBytes() - before,
+                parts,
+                TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began),
+                all.size());
+    }
+
+    private void checkRoom(long bytes) {
+        Path place = stores.tableDirectory();
+        String lack = place == null ? null : shadow.lackOfRoom(place, bytes);
+        if (lack != null) throw new Refused(lack);
+    }
+
+    /**
+     * Takes in the partitions that come next.
+     *
+     * @param after null for the first ones
+     * @return the last of them; null if there is none
+     */
+    private @Nullable DecoratedKey takePart(
+            Generation generation, ShadowSource.Moment moment, @Nullable DecoratedKey after) {
+        TableStore part = shadow.openPart(++parts);
+        try {
+            Part read = read(part, moment, after);
+            if (read.bytes > 0) ingest(part, read.bytes, generation);
+            return read.last;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } finally {
+            part.drop();
+        }
+    }
+
+    /**
+     * @param last the last partition that was read; null if there was none
+     * @param bytes of what is left of them
+     */
+    private record Part(@Nullable DecoratedKey last, long bytes) {}
+
+    /** Reads partitions of the shadow, and writes what no purge has removed. */
+    private Part read(TableStore into, ShadowSource.Moment moment, @Nullable DecoratedKey after) {
+        TableMetadata table = cfs.metadata();
+        // As in SSTables, cells that are newer than the drop of their column stay.
+        ColumnFilter columns = ColumnFilter.all(DroppedColumns.addedAgain(table));
+        DecoratedKey last = null;
+        long[] bytes = new long[1];
+        Transformation<UnfilteredRowIterator> purge = moment.purge(table);
+        try (UnfilteredPartitionIterator partitions =
+                shadow.store().scanAside(behind(after), columns, this::checkHalted)) {
+            while (partitions.hasNext()) {
+                try (UnfilteredRowIterator partition = partitions.next()) {
+                    DecoratedKey key = partition.partitionKey();
+                    // The next part begins behind a token.
+                    if (last != null
+                            && bytes[0] >= SLICE_BYTES
+                            && !key.getToken().equals(last.getToken())) break;
+                    last = key;
+                    purged(purge, partition, columns, into, bytes);
+                }
+            }
+        }
+        return new Part(last, bytes[0]);
+    }
+
+    private void purged(
+            Transformation<UnfilteredRowIterator> purge,
+            UnfilteredRowIterator partition,
+            ColumnFilter columns,
+            TableStore into,
+            long[] bytes) {
+        try (UnfilteredRowIterator left = Transformation.apply(partition, purge)) {
+            var unused =
+                    PartitionBatches.forEach(
+                            cfs.metadata(),
+                            columns.fetchedColumns(),
+                            left,
+                            (update, isBegun) -> {
+                                checkHalted();
+                                bytes[0] += write(into, update);
+                                return true;
+                            });
+        }
+    }
+
+    private void checkHalted() {
+        if (migration.isHalted()) throw new Refused("it was stopped");
+    }
+
+    private DataRange behind(@Nullable DecoratedKey after) {
+        return after == null
+                ? DataRange.allData(cfs.getPartitioner())
+                : DataRange.forKeyRange(
+                        new Range<>(after, cfs.getPartitioner().getMinimumToken().minKeyBound()));
+    }
+
+    /** Returns about how many bytes it was. */
+    private long write(TableStore into, PartitionUpdate update) {
+        if (update.isEmpty()) return 0;
+        long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
+        WriteStalls.sitOut(
+                () -> into.write(update),
+                stall -> {
+                    if (stall.isDiskFull() || System.nanoTime() - deadline > 0) throw stall;
+                    checkHalted();
+                });
+        // A deletion has no data.
+        long bytes = Math.max(1, update.dataSize());
+        migration.moved(bytes);
+        return bytes;
+    }
+
+    private void ingest(TableStore part, long bytes, Generation generation) throws IOException {
+        TableStore into = generation.writable();
+        StoreIndexes.deriveBy(cfs, into);
+        try (StreamSource source = part.send(List.of(new SliceRanges(ring, bytes)));
+                StreamSink sink = into.receive(head(source.head()), ring)) {
+            stage(source, sink);
+            sink.verify();
+            do sink.prepare();
+            while (makeLive(sink, generation));
+        }
+    }
+
+    /** As if a peer had sent it: beside the table it has another name. */
+    private StreamHead head(StreamHead of) {
+        return new StreamHead(
+                of.engine(), of.format(), of.table(), cfs.name, of.slices(), of.bytes());
+    }
+
+    private void stage(StreamSource source, StreamSink sink) throws IOException {
+        try (SliceReader reader = source.open(0);
+                SliceWriter writer = sink.begin(0)) {
+            for (ByteBuffer block = reader.next(); block != null; block = reader.next()) {
+                checkHalted();
+                writer.take(block);
+            }
+            writer.end();
+        }
+    }
+
+    /** Whether there is more. */
+    private boolean makeLive(StreamSink sink, Generation generation) {
+        check();
+        AtomicBoolean isMore = new AtomicBoolean();
+        boolean isDone =
+                stores.migration()
+                        .step(
+                                migration.number,
+                                () -> {
+                                    if (stores.current() != generation)
+                                        throw new Refused("the table was truncated");
+                                    try {
+                                        isMore.set(sink.ingest());
+                                    } catch (IOException e) {
+                                        throw new UncheckedIOException(e);
+                                    }
+                                });
+        if (!isDone) throw new Refused("the table was altered or dropped");
+        return isMore.get();
+    }
+
+    /** Gives the SSTables up. False if this is not the table's migration any more. */
+    private boolean giveUp(
+            Set<SSTableReader> all, LifecycleTransaction claimed, Generation generation) {
+        // What was written before is looked at: it must not show by this.
+        awaitLooked();
+        stores.lockContent();
+        try {
+            return stores.migration()
+                    .step(
+                            migration.number,
+                            () -> {
+                                check();
+                                if (stores.current() != generation)
+                                    throw new Refused("the table was truncated");
+                                // Nobody has looked at what came meanwhile.
+                                if (!cfs.getLiveSSTables().equals(all))
+                                    throw new Refused("SSTables came meanwhile");
+                                claimed.obsoleteOriginals();
+                                claimed.finish();
+                            });
+        } finally {
+            stores.unlockContent();
+        }
+    }
+
+    /** About how many bytes are to be taken in yet. */
+    long bytesLeft() {
+        try {
+            return Math.max(0, shadow.store().statistics().liveDataBytes() - migration.doneBytes());
+        } catch (IllegalStateException e) {
+            logger.debug("The shadow of {} has just ended", stores.displayName(), e);
+            return 0;
+        }
+    }
+}

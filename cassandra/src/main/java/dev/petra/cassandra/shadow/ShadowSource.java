@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.engine.TableStore;
+import java.nio.file.Path;
+import java.util.Set;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The shadow of a table that was altered into an engine, for whoever takes it into the table's
+ * store there. For one thread.
+ *
+ * <pre>
+ *   announce()                  before the first write goes to the engine
+ *   of(), seal(), isQuiet()     when all writes do: it has what was written before
+ *   freeze(), moment()          while nobody can change the SSTables
+ *   store(), openPart()
+ *   doubt()                     before the SSTables go
+ *   end()
+ * </pre>
+ */
+public final class ShadowSource {
+    /**
+     * As of when the table may have purged deletions, in seconds since 1970.
+     *
+     * @param clock the highest that it was
+     * @param gcBefore deletions from before this may have been purged; no others
+     */
+    public record Moment(long clock, long gcBefore) {
+        /** Removes all those, and nothing else, from partitions that are read whole. */
+        public Transformation<UnfilteredRowIterator> purge(TableMetadata table) {
+            return new ExactPurge(table, this);
+        }
+    }
+
+    private final Shadow shadow;
+    private final ShadowCopy copy;
+
+    private ShadowSource(Shadow shadow, ShadowCopy copy) {
+        this.shadow = shadow;
+        this.copy = copy;
+    }
+
+    /**
+     * To be called before the first write goes to the table's engine: the table's shadow, if it has
+     * one, is kept until {@link #end}. Throws nothing and does not block: the caller holds the
+     * table's memtables.
+     */
+    public static void announce(ColumnFamilyStore cfs) {
+        Shadows.promote(cfs);
+    }
+
+    /** What {@link #announce} has kept; null if the table had no shadow, or that has dropped out. */
+    public static @Nullable ShadowSource of(ColumnFamilyStore cfs) {
+        Shadow shadow = Shadows.promoted(cfs);
+        ShadowCopy copy = shadow == null ? null : shadow.copy();
+        return shadow == null || copy == null ? null : new ShadowSource(shadow, copy);
+    }
+
+    /** Ends the shadow of a table whose promotion is over, if there is one, and deletes it. */
+    public static void end(ColumnFamilyStore cfs) {
+        Shadow shadow = Shadows.promoted(cfs);
+        if (shadow != null) Shadows.promotionEnds(shadow);
+    }
+
+    /**
+     * Why it may not be what the table is, or may hide what was written to the table since {@link
+     * #announce}, or let it show; null if there is no such doubt. What was written last counts once
+     * {@link #isQuiet}.
+     */
+    public @Nullable String doubt() {
+        ShadowStore.End end = copy.end();
+        if (end != null) return "it has dropped out: " + end.reason();
+        if (shadow.copy() != copy) return "it was made anew";
+        if (shadow.statistics().different.sum() > 0)
+            return "it had another answer than the table";
+        String late = shadow.lateWrite();
+        return late != null ? late : shadow.lateSincePromoted(copy);
+    }
+
+    /** From now on it gets no writes, but looks at those of the table. */
+    public void seal() {
+        copy.seal();
+    }
+
+    /** Whether no write waits for it, of those that have ended in the table. */
+    public boolean isQuiet() {
+        return copy.queued.get() == 0;
+    }
+
+    /**
+     * Has it stay as it is, if it has what is in these SSTables, which nobody can change until this
+     * has returned; and if so, from here on.
+     */
+    public boolean freeze(Set<SSTableReader> sstables) {
+        return copy.freeze(sstables);
+    }
+
+    /** As of when the table may have purged, until now. */
+    public Moment moment() {
+        return shadow.purgeMoment();
+    }
+
+    /** What it has, with all deletions. */
+    public TableStore store() {
+        return copy.store;
+    }
+
+    /**
+     * Makes an empty store beside it, which goes with it at the latest.
+     *
+     * @param part counts them, from 1
+     */
+    public TableStore openPart(int part) {
+        return shadow.openPart(copy, part);
+    }
+
+    /** Why so many bytes more are too much for the disk of this directory of the table, or null. */
+    public @Nullable String lackOfRoom(Path tableDirectory, long bytes) {
+        return shadow.lackOfRoom(tableDirectory, bytes);
+    }
+}
