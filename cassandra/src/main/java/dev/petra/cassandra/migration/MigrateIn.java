@@ -367,9 +367,27 @@ final class MigrateIn extends Migration {
         }
     }
 
-    @SuppressWarnings("LockOnNonEnclosingClassLiteral") // the lock of those very methods
     private boolean finish() {
         FormerEntries former = FormerEntries.of(cfs);
+        if (!passCommitLog(former::drop)) return false;
+        if (!stores.migration().arrived(number)) return false;
+        // Some SSTables came while it ended.
+        if (!cfs.getLiveSSTables().isEmpty()) TableLifecycle.migrateIn(cfs);
+        else StoreIndexes.reviveBuilt(cfs);
+        state("all data is in the engine");
+        TableRegistry.countDiskSpace();
+        return true;
+    }
+
+    /**
+     * Has nothing replayed from the commit log that it has of the table by now, when no memtable of
+     * Cassandra's is left: all of it is in the store, where it is durable, or in SSTables.
+     *
+     * @param before done before that is noted
+     * @return false if the migration is over; then nothing was noted
+     */
+    @SuppressWarnings("LockOnNonEnclosingClassLiteral") // the lock of those very methods
+    boolean passCommitLog(Runnable before) {
         // A write that was to be logged, when a memtable of Cassandra's was alive, is logged by
         // then
         // and applied.
@@ -380,7 +398,7 @@ final class MigrateIn extends Migration {
         if (isOver()) return false;
         TableStore store = stores.current().existing();
         if (store != null) store.syncLog();
-        former.drop();
+        before.run();
         // No truncation's record comes between the two; TableHooks.truncationPosition keeps the
         // later.
         synchronized (SystemKeyspace.class) {
@@ -388,12 +406,6 @@ final class MigrateIn extends Migration {
             SystemKeyspace.saveTruncationRecord(
                     cfs, SystemKeyspace.getTruncatedAt(cfs.metadata.id), position);
         }
-        if (!stores.migration().arrived(number)) return false;
-        // Some SSTables came while it ended.
-        if (!cfs.getLiveSSTables().isEmpty()) TableLifecycle.migrateIn(cfs);
-        else StoreIndexes.reviveBuilt(cfs);
-        state("all data is in the engine");
-        TableRegistry.countDiskSpace();
         return true;
     }
 }

@@ -111,6 +111,9 @@ class LateWritesPropertyTest {
         /** As {@link ShadowCopy#seal}. */
         boolean isSealed;
 
+        /** A memtable of the table that is no SSTable yet, beside the current one. */
+        @Nullable Layer flushing;
+
         /** What is in the engine. */
         List<Layer> stores = List.of();
 
@@ -165,7 +168,9 @@ class LateWritesPropertyTest {
             memtable = store;
             stores = List.of(store);
             // Until it is flushed the former one is read, and written by who found it.
+            flushing = former;
             for (int i = random.nextInt(6); i > 0; i--) promotionStep(former);
+            flushing = null;
             sstables.add(former);
             for (int i = random.nextInt(6); i > 0; i--) promotionStep(null);
             isDoubling = false;
@@ -357,6 +362,7 @@ class LateWritesPropertyTest {
         private void compact() {
             List<Layer> chosen = new ArrayList<>();
             List<Layer> others = new ArrayList<>(List.of(memtable));
+            if (flushing != null) others.add(flushing);
             for (Layer each : sstables) (random.nextInt(4) == 0 ? others : chosen).add(each);
             Layer made = new Layer();
             for (int key = 0; key < KEYS; key++) {

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.crash;
+
+import static dev.petra.nodetests.fixture.CrashPoints.OURS;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.servererrors.ServerError;
+import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.Writer;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** A shadow that becomes its table, in many parts, and what may come between. */
+class PromoteIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final int WRITERS = 3;
+    private static final int KEYS = 200;
+
+    private static final List<String> STEPS =
+            List.of(
+                    "enter Promotion#tryStep",
+                    "enter Promotion#complete",
+                    "leave Promotion#complete",
+                    "enter Promotion#take",
+                    "enter Promotion#takePart",
+                    "enter Promotion#ingest",
+                    "enter Promotion#makeLive",
+                    "leave Promotion#makeLive",
+                    "leave Promotion#takePart",
+                    "enter Promotion#giveUp",
+                    "leave Promotion#giveUp",
+                    "enter ShadowSource#end",
+                    "leave ShadowSource#end",
+                    "enter MigrateIn#finish");
+
+    private static final List<String> POINTS =
+            List.of(
+                    OURS + "migration.Promotion#tryStep",
+                    OURS + "migration.Promotion#complete",
+                    OURS + "migration.Promotion#take",
+                    OURS + "migration.Promotion#takePart",
+                    OURS + "migration.Promotion#ingest",
+                    OURS + "migration.Promotion#makeLive",
+                    OURS + "migration.Promotion#giveUp",
+                    OURS + "migration.MigrateIn#finish",
+                    OURS + "shadow.ShadowSource#end");
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static CrashPoints crashes;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws Exception {
+        crashes = new CrashPoints(directory, POINTS);
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        config ->
+                                crashes.in(
+                                        config.yaml(
+                                                Map.of(
+                                                        "commitlog_sync",
+                                                        "batch",
+                                                        "memtable",
+                                                        Map.of(
+                                                                "configurations",
+                                                                Map.of(
+                                                                        "rocks_shadow",
+                                                                        shadow())))),
+                                        "-Dpetra.promotion.slice.bytes=2000"));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    private static Map<String, Object> shadow() {
+        return Map.of(
+                "class_name",
+                "dev.petra.cassandra.PetraMemtable",
+                "parameters",
+                Map.of(
+                        "engine", "rocks",
+                        "mode", "shadow",
+                        "compared_share", "0",
+                        "memory", "128MiB",
+                        "direct_reads", "true"));
+    }
+
+    @AfterEach
+    void release() throws IOException {
+        crashes.release();
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (node != null) node.close();
+    }
+
+    private static void alter(String table, String memtable) {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
+    }
+
+    private static void awaitCaughtUp(String table) throws Exception {
+        TestNode.await(
+                "a shadow",
+                PATIENCE,
+                () -> {
+                    Row row = shadowOf(table);
+                    return row != null
+                            && row.getBoolean("caught_up")
+                            && row.getLong("queued_writes") == 0;
+                });
+    }
+
+    private static Row shadowOf(String table) {
+        return session.execute(
+                        "SELECT * FROM petra.shadow WHERE keyspace_name = 'ks' AND table_name = ?",
+                        table)
+                .one();
+    }
+
+    private static void shadow(String table) throws Exception {
+        alter(table, "rocks_shadow");
+        awaitCaughtUp(table);
+    }
+
+    private static void create(String table, String more) {
+        session.execute(
+                "CREATE TABLE ks."
+                        + table
+                        + " (k int, c int, v text, PRIMARY KEY (k, c))"
+                        + (more.isEmpty() ? "" : " WITH " + more));
+    }
+
+    /** A row in each partition, in an SSTable. */
+    private static void fill(String table) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, c, v) VALUES (?, 1, ?)");
+        for (int k = 0; k < KEYS; k++) session.execute(insert.bind(k, "v".repeat(100)));
+        node.nodetool("flush", "ks", table);
+    }
+
+    private static Set<Integer> keys(String table) {
+        return session.execute("SELECT k FROM ks." + table).all().stream()
+                .map(row -> row.getInt(0))
+                .collect(Collectors.toSet());
+    }
+
+    private static void awaitMigrated(String table) throws Exception {
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(sstables(table)).isEmpty();
+        TestNode.await(
+                "no shadow",
+                PATIENCE,
+                () -> !Files.exists(files(table).directory().resolve("rocksdb_shadow")));
+        assertThat(shadowOf(table)).isNull();
+    }
+
+    private static TableFiles files(String table) {
+        return TableFiles.of(node, "ks", table);
+    }
+
+    private static List<Path> sstables(String table) {
+        return TableFiles.children(files(table).directory()).stream()
+                .filter(path -> path.toString().endsWith("-Data.db"))
+                .toList();
+    }
+
+    private static void awaitPromoted(String table) throws Exception {
+        awaitMigrated(table);
+        node.awaitLog("The shadow of ks." + table + " is in the table's store", PATIENCE);
+    }
+
+    private static void awaitRefused(String table, String reason) throws Exception {
+        awaitMigrated(table);
+        node.awaitLog(
+                "The shadow of ks."
+                        + table
+                        + " does not become the table, whose SSTables are migrated: "
+                        + reason,
+                PATIENCE);
+    }
+
+    private static List<Writer> write(String table, int cycle) throws Exception {
+        List<Writer> writers = new ArrayList<>();
+        for (int w = 0; w < WRITERS; w++)
+            writers.add(
+                    new Writer(session, "ks." + table, cycle, w).pausing(Duration.ofMillis(2)));
+        writers.forEach(Thread::start);
+        for (Writer writer : writers)
+            assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();
+        return writers;
+    }
+
+    private static List<Writer> fillByWriters(String table) throws Exception {
+        session.execute(Writer.table("ks." + table));
+        List<Writer> writers = write(table, 0);
+        TimeUnit.MILLISECONDS.sleep(500);
+        halt(writers);
+        node.nodetool("flush", "ks", table);
+        return writers;
+    }
+
+    private static void halt(List<Writer> writers) throws Exception {
+        for (Writer writer : writers) {
+            writer.assertIsWriting();
+            writer.halt();
+            writer.join();
+            assertThat(writer.failure()).isNull();
+        }
+    }
+
+    private static void check(List<Writer> writers) {
+        for (Writer writer : writers) writer.check(session);
+    }
+
+    /** Whoever read one would fail. */
+    private static void damage(String table) throws IOException {
+        List<Path> all = sstables(table);
+        assertThat(all).isNotEmpty();
+        for (Path each : all)
+            Files.write(
+                    each, new byte[(int) Files.size(each)], StandardOpenOption.WRITE);
+    }
+
+    @Test
+    void itBecomesTheTableUnderWritesAndNoSSTableIsRead() throws Exception {
+        List<Writer> before = fillByWriters("t");
+        shadow("t");
+        List<Writer> during = write("t", 1);
+        damage("t");
+        alter("t", "rocks");
+        awaitPromoted("t");
+        halt(during);
+        check(before);
+        check(during);
+        session.close();
+        node.process().kill();
+        node.restart();
+        session = node.session();
+        check(before);
+        check(during);
+    }
+
+    /** One table each, so that what is killed later does not hide what was lost before. */
+    @Test
+    void aKillAtEachStepLosesNothing() throws Exception {
+        List<List<Writer>> all = new ArrayList<>();
+        int number = 0;
+        for (String point : CrashPoints.sample(STEPS)) {
+            String table = "killed" + number++;
+            all.add(fillByWriters(table));
+            shadow(table);
+            List<Writer> during = write(table, 1);
+            all.add(during);
+            String[] parts = point.split(" ", -1);
+            crashes.arm(parts[0], parts[1]);
+            try {
+                alter(table, "rocks");
+            } catch (DriverException e) {
+                // The node ended before it answered.
+                assertThat(point).isNotEmpty();
+            }
+            crashes.awaitCrash(node);
+            session.close();
+            node.restart();
+            session = node.session();
+            awaitMigrated(table);
+            for (List<Writer> writers : all) check(writers);
+        }
+    }
+
+    /** At the last moment, and between two parts. */
+    @ParameterizedTest
+    @ValueSource(strings = {"enter Promotion#giveUp", "leave Promotion#takePart"})
+    void whatADeletionPastItsGraceHidesStaysHidden(String point) throws Exception {
+        String table = "hidden" + point.length();
+        create(table, "gc_grace_seconds = 0 AND compaction = {'class':"
+                + " 'SizeTieredCompactionStrategy', 'enabled': false}");
+        session.execute("DELETE FROM ks." + table + " USING TIMESTAMP 20 WHERE k = 1");
+        fill(table);
+        TimeUnit.SECONDS.sleep(2);
+        shadow(table);
+        hold(point, table);
+        session.execute(
+                "INSERT INTO ks." + table + " (k, c, v) VALUES (1, 2, 'x') USING TIMESTAMP 15");
+        assertThat(rows(table)).containsExactly(1);
+        crashes.release();
+        awaitRefused(table, "something that was written (timestamp 15)");
+        assertThat(rows(table)).containsExactly(1);
+        assertThat(keys(table)).hasSize(KEYS);
+    }
+
+    private static List<Integer> rows(String table) {
+        return session.execute("SELECT c FROM ks." + table + " WHERE k = 1").all().stream()
+                .map(row -> row.getInt(0))
+                .toList();
+    }
+
+    /** Alters the table, and waits until its promotion is there. */
+    private static void hold(String point, String table) throws Exception {
+        String[] parts = point.split(" ", -1);
+        crashes.hold(parts[0], parts[1]);
+        alter(table, "rocks");
+        crashes.awaitHeld();
+    }
+
+    private static void createPurged(String table) throws Exception {
+        create(table, "gc_grace_seconds = 0");
+        shadow(table);
+        session.execute("DELETE FROM ks." + table + " USING TIMESTAMP 20 WHERE k = 1");
+        fill(table);
+        // The deletion may be purged from the next second on.
+        TimeUnit.SECONDS.sleep(2);
+        node.nodetool("compact", "ks", table);
+        awaitCaughtUp(table);
+    }
+
+    private static void writeOld(String table) {
+        session.execute(
+                "INSERT INTO ks." + table + " (k, c, v) VALUES (1, 2, 'x') USING TIMESTAMP 15");
+    }
+
+    @Test
+    void whatTheTableHasPurgedHidesNothingThatIsWrittenLater() throws Exception {
+        createPurged("purged");
+        alter("purged", "rocks");
+        awaitPromoted("purged");
+        writeOld("purged");
+        assertThat(rows("purged")).containsExactly(1, 2);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "enter Promotion#tryStep",
+                "enter Promotion#takePart",
+                "leave Promotion#takePart",
+                "enter Promotion#giveUp"
+            })
+    void whatTheTableHasPurgedHidesNothingThatIsWrittenMeanwhile(String point) throws Exception {
+        String table = "late" + point.replaceAll("[ #]", "");
+        createPurged(table);
+        hold(point, table);
+        writeOld(table);
+        assertThat(rows(table)).containsExactly(1, 2);
+        crashes.release();
+        awaitRefused(table, "something that was written (timestamp 15)");
+        assertThat(rows(table)).containsExactly(1, 2);
+        assertThat(keys(table)).hasSize(KEYS);
+    }
+
+    @Test
+    void aLateWriteBeforeItHasTheSSTablesMigrated() throws Exception {
+        createPurged("early");
+        writeOld("early");
+        TestNode.await("it is told", PATIENCE, () -> !shadowOf("early").isNull("late_write"));
+        alter("early", "rocks");
+        awaitRefused("early", "something that was written (timestamp 15)");
+        assertThat(rows("early")).containsExactly(1, 2);
+    }
+
+    @Test
+    void anSSTableThatComesMeanwhileHasTheOthersMigrated() throws Exception {
+        create("source", "");
+        session.execute("INSERT INTO ks.source (k, c, v) VALUES (5, 777, 'imported')");
+        create("target", "");
+        fill("target");
+        shadow("target");
+        hold("leave Promotion#makeLive", "target");
+        node.load("ks", "source", "target", directory.resolve("load"));
+        crashes.release();
+        awaitMigrated("target");
+        assertThat(session.execute("SELECT v FROM ks.target WHERE k = 5 AND c = 777").one())
+                .isNotNull();
+        assertThat(keys("target")).hasSize(KEYS);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
+    void statementsMeanwhile(String point) throws Exception {
+        String table = "altered" + point.length();
+        create(table, "");
+        fill(table);
+        shadow(table);
+        hold(point, table);
+        assertThatThrownBy(() -> session.execute("TRUNCATE ks." + table))
+                .isInstanceOf(ServerError.class)
+                .hasMessageContaining("while the table is being migrated");
+        node.nodetool("snapshot", "-t", "during", "-cf", table, "ks");
+        session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (-1, 1, 'in the engine')");
+        alter(table, "default");
+        session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (-2, 1, 'out of it')");
+        crashes.release();
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(keys(table)).hasSize(KEYS + 2);
+        TestNode.await(
+                "no shadow",
+                PATIENCE,
+                () -> !Files.exists(files(table).directory().resolve("rocksdb_shadow")));
+        // And in again, without a shadow.
+        alter(table, "rocks");
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(keys(table)).hasSize(KEYS + 2);
+        assertThat(files(table).directory().resolve("snapshots/during")).isDirectory();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
+    void aTableThatIsDroppedMeanwhile(String point) throws Exception {
+        String table = "dropped" + point.length();
+        create(table, "");
+        fill(table);
+        shadow(table);
+        hold(point, table);
+        Path place = files(table).directory();
+        CompletableFuture<?> drop =
+                session.executeAsync("DROP TABLE ks." + table).toCompletableFuture();
+        TimeUnit.MILLISECONDS.sleep(500);
+        crashes.release();
+        drop.get(2, TimeUnit.MINUTES);
+        TestNode.awaitMigrations(session, PATIENCE);
+        TestNode.await(
+                "nothing is left",
+                PATIENCE,
+                () ->
+                        !Files.exists(place.resolve("rocksdb"))
+                                && !Files.exists(place.resolve("rocksdb_shadow")));
+    }
+
+    /** With what was written before, which is in it once. */
+    @Test
+    void countersAddUp() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.counted (k int, c int, n counter, PRIMARY KEY (k, c))");
+        PreparedStatement add =
+                session.prepare("UPDATE ks.counted SET n = n + 1 WHERE k = ? AND c = 1");
+        for (int k = 0; k < KEYS; k++) session.execute(add.bind(k));
+        node.nodetool("flush", "ks", "counted");
+        shadow("counted");
+        AtomicBoolean over = new AtomicBoolean();
+        AtomicLong added = new AtomicLong(KEYS);
+        CompletableFuture<Void> writer =
+                CompletableFuture.runAsync(
+                        () -> {
+                            for (int k = 0; !over.get(); k++) {
+                                session.execute(add.bind(k % KEYS));
+                                added.incrementAndGet();
+                            }
+                        });
+        alter("counted", "rocks");
+        awaitPromoted("counted");
+        over.set(true);
+        writer.get(60, TimeUnit.SECONDS);
+        long sum =
+                session.execute("SELECT n FROM ks.counted").all().stream()
+                        .mapToLong(row -> row.getLong(0))
+                        .sum();
+        assertThat(sum).isEqualTo(added.get());
+    }
+
+    @Test
+    void anIndexHasAllRows() throws Exception {
+        create("indexed", "");
+        fill("indexed");
+        session.execute("CREATE INDEX by_c ON ks.indexed (c) USING 'sai'");
+        TestNode.awaitQueryable(session, "by_c", PATIENCE);
+        shadow("indexed");
+        session.execute("INSERT INTO ks.indexed (k, c, v) VALUES (-1, 1, 'before')");
+        alter("indexed", "rocks");
+        session.execute("INSERT INTO ks.indexed (k, c, v) VALUES (-2, 1, 'after')");
+        awaitPromoted("indexed");
+        TestNode.awaitQueryable(session, "by_c", PATIENCE);
+        assertThat(session.execute("SELECT k FROM ks.indexed WHERE c = 1").all())
+                .hasSize(KEYS + 2);
+    }
+}
