@@ -210,8 +210,10 @@ final class Promotion {
         generation.writable().syncLog();
         // Of what is purged, the commit log may have what was deleted and not its deletion. The
         // SSTables say that neither is to be replayed, as long as they are there.
-        if (!migration.passCommitLog(() -> {})) throw new Refused("the table was altered or dropped");
-        if (!giveUp(all, claimed, generation)) throw new Refused("the table was altered or dropped");
+        if (!migration.passCommitLog(() -> {}))
+            throw new Refused("the table was altered or dropped");
+        if (!giveUp(all, claimed, generation))
+            throw new Refused("the table was altered or dropped");
         logger.info(
                 "The shadow of {} is in the table's store: {} bytes in {} parts, in {} ms; {}"
                         + " SSTables were given up unread",

@@ -55,7 +55,9 @@ public final class ShadowSource {
         Shadows.promote(cfs);
     }
 
-    /** What {@link #announce} has kept; null if the table had no shadow, or that has dropped out. */
+    /**
+     * What {@link #announce} has kept; null if the table had no shadow, or that has dropped out.
+     */
     public static @Nullable ShadowSource of(ColumnFamilyStore cfs) {
         Shadow shadow = Shadows.promoted(cfs);
         ShadowCopy copy = shadow == null ? null : shadow.copy();
@@ -77,8 +79,7 @@ public final class ShadowSource {
         ShadowStore.End end = copy.end();
         if (end != null) return "it has dropped out: " + end.reason();
         if (shadow.copy() != copy) return "it was made anew";
-        if (shadow.statistics().different.sum() > 0)
-            return "it had another answer than the table";
+        if (shadow.statistics().different.sum() > 0) return "it had another answer than the table";
         String late = shadow.lateWrite();
         return late != null ? late : shadow.lateSincePromoted(copy);
     }

@@ -115,14 +115,20 @@ class LateWritesTest {
         late.written(write(10), after(1));
         late.watchRecent();
         late.written(write(11), after(2));
-        assertThat(late.recent(after(GRACE + 1))).isNull();
-
+        assertThat(late.recent(after(2))).isNull();
         late.written(write(10), after(GRACE));
         isLate(false);
         assertThat(late.recent(after(GRACE))).isNull();
         assertThat(late.recent(after(GRACE + 1))).contains("(timestamp 10)");
         isLate(false);
+    }
+
+    @Test
+    void whatWasWrittenBeforeOneWatchesIsHiddenOnBothSides() {
+        late.copied(deletion(10), after(0));
+        late.written(write(10), after(1));
         late.watchRecent();
+        late.written(write(11), after(2));
         assertThat(late.recent(after(GRACE + 1))).isNull();
     }
 

@@ -94,9 +94,7 @@ class PromoteIT {
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
-                                                                Map.of(
-                                                                        "rocks_shadow",
-                                                                        shadow())))),
+                                                                Map.of("rocks_shadow", shadow())))),
                                         "-Dpetra.promotion.slice.bytes=2000"));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
@@ -214,8 +212,7 @@ class PromoteIT {
     private static List<Writer> write(String table, int cycle) throws Exception {
         List<Writer> writers = new ArrayList<>();
         for (int w = 0; w < WRITERS; w++)
-            writers.add(
-                    new Writer(session, "ks." + table, cycle, w).pausing(Duration.ofMillis(2)));
+            writers.add(new Writer(session, "ks." + table, cycle, w).pausing(Duration.ofMillis(2)));
         writers.forEach(Thread::start);
         for (Writer writer : writers)
             assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();
@@ -249,8 +246,7 @@ class PromoteIT {
         List<Path> all = sstables(table);
         assertThat(all).isNotEmpty();
         for (Path each : all)
-            Files.write(
-                    each, new byte[(int) Files.size(each)], StandardOpenOption.WRITE);
+            Files.write(each, new byte[(int) Files.size(each)], StandardOpenOption.WRITE);
     }
 
     @Test
@@ -305,8 +301,10 @@ class PromoteIT {
     @ValueSource(strings = {"enter Promotion#giveUp", "leave Promotion#takePart"})
     void whatADeletionPastItsGraceHidesStaysHidden(String point) throws Exception {
         String table = "hidden" + point.length();
-        create(table, "gc_grace_seconds = 0 AND compaction = {'class':"
-                + " 'SizeTieredCompactionStrategy', 'enabled': false}");
+        create(
+                table,
+                "gc_grace_seconds = 0 AND compaction = {'class':"
+                        + " 'SizeTieredCompactionStrategy', 'enabled': false}");
         session.execute("DELETE FROM ks." + table + " USING TIMESTAMP 20 WHERE k = 1");
         fill(table);
         TimeUnit.SECONDS.sleep(2);
@@ -461,8 +459,7 @@ class PromoteIT {
     /** With what was written before, which is in it once. */
     @Test
     void countersAddUp() throws Exception {
-        session.execute(
-                "CREATE TABLE ks.counted (k int, c int, n counter, PRIMARY KEY (k, c))");
+        session.execute("CREATE TABLE ks.counted (k int, c int, n counter, PRIMARY KEY (k, c))");
         PreparedStatement add =
                 session.prepare("UPDATE ks.counted SET n = n + 1 WHERE k = ? AND c = 1");
         for (int k = 0; k < KEYS; k++) session.execute(add.bind(k));
@@ -501,7 +498,6 @@ class PromoteIT {
         session.execute("INSERT INTO ks.indexed (k, c, v) VALUES (-2, 1, 'after')");
         awaitPromoted("indexed");
         TestNode.awaitQueryable(session, "by_c", PATIENCE);
-        assertThat(session.execute("SELECT k FROM ks.indexed WHERE c = 1").all())
-                .hasSize(KEYS + 2);
+        assertThat(session.execute("SELECT k FROM ks.indexed WHERE c = 1").all()).hasSize(KEYS + 2);
     }
 }
