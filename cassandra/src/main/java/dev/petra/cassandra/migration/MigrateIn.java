@@ -118,6 +118,7 @@ final class MigrateIn extends Migration {
         if (!areIndexesBuilt()) return SOON;
         Duration untilPromoted = promote();
         if (untilPromoted != null) return untilPromoted;
+        if (isOver()) return null;
         // The oldest first: a table with time windows has its files in the order of their age.
         List<SSTableReader> left = new ArrayList<>(cfs.getLiveSSTables());
         left.sort(SSTableReader.maxTimestampAscending);

@@ -111,11 +111,15 @@ final class Promotion {
                     stores.displayName(),
                     e.getMessage());
         } catch (RuntimeException | Error e) {
-            logger.warn(
-                    "The shadow of {} could not become the table, whose SSTables are migrated",
-                    stores.displayName(),
-                    e);
-            Migrations.inspect(e);
+            // Who drops the table deletes the shadow, and does not wait.
+            if (migration.isOver()) logger.debug("{} is over", migration, e);
+            else {
+                logger.warn(
+                        "The shadow of {} could not become the table, whose SSTables are migrated",
+                        stores.displayName(),
+                        e);
+                Migrations.inspect(e);
+            }
         }
         return null;
     }
@@ -246,7 +250,7 @@ final class Promotion {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
-            part.drop();
+            shadow.drop(part);
         }
     }
 

@@ -68,6 +68,9 @@ public final class Shadow {
     /** Whether it is to take the place of its table. */
     private volatile boolean promoted;
 
+    /** Whether there may be a store in the folder that is no copy. */
+    private volatile boolean partIsOpen;
+
     private volatile String state = "waits for the node";
     private final AtomicLong begun = new AtomicLong();
 
@@ -277,13 +280,24 @@ public final class Shadow {
         ShadowFolder folder = folder();
         long number = of.number + part;
         engine().deleteStore(folder.copy(number));
-        return engine().openStore(
-                        new StoreSpec(
-                                        folder.copy(number),
-                                        cfs.name + " (shadow)",
-                                        number,
-                                        cfs.metadata)
-                                .withoutDurability());
+        partIsOpen = true;
+        try {
+            return engine().openStore(
+                            new StoreSpec(
+                                            folder.copy(number),
+                                            cfs.name + " (shadow)",
+                                            number,
+                                            cfs.metadata)
+                                    .withoutDurability());
+        } catch (RuntimeException | Error e) {
+            partIsClosed();
+            throw e;
+        }
+    }
+
+    /** What {@link #openPart} has opened is no more. */
+    void partIsClosed() {
+        partIsOpen = false;
     }
 
     /** Why so many bytes more are too much for a disk, or for this shadow's; or null. */
@@ -570,7 +584,7 @@ public final class Shadow {
 
     private boolean isDeleted() {
         // Its end has just begun.
-        if (!former.isEmpty() || Shadows.of(cfs.metadata.id) == this) return false;
+        if (!former.isEmpty() || partIsOpen || Shadows.of(cfs.metadata.id) == this) return false;
         // Whoever waits for this one waits for that one too.
         Shadow other = predecessor;
         if (other != null && !other.isGone()) return false;

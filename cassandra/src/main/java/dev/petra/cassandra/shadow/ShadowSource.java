@@ -113,12 +113,22 @@ public final class ShadowSource {
     }
 
     /**
-     * Makes an empty store beside it, which goes with it at the latest.
+     * Makes an empty store beside it, for {@link #drop}; one at a time. A start deletes what a
+     * crash leaves of it.
      *
      * @param part counts them, from 1
      */
     public TableStore openPart(int part) {
         return shadow.openPart(copy, part);
+    }
+
+    /** Deletes what {@link #openPart} has made. */
+    public void drop(TableStore part) {
+        try {
+            part.drop();
+        } finally {
+            shadow.partIsClosed();
+        }
     }
 
     /** Why so many bytes more are too much for the disk of this directory of the table, or null. */

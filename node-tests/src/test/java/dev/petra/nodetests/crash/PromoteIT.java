@@ -21,6 +21,7 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -300,7 +301,7 @@ class PromoteIT {
     @ParameterizedTest
     @ValueSource(strings = {"enter Promotion#giveUp", "leave Promotion#takePart"})
     void whatADeletionPastItsGraceHidesStaysHidden(String point) throws Exception {
-        String table = "hidden" + point.length();
+        String table = name("hidden", point);
         create(
                 table,
                 "gc_grace_seconds = 0 AND compaction = {'class':"
@@ -317,6 +318,10 @@ class PromoteIT {
         awaitRefused(table, "something that was written (timestamp 15)");
         assertThat(rows(table)).containsExactly(1);
         assertThat(keys(table)).hasSize(KEYS);
+    }
+
+    private static String name(String prefix, String point) {
+        return prefix + point.replaceAll("[ #]", "").toLowerCase(Locale.ROOT);
     }
 
     private static List<Integer> rows(String table) {
@@ -367,7 +372,7 @@ class PromoteIT {
                 "enter Promotion#giveUp"
             })
     void whatTheTableHasPurgedHidesNothingThatIsWrittenMeanwhile(String point) throws Exception {
-        String table = "late" + point.replaceAll("[ #]", "");
+        String table = name("late", point);
         createPurged(table);
         hold(point, table);
         writeOld(table);
@@ -407,7 +412,7 @@ class PromoteIT {
     @ParameterizedTest
     @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
     void statementsMeanwhile(String point) throws Exception {
-        String table = "altered" + point.length();
+        String table = name("altered", point);
         create(table, "");
         fill(table);
         shadow(table);
@@ -436,7 +441,7 @@ class PromoteIT {
     @ParameterizedTest
     @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
     void aTableThatIsDroppedMeanwhile(String point) throws Exception {
-        String table = "dropped" + point.length();
+        String table = name("dropped", point);
         create(table, "");
         fill(table);
         shadow(table);
