@@ -166,7 +166,7 @@ final class SchemaGate {
                             + " node, and alter it again.");
     }
 
-    /** Only the shadow of this node is asked. The table is migrated from its SSTables. */
+    /** Only the shadow of this node is asked. Others are not used where they lack something. */
     private static void checkAnswers(TableMetadata after) {
         Shadow shadow = Shadows.of(after.id);
         String doubt =

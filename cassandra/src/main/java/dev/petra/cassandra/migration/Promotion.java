@@ -6,6 +6,7 @@ import dev.petra.cassandra.shadow.ShadowSource;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.PurgeGate;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.WriteStalls;
 import dev.petra.engine.DroppedColumns;
@@ -170,6 +171,9 @@ final class Promotion {
         if (migration.isHalted()) throw new Refused("it was stopped");
         String doubt = shadow.doubt();
         if (doubt != null) throw new Refused(doubt);
+        // As one that is not repaired yet, which another replica may lack.
+        if (PurgeGate.isForbidden(cfs))
+            throw new Refused("the table keeps deletions whose grace has passed");
         // What came by a stream may be old, and nobody has looked at it.
         if (stores.ingests() > 0) throw new Refused("a stream came to the table's store");
     }

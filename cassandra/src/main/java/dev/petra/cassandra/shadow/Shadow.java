@@ -68,6 +68,8 @@ public final class Shadow {
     /** Whether it is to take the place of its table. */
     private volatile boolean promoted;
 
+    private volatile @Nullable ShadowCopy promotedCopy;
+
     /** Whether there may be a store in the folder that is no copy. */
     private volatile boolean partIsOpen;
 
@@ -250,9 +252,15 @@ public final class Shadow {
      * long: the caller holds the table's memtables.
      */
     void promote() {
-        promoted = true;
         ShadowCopy now = copy();
         if (now != null) now.late().watchRecent();
+        promotedCopy = now;
+        promoted = true;
+    }
+
+    /** The copy that was told by {@link #promote}; null if there was none. */
+    @Nullable ShadowCopy promotedCopy() {
+        return promotedCopy;
     }
 
     /** Whether {@link #promote} was called. */

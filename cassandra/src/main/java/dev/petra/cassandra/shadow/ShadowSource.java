@@ -60,7 +60,8 @@ public final class ShadowSource {
      */
     public static @Nullable ShadowSource of(ColumnFamilyStore cfs) {
         Shadow shadow = Shadows.promoted(cfs);
-        ShadowCopy copy = shadow == null ? null : shadow.copy();
+        // One that began later has not seen all writes to the engine.
+        ShadowCopy copy = shadow == null ? null : shadow.promotedCopy();
         return shadow == null || copy == null ? null : new ShadowSource(shadow, copy);
     }
 

@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * Whether a table's store may remove deletions: the same reasons not to as in {@code
  * CompactionController.getPurgeEvaluator}, coarser.
  */
-final class PurgeGate {
+public final class PurgeGate {
     private PurgeGate() {}
 
     static boolean isOpen(TableMetadataRef metadata) {
@@ -22,12 +22,19 @@ final class PurgeGate {
      * @param table null before Cassandra has made it, and once it is dropped
      */
     static boolean isOpen(TableMetadataRef metadata, @Nullable ColumnFamilyStore table) {
-        if (CassandraRelevantProperties.NEVER_PURGE_TOMBSTONES.getBoolean()
-                || onlyRepaired(metadata)) return false;
         // Rows that the store's deletions hide may be in an SSTable.
-        return table != null
-                && !table.getNeverPurgeTombstones()
-                && table.getLiveSSTables().isEmpty();
+        return table != null && !isForbidden(metadata, table) && table.getLiveSSTables().isEmpty();
+    }
+
+    /** Whether an operator forbids that deletions are removed once their grace has passed. */
+    public static boolean isForbidden(ColumnFamilyStore table) {
+        return isForbidden(table.metadata, table);
+    }
+
+    private static boolean isForbidden(TableMetadataRef metadata, ColumnFamilyStore table) {
+        return CassandraRelevantProperties.NEVER_PURGE_TOMBSTONES.getBoolean()
+                || onlyRepaired(metadata)
+                || table.getNeverPurgeTombstones();
     }
 
     /** The store does not know what was repaired. */

@@ -53,6 +53,11 @@ class PurgeGateTest {
                                 .formatted(is)));
     }
 
+    private static boolean isForbidden(TableMetadataRef metadata, Table table) {
+        Hollow.set(table, ColumnFamilyStore.class, "metadata", metadata);
+        return PurgeGate.isForbidden(table);
+    }
+
     @Test
     void eachReasonAlone() {
         Table table = Table.of(Set.of(), false);
@@ -62,10 +67,16 @@ class PurgeGateTest {
         assertThat(PurgeGate.isOpen(onlyRepaired(true), table)).isFalse();
         assertThat(PurgeGate.isOpen(TABLE, Table.of(Set.of(), true))).isFalse();
         SSTableReader sstable = Hollow.of(BigTableReader.class);
-        assertThat(PurgeGate.isOpen(TABLE, Table.of(Set.of(sstable), false))).isFalse();
+        Table besides = Table.of(Set.of(sstable), false);
+        assertThat(PurgeGate.isOpen(TABLE, besides)).isFalse();
+        // A table that is migrated has some.
+        assertThat(isForbidden(TABLE, besides)).isFalse();
+        assertThat(isForbidden(onlyRepaired(true), besides)).isTrue();
+        assertThat(isForbidden(TABLE, Table.of(Set.of(sstable), true))).isTrue();
         CassandraRelevantProperties.NEVER_PURGE_TOMBSTONES.setBoolean(true);
         try {
             assertThat(PurgeGate.isOpen(TABLE, table)).isFalse();
+            assertThat(isForbidden(TABLE, besides)).isTrue();
         } finally {
             CassandraRelevantProperties.NEVER_PURGE_TOMBSTONES.clearValue();
         }

@@ -393,6 +393,23 @@ class PromoteIT {
         assertThat(rows("early")).containsExactly(1, 2);
     }
 
+    /** Another replica may lack them, until a repair. */
+    @Test
+    void deletionsThatTheTableIsToKeepAreKept() throws Exception {
+        create(
+                "kept",
+                "gc_grace_seconds = 0 AND compaction = {'class': 'SizeTieredCompactionStrategy',"
+                        + " 'only_purge_repaired_tombstones': true}");
+        session.execute("DELETE FROM ks.kept USING TIMESTAMP 20 WHERE k = 1");
+        fill("kept");
+        TimeUnit.SECONDS.sleep(2);
+        shadow("kept");
+        alter("kept", "rocks");
+        awaitRefused("kept", "the table keeps deletions whose grace has passed");
+        writeOld("kept");
+        assertThat(rows("kept")).containsExactly(1);
+    }
+
     @Test
     void anSSTableThatComesMeanwhileHasTheOthersMigrated() throws Exception {
         create("source", "");
