@@ -222,7 +222,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * @return false if it has not, or not yet
      */
     synchronized boolean freeze(Set<SSTableReader> sstables) {
-        if (!toCopy.isEmpty() || !hasAll(sstables)) return false;
+        // It has not caught up while there is something to copy.
+        if (!hasAll(sstables)) return false;
         frozen = true;
         return true;
     }

@@ -162,6 +162,12 @@ class LateWritesPropertyTest {
 
         /** As {@code Promotion} does it, while writes go on. */
         private void promote() {
+            boolean isInTime = random.nextInt(3) == 0;
+            long newest = (long) (STEPS + 1) << 16;
+            if (isInTime) {
+                UpdateBuilder deletion = TABLE.update("k0").at(newest).now(clock);
+                write(new Update(0, deletion.deletePartition().build(), newest));
+            }
             late.watchRecent();
             Layer store = new Layer();
             Layer former = memtable;
@@ -169,6 +175,13 @@ class LateWritesPropertyTest {
             stores = List.of(store);
             // Until it is flushed the former one is read, and written by who found it.
             flushing = former;
+            if (isInTime) {
+                // Hidden by the deletion, whose grace has not passed before.
+                UpdateBuilder write = TABLE.update("k0").at(newest - 1).now(clock);
+                write(new Update(0, write.row(0).set("v", "x").end().build(), newest - 1));
+                while (!queue.isEmpty()) takeWrite();
+                clock += longestGrace + 1;
+            }
             for (int i = random.nextInt(6); i > 0; i--) promotionStep(former);
             flushing = null;
             sstables.add(former);
@@ -189,7 +202,7 @@ class LateWritesPropertyTest {
                 if (key < KEYS) taken.content[key] = purged(key, moment);
                 lookWithout(taken);
                 if (random.nextInt(3) == 0) clock += random.nextInt(4);
-                else write(update(random.nextInt(STEPS)));
+                else write(promotionUpdate(3));
             }
             while (!queue.isEmpty()) takeWrite();
             boolean isRefused = late.reason() != null || late.recent(moment()) != null;
@@ -205,13 +218,18 @@ class LateWritesPropertyTest {
             }
         }
 
+        /** Of an old timestamp one time in so many. */
+        private Update promotionUpdate(int old) {
+            return update(random.nextInt(old) == 0 ? random.nextInt(STEPS) : STEPS + 2);
+        }
+
         private void promotionStep(@Nullable Layer former) {
             switch (random.nextInt(6)) {
                 case 0 -> compact();
                 case 1 -> clock += random.nextInt(4);
                 case 2 -> takeWrite();
                 default -> {
-                    Update update = update(random.nextInt(STEPS));
+                    Update update = promotionUpdate(6);
                     if (former != null && random.nextBoolean()) former.write(update);
                     else memtable.write(update);
                     queue.add(update);
