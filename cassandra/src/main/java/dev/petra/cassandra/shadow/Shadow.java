@@ -71,7 +71,7 @@ public final class Shadow {
     private volatile @Nullable ShadowCopy promotedCopy;
 
     /** Whether there may be a store in the folder that is no copy. */
-    private volatile boolean partIsOpen;
+    private boolean partIsOpen;
 
     private volatile String state = "waits for the node";
     private final AtomicLong begun = new AtomicLong();
@@ -287,9 +287,13 @@ public final class Shadow {
     TableStore openPart(ShadowCopy of, int part) {
         ShadowFolder folder = folder();
         long number = of.number + part;
-        engine().deleteStore(folder.copy(number));
-        partIsOpen = true;
+        synchronized (this) {
+            // Nobody would delete it.
+            if (ended) throw new IllegalStateException(this + " has ended");
+            partIsOpen = true;
+        }
         try {
+            engine().deleteStore(folder.copy(number));
             return engine().openStore(
                             new StoreSpec(
                                             folder.copy(number),
@@ -304,8 +308,12 @@ public final class Shadow {
     }
 
     /** What {@link #openPart} has opened is no more. */
-    void partIsClosed() {
+    synchronized void partIsClosed() {
         partIsOpen = false;
+    }
+
+    private synchronized boolean isPartOpen() {
+        return partIsOpen;
     }
 
     /** Why so many bytes more are too much for a disk, or for this shadow's; or null. */
@@ -592,7 +600,7 @@ public final class Shadow {
 
     private boolean isDeleted() {
         // Its end has just begun.
-        if (!former.isEmpty() || partIsOpen || Shadows.of(cfs.metadata.id) == this) return false;
+        if (!former.isEmpty() || isPartOpen() || Shadows.of(cfs.metadata.id) == this) return false;
         // Whoever waits for this one waits for that one too.
         Shadow other = predecessor;
         if (other != null && !other.isGone()) return false;
