@@ -37,8 +37,15 @@ final class DoubledWrites {
      * @param stripe of its partition, in the store's {@link WriteClock}
      * @param update what is written
      * @param bytes of heap that it holds, at most
+     * @param isOnlyLookedAt whether it does not go to the store: {@link ShadowStore#isSealed} when
+     *     it began
      */
-    record Doubled(ShadowStore copy, int stripe, PartitionUpdate update, long bytes) {
+    record Doubled(
+            ShadowStore copy,
+            int stripe,
+            PartitionUpdate update,
+            long bytes,
+            boolean isOnlyLookedAt) {
         /** Before it goes to the table. */
         static Doubled begin(ShadowStore copy, PartitionUpdate update) {
             Doubled write =
@@ -46,7 +53,8 @@ final class DoubledWrites {
                             copy,
                             WriteClock.stripe(update.partitionKey()),
                             update,
-                            heapBytes(update));
+                            heapBytes(update),
+                            copy.isSealed());
             copy.clock.begin(write.stripe);
             return write;
         }
@@ -132,7 +140,8 @@ final class DoubledWrites {
             try {
                 Doubled write = waiting.take();
                 try {
-                    write.copy().doubled(write.update());
+                    if (write.isOnlyLookedAt()) write.copy().looked(write.update());
+                    else write.copy().doubled(write.update());
                 } finally {
                     waitingBytes.addAndGet(-write.bytes());
                     done(write);

@@ -113,7 +113,6 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private long arrivals;
     private volatile boolean caughtUp;
 
-    /** Whether writes are looked at only. */
     private volatile boolean sealed;
 
     /** Whether nothing is copied any more. */
@@ -209,8 +208,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     // Its end, if it takes the place of the table
 
     /**
-     * From now on writes are looked at, and do not go to it: they are in the store whose place it
-     * takes. Nothing is compared any more.
+     * Writes that begin from now on are looked at, and do not go to it: they are in the store that
+     * it is taken into. Nothing is compared any more.
      */
     void seal() {
         sealed = true;
@@ -431,7 +430,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     @Override
-    void doubled(PartitionUpdate update) {
+    boolean isSealed() {
+        return sealed;
+    }
+
+    @Override
+    void looked(PartitionUpdate update) {
         if (isOver()) return;
         try {
             late.written(update, moment.get());
@@ -439,7 +443,6 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         } catch (RuntimeException | Error e) {
             fault("a write cannot be looked at: " + e);
         }
-        if (!sealed) super.doubled(update);
     }
 
     private void noteLate(PartitionUpdate update) {

@@ -85,7 +85,7 @@ public final class ShadowSource {
         return late != null ? late : shadow.lateSincePromoted(copy);
     }
 
-    /** From now on it gets no writes, but looks at those of the table. */
+    /** Writes that begin from now on do not go to it, but it looks at them. */
     public void seal() {
         copy.seal();
     }

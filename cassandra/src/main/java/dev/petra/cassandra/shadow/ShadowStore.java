@@ -65,8 +65,17 @@ class ShadowStore {
         logger.info("The shadow of {} has dropped out: {}", name, reason.reason());
     }
 
-    /** Writes what went to the table. Throws nothing. */
+    /** Whether writes that begin now are looked at only. */
+    boolean isSealed() {
+        return false;
+    }
+
+    /** Looks at what went to the table. Throws nothing. */
+    void looked(PartitionUpdate update) {}
+
+    /** Looks at what went to the table, and writes it. Throws nothing. */
     void doubled(PartitionUpdate update) {
+        looked(update);
         var unused = write(update);
     }
 

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.hooks.NodetoolHooks;
+import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
@@ -13,6 +14,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
@@ -60,7 +62,7 @@ class ShadowCopyTest {
     private ColumnFamilyStore cfs;
     private LateWrites late;
     private ShadowCopy copy;
-    private int writes;
+    private volatile int writes;
 
     @BeforeAll
     static void compactors() {
@@ -83,7 +85,7 @@ class ShadowCopyTest {
                                 getClass().getClassLoader(),
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) -> {
-                                    if (method.getName().equals("write")) writes++;
+                                    if (method.getName().equals("write")) writes = writes + 1;
                                     return null;
                                 });
         late = new LateWrites();
@@ -349,15 +351,25 @@ class ShadowCopyTest {
     }
 
     @Test
-    void whatIsSealedLooksAtWritesAndTakesNone() {
-        copy.doubled(deletion(11));
-        assertThat(writes).isEqualTo(1);
+    void whatIsSealedLooksAtWritesThatBeginAndTakesNoMore() throws Exception {
+        DoubledWrites all = new DoubledWrites();
+        Doubled before = Doubled.begin(copy, deletion(11));
         copy.seal();
         assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
+        Doubled after = Doubled.begin(copy, write());
+        all.start();
+        all.add(before);
+        awaitQueued();
+        assertThat(writes).isEqualTo(1);
         assertThat(late.reason()).isNull();
-        copy.doubled(write());
+        all.add(after);
+        awaitQueued();
         assertThat(writes).isEqualTo(1);
         assertThat(late.reason()).isNotNull();
+    }
+
+    private void awaitQueued() throws InterruptedException {
+        while (copy.queued.get() > 0) TimeUnit.MILLISECONDS.sleep(1);
     }
 
     @Test

@@ -71,6 +71,7 @@ class PromoteIT {
                     OURS + "migration.Promotion#makeLive",
                     OURS + "migration.Promotion#giveUp",
                     OURS + "migration.MigrateIn#finish",
+                    OURS + "shadow.ShadowStore#doubled",
                     OURS + "shadow.ShadowSource#end");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -267,6 +268,23 @@ class PromoteIT {
         session = node.session();
         check(before);
         check(during);
+    }
+
+    /** Which has left the former memtable for an SSTable. */
+    @Test
+    void aWriteThatWaitsForTheShadowIsWaitedFor() throws Exception {
+        create("queued", "");
+        fill("queued");
+        shadow("queued");
+        crashes.hold("enter", "ShadowStore#doubled");
+        session.execute("INSERT INTO ks.queued (k, c, v) VALUES (-1, 1, 'v')");
+        crashes.awaitHeld();
+        alter("queued", "rocks");
+        TimeUnit.SECONDS.sleep(5);
+        assertThat(sstables("queued")).isNotEmpty();
+        crashes.release();
+        awaitPromoted("queued");
+        assertThat(keys("queued")).hasSize(KEYS + 1).contains(-1);
     }
 
     /** One table each, so that what is killed later does not hide what was lost before. */
