@@ -178,6 +178,11 @@ final class Promotion {
         if (stores.ingests() > 0) throw new Refused("a stream came to the table's store");
     }
 
+    private void check(ShadowSource.Moment moment) {
+        if (moment.isBeyond(cfs.metadata()))
+            throw new Refused("gc_grace_seconds of the table was shorter before");
+    }
+
     /** False if somebody else has SSTables, or the shadow does not have all of them yet. */
     private boolean claimAndTake() {
         Set<SSTableReader> all = cfs.getLiveSSTables();
@@ -204,6 +209,7 @@ final class Promotion {
         long before = migration.doneBytes();
         // As of now: nobody compacts the SSTables any more.
         ShadowSource.Moment moment = shadow.moment();
+        check(moment);
         Generation generation = stores.current();
         checkRoom(shadow.store().statistics().diskBytes());
         DecoratedKey last = null;
@@ -220,7 +226,7 @@ final class Promotion {
         // SSTables say that neither is to be replayed, as long as they are there.
         if (!migration.passCommitLog(() -> {}))
             throw new Refused("the table was altered or dropped");
-        if (!giveUp(all, claimed, generation))
+        if (!giveUp(all, claimed, generation, moment))
             throw new Refused("the table was altered or dropped");
         logger.info(
                 "The shadow of {} is in the table's store: {} bytes in {} parts, in {} ms; {}"
@@ -388,7 +394,10 @@ final class Promotion {
 
     /** Gives the SSTables up. False if this is not the table's migration any more. */
     private boolean giveUp(
-            Set<SSTableReader> all, LifecycleTransaction claimed, Generation generation) {
+            Set<SSTableReader> all,
+            LifecycleTransaction claimed,
+            Generation generation,
+            ShadowSource.Moment moment) {
         // What was written before is looked at: it must not show by this.
         awaitLooked();
         stores.lockContent();
@@ -398,6 +407,7 @@ final class Promotion {
                             migration.number,
                             () -> {
                                 check();
+                                check(moment);
                                 if (stores.current() != generation)
                                     throw new Refused("the table was truncated");
                                 // Nobody has looked at what came meanwhile.

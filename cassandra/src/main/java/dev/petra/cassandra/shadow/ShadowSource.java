@@ -32,6 +32,15 @@ public final class ShadowSource {
      * @param gcBefore deletions from before this may have been purged; no others
      */
     public record Moment(long clock, long gcBefore) {
+        /**
+         * Whether that is more than a table purges now, because its {@code gc_grace_seconds} was
+         * shorter, or the clock went back: deletions that may have been purged before, and are
+         * there, must stay.
+         */
+        public boolean isBeyond(TableMetadata table) {
+            return gcBefore > clock - table.params.gcGraceSeconds;
+        }
+
         /** Removes all those, and nothing else, from partitions that are read whole. */
         public Transformation<UnfilteredRowIterator> purge(TableMetadata table) {
             return new ExactPurge(table, this);

@@ -86,6 +86,9 @@ class LateWritesPropertyTest {
 
     private record Update(int key, PartitionUpdate content, long lowest) {}
 
+    /** One that waits. */
+    private record Queued(Update write, boolean isOnlyLookedAt) {}
+
     private record ToCopy(Layer layer, boolean isLater) {}
 
     private final class History {
@@ -94,7 +97,7 @@ class LateWritesPropertyTest {
         final LateWrites late = new LateWrites();
         final Layer shadow = new Layer();
         final Queue<Runnable> script = new ArrayDeque<>();
-        final List<Update> queue = new ArrayList<>();
+        final List<Queued> queue = new ArrayList<>();
         final List<ToCopy> toCopy = new ArrayList<>();
         final List<Layer> sstables = new ArrayList<>();
         Layer memtable = new Layer();
@@ -186,15 +189,15 @@ class LateWritesPropertyTest {
             flushing = null;
             sstables.add(former);
             for (int i = random.nextInt(6); i > 0; i--) promotionStep(null);
-            isDoubling = false;
+            // Those that wait began before.
+            isSealed = true;
             while (!queue.isEmpty() || !toCopy.isEmpty()) {
+                if (random.nextInt(4) == 0) write(promotionUpdate(6));
                 if (random.nextBoolean()) takeWrite();
                 else copy();
             }
             if (late.reason() != null || late.recent(moment()) != null) return;
             ShadowSource.Moment moment = new ShadowSource.Moment(clock, clock - shortestGrace);
-            isDoubling = true;
-            isSealed = true;
             Layer taken = new Layer();
             stores = List.of(store, taken);
             for (int i = 2 + random.nextInt(8); i > 0; i--) {
@@ -232,7 +235,7 @@ class LateWritesPropertyTest {
                     Update update = promotionUpdate(6);
                     if (former != null && random.nextBoolean()) former.write(update);
                     else memtable.write(update);
-                    queue.add(update);
+                    queue.add(new Queued(update, false));
                 }
             }
         }
@@ -311,7 +314,7 @@ class LateWritesPropertyTest {
 
         private void write(Update update) {
             memtable.write(update);
-            if (isDoubling) queue.add(update);
+            if (isDoubling) queue.add(new Queued(update, isSealed));
         }
 
         private void stream(List<Update> updates) {
@@ -360,9 +363,10 @@ class LateWritesPropertyTest {
 
         private void takeWrite() {
             if (queue.isEmpty()) return;
-            Update write = queue.remove(random.nextInt(queue.size()));
+            Queued queued = queue.remove(random.nextInt(queue.size()));
+            Update write = queued.write();
             late.written(write.content(), moment());
-            if (!isSealed) shadow.write(write);
+            if (!queued.isOnlyLookedAt()) shadow.write(write);
         }
 
         private void copy() {

@@ -72,6 +72,7 @@ class PromoteIT {
                     OURS + "migration.Promotion#giveUp",
                     OURS + "migration.MigrateIn#finish",
                     OURS + "shadow.ShadowStore#doubled",
+                    OURS + "shadow.ShadowCopy#looked",
                     OURS + "shadow.ShadowSource#end");
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -328,6 +329,33 @@ class PromoteIT {
         awaitRefused(table, "something that was written (timestamp 15)");
         assertThat(rows(table)).containsExactly(1);
         assertThat(keys(table)).hasSize(KEYS);
+    }
+
+    /** It was acknowledged before, though the shadow was not told of it yet. */
+    @Test
+    void whatIsNotLookedAtYetIsWaitedFor() throws Exception {
+        createUnpurged("unseen");
+        hold("enter Promotion#giveUp", "unseen");
+        crashes.holdAlso("enter", "ShadowCopy#looked");
+        writeOld("unseen");
+        crashes.awaitHeld();
+        crashes.releaseOthers("enter", "ShadowCopy#looked");
+        TimeUnit.SECONDS.sleep(3);
+        assertThat(sstables("unseen")).isNotEmpty();
+        crashes.release();
+        awaitRefused("unseen", "something that was written (timestamp 15)");
+        assertThat(rows("unseen")).containsExactly(1);
+    }
+
+    /** It was to be kept for longer since. */
+    @Test
+    void aDeletionThatMayHaveBeenPurgedAndWasNotIsKept() throws Exception {
+        createUnpurged("longer");
+        session.execute("ALTER TABLE ks.longer WITH gc_grace_seconds = 1000");
+        alter("longer", "rocks");
+        awaitRefused("longer", "gc_grace_seconds of the table was shorter before");
+        writeOld("longer");
+        assertThat(rows("longer")).containsExactly(1);
     }
 
     private static String name(String prefix, String point) {
