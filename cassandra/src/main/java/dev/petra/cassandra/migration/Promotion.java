@@ -57,7 +57,7 @@ final class Promotion {
     private static final Logger logger = LoggerFactory.getLogger(Promotion.class);
 
     /** What is read, staged and made live together, of whole tokens. */
-    static final long SLICE_BYTES = Long.getLong("petra.promotion.slice.bytes", 256L << 20);
+    static final long SLICE_BYTES = Long.getLong("petra.promotion.slice_bytes", 256L << 20);
 
     /** How often it tries, a second apart, to have all SSTables for itself. */
     private static final int MOST_ATTEMPTS = 600;

@@ -98,7 +98,7 @@ class PromoteIT {
                                                         Map.of(
                                                                 "configurations",
                                                                 Map.of("rocks_shadow", shadow())))),
-                                        "-Dpetra.promotion.slice.bytes=2000"));
+                                        "-Dpetra.promotion.slice_bytes=2000"));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -386,6 +386,45 @@ class PromoteIT {
         fill(table);
         TimeUnit.SECONDS.sleep(2);
         shadow(table);
+    }
+
+    /** Of every kind of deletion, from an SSTable of its own. */
+    @Test
+    void whatADeletionHidesInTheShadowGoesWithIt() throws Exception {
+        create(
+                "both",
+                "gc_grace_seconds = 0 AND compaction = {'class': 'SizeTieredCompactionStrategy',"
+                        + " 'enabled': false}");
+        for (int k = 1; k <= 5; k++)
+            for (int c = 2; c <= 4; c++)
+                session.execute(
+                        "UPDATE ks.both USING TIMESTAMP 15 SET v = 'old' WHERE k = "
+                                + k
+                                + " AND c = "
+                                + c);
+        node.nodetool("flush", "ks", "both");
+        session.execute("DELETE FROM ks.both USING TIMESTAMP 20 WHERE k = 1");
+        session.execute("DELETE FROM ks.both USING TIMESTAMP 20 WHERE k = 2 AND c > 1 AND c < 9");
+        for (int c = 2; c <= 4; c++) {
+            String row = " AND c = " + c;
+            session.execute("DELETE FROM ks.both USING TIMESTAMP 20 WHERE k = 3" + row);
+            session.execute("DELETE v FROM ks.both USING TIMESTAMP 20 WHERE k = 4" + row);
+            session.execute(
+                    "UPDATE ks.both USING TIMESTAMP 20 AND TTL 1 SET v = 'new' WHERE k = 5" + row);
+        }
+        fill("both");
+        TimeUnit.SECONDS.sleep(3);
+        shadow("both");
+        alter("both", "rocks");
+        awaitPromoted("both");
+        assertThat(session.execute("SELECT k, c FROM ks.both").all())
+                .hasSize(KEYS)
+                .allMatch(row -> row.getInt("c") == 1);
+        // The deletions are gone as well.
+        session.execute(
+                "UPDATE ks.both USING TIMESTAMP 16 SET v = 'late' WHERE k IN (1, 2, 3, 4, 5) AND"
+                        + " c = 2");
+        assertThat(session.execute("SELECT k, c FROM ks.both").all()).hasSize(KEYS + 5);
     }
 
     private static void createPurged(String table) throws Exception {
