@@ -15,6 +15,7 @@ import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
@@ -62,7 +63,7 @@ class ShadowCopyTest {
     private ColumnFamilyStore cfs;
     private LateWrites late;
     private ShadowCopy copy;
-    private volatile int writes;
+    private final AtomicInteger writes = new AtomicInteger();
 
     @BeforeAll
     static void compactors() {
@@ -85,7 +86,7 @@ class ShadowCopyTest {
                                 getClass().getClassLoader(),
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) -> {
-                                    if (method.getName().equals("write")) writes = writes + 1;
+                                    if (method.getName().equals("write")) writes.incrementAndGet();
                                     return null;
                                 });
         late = new LateWrites();
@@ -360,11 +361,11 @@ class ShadowCopyTest {
         all.start();
         all.add(before);
         awaitQueued();
-        assertThat(writes).isEqualTo(1);
+        assertThat(writes.get()).isEqualTo(1);
         assertThat(late.reason()).isNull();
         all.add(after);
         awaitQueued();
-        assertThat(writes).isEqualTo(1);
+        assertThat(writes.get()).isEqualTo(1);
         assertThat(late.reason()).isNotNull();
     }
 
