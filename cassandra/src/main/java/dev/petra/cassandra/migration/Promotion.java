@@ -41,6 +41,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -179,7 +180,7 @@ final class Promotion {
     }
 
     private void check(ShadowSource.Moment moment) {
-        if (moment.isBeyond(cfs.metadata()))
+        if (moment.isBeyond(cfs.metadata(), FBUtilities.nowInSeconds()))
             throw new Refused("gc_grace_seconds of the table was shorter before");
     }
 

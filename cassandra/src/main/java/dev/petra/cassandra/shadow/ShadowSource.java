@@ -36,9 +36,11 @@ public final class ShadowSource {
          * Whether that is more than a table purges now, because its {@code gc_grace_seconds} was
          * shorter, or the clock went back: deletions that may have been purged before, and are
          * there, must stay.
+         *
+         * @param now the clock
          */
-        public boolean isBeyond(TableMetadata table) {
-            return gcBefore > clock - table.params.gcGraceSeconds;
+        public boolean isBeyond(TableMetadata table, long now) {
+            return gcBefore > now - table.params.gcGraceSeconds;
         }
 
         /** Removes all those, and nothing else, from partitions that are read whole. */

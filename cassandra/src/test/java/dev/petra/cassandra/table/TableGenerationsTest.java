@@ -789,7 +789,9 @@ class TableGenerationsTest {
             write(generation, "a");
             Stream stream = new Stream(() -> {});
             new GenerationSink(generation, () -> true, stream).verify();
+            assertThat(stores.ingests()).isZero();
             new GenerationSink(generation, () -> true, stream).ingest();
+            assertThat(stores.ingests()).isEqualTo(1);
             assertThat(stream.done).containsExactly("verify", "ingest");
             for (boolean stays : new boolean[] {false, true}) {
                 if (stays) end.accept(stores);
@@ -803,6 +805,7 @@ class TableGenerationsTest {
                         .hasMessageContaining("was truncated, dropped or altered");
             }
             assertThat(stream.done).hasSize(2);
+            assertThat(stores.ingests()).isEqualTo(1);
         }
     }
 
