@@ -3,13 +3,10 @@ package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.shadow.ShadowSource;
-import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.PurgeGate;
 import dev.petra.cassandra.table.TableGenerations;
-import dev.petra.cassandra.table.WriteStalls;
-import dev.petra.engine.DroppedColumns;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
@@ -27,20 +24,13 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.db.ColumnFamilyStore;
-import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.OperationType;
-import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
-import org.apache.cassandra.db.partitions.PartitionUpdate;
-import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -68,8 +58,6 @@ final class Promotion {
 
     /** How long writes that have ended in the table may take to be looked at. */
     private static final Duration QUIET_PATIENCE = Duration.ofMinutes(1);
-
-    private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
 
     private final MigrateIn migration;
     private final ColumnFamilyStore cfs;
@@ -255,9 +243,11 @@ final class Promotion {
             Generation generation, ShadowSource.Moment moment, @Nullable DecoratedKey after) {
         TableStore part = shadow.openPart(++parts);
         try {
-            Part read = read(part, moment, after);
-            if (read.bytes > 0) ingest(part, read.bytes, generation);
-            return read.last;
+            PurgedPart read =
+                    PurgedPart.read(
+                            shadow.store(), part, moment, after, SLICE_BYTES, this::checkHalted);
+            if (read.bytes() > 0) ingest(part, read.bytes(), generation);
+            return read.last();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
@@ -265,82 +255,10 @@ final class Promotion {
         }
     }
 
-    /**
-     * @param last the last partition that was read; null if there was none
-     * @param bytes of what is left of them
-     */
-    private record Part(@Nullable DecoratedKey last, long bytes) {}
-
-    /** Reads partitions of the shadow, and writes what no purge has removed. */
-    private Part read(TableStore into, ShadowSource.Moment moment, @Nullable DecoratedKey after) {
-        TableMetadata table = cfs.metadata();
-        // As in SSTables, cells that are newer than the drop of their column stay.
-        ColumnFilter columns = ColumnFilter.all(DroppedColumns.addedAgain(table));
-        DecoratedKey last = null;
-        long[] bytes = new long[1];
-        Transformation<UnfilteredRowIterator> purge = moment.purge(table);
-        try (UnfilteredPartitionIterator partitions =
-                shadow.store().scanAside(behind(after), columns, this::checkHalted)) {
-            while (partitions.hasNext()) {
-                try (UnfilteredRowIterator partition = partitions.next()) {
-                    DecoratedKey key = partition.partitionKey();
-                    // The next part begins behind a token.
-                    if (last != null
-                            && bytes[0] >= SLICE_BYTES
-                            && !key.getToken().equals(last.getToken())) break;
-                    last = key;
-                    purged(purge, partition, columns, into, bytes);
-                }
-            }
-        }
-        return new Part(last, bytes[0]);
-    }
-
-    private void purged(
-            Transformation<UnfilteredRowIterator> purge,
-            UnfilteredRowIterator partition,
-            ColumnFilter columns,
-            TableStore into,
-            long[] bytes) {
-        try (UnfilteredRowIterator left = Transformation.apply(partition, purge)) {
-            var unused =
-                    PartitionBatches.forEach(
-                            cfs.metadata(),
-                            columns.fetchedColumns(),
-                            left,
-                            (update, isBegun) -> {
-                                checkHalted();
-                                bytes[0] += write(into, update);
-                                return true;
-                            });
-        }
-    }
-
-    private void checkHalted() {
+    /** Called with what was read and written. */
+    private void checkHalted(long bytes) {
         if (migration.isHalted()) throw new Refused("it was stopped");
-    }
-
-    private DataRange behind(@Nullable DecoratedKey after) {
-        return after == null
-                ? DataRange.allData(cfs.getPartitioner())
-                : DataRange.forKeyRange(
-                        new Range<>(after, cfs.getPartitioner().getMinimumToken().minKeyBound()));
-    }
-
-    /** Returns about how many bytes it was. */
-    private long write(TableStore into, PartitionUpdate update) {
-        if (update.isEmpty()) return 0;
-        long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
-        WriteStalls.sitOut(
-                () -> into.write(update),
-                stall -> {
-                    if (stall.isDiskFull() || System.nanoTime() - deadline > 0) throw stall;
-                    checkHalted();
-                });
-        // A deletion has no data.
-        long bytes = Math.max(1, update.dataSize());
         migration.moved(bytes);
-        return bytes;
     }
 
     private void ingest(TableStore part, long bytes, Generation generation) throws IOException {
@@ -365,7 +283,7 @@ final class Promotion {
         try (SliceReader reader = source.open(0);
                 SliceWriter writer = sink.begin(0)) {
             for (ByteBuffer block = reader.next(); block != null; block = reader.next()) {
-                checkHalted();
+                checkHalted(0);
                 writer.take(block);
             }
             writer.end();
