@@ -95,18 +95,18 @@ class PurgedPartTest {
 
         int removed = 0;
         for (Map.Entry<String, List<PartitionUpdate>> each : written.entrySet()) {
-            PartitionUpdate all = merged(each.getValue(), each.getKey());
+            PartitionUpdate all = merged(each.getValue());
             PartitionUpdate expected = purged(all, moment);
             PartitionUpdate actual = read(into, each.getKey());
             assertThat(shown(actual)).as("seed %s", seed).isEqualTo(shown(expected));
             assertThat(shown(actual)).as("seed %s", seed).isEqualTo(shown(all));
             for (int i = 0; i < 10; i++) {
                 PartitionUpdate late = late(random, each.getKey());
-                String with = shown(merged(List.of(expected, late), each.getKey()));
-                assertThat(shown(merged(List.of(actual, late), each.getKey())))
+                String with = shown(merged(List.of(expected, late)));
+                assertThat(shown(merged(List.of(actual, late))))
                         .as("seed %s", seed)
                         .isEqualTo(with);
-                if (!with.equals(shown(merged(List.of(all, late), each.getKey())))) removed++;
+                if (!with.equals(shown(merged(List.of(all, late))))) removed++;
             }
         }
         // Else it would not matter whether anything was purged.
@@ -189,7 +189,7 @@ class PurgedPartTest {
         return update.row(random.nextInt(4)).set("v", "late").put("m", "x", "late").end().build();
     }
 
-    private static PartitionUpdate merged(List<PartitionUpdate> updates, String key) {
+    private static PartitionUpdate merged(List<PartitionUpdate> updates) {
         List<UnfilteredRowIterator> parts = new ArrayList<>();
         for (PartitionUpdate each : updates) parts.add(each.unfilteredIterator());
         try (UnfilteredRowIterator all = UnfilteredRowIterators.merge(parts)) {
