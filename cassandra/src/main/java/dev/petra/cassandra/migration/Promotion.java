@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
@@ -57,7 +58,7 @@ final class Promotion {
     private static final int MOST_INCOMPLETE = 60;
 
     /** How long writes that have ended in the table may take to be looked at. */
-    private static final Duration QUIET_PATIENCE = Duration.ofMinutes(1);
+    private static final Duration PATIENCE = Duration.ofMinutes(1);
 
     private final MigrateIn migration;
     private final ColumnFamilyStore cfs;
@@ -134,11 +135,12 @@ final class Promotion {
         awaitLooked();
     }
 
-    /** Until the shadow was told of all writes that have begun. */
+    /** Until the shadow was told of all writes that had begun by now. */
     private void awaitLooked() {
         Keyspace.writeOrder.awaitNewBarrier();
-        long deadline = System.nanoTime() + QUIET_PATIENCE.toNanos();
-        while (!shadow.isQuiet()) {
+        BooleanSupplier told = shadow.toldOfAll();
+        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (!told.getAsBoolean()) {
             check();
             if (System.nanoTime() - deadline > 0)
                 throw new Refused("it does not keep up with the table's writes");
@@ -169,7 +171,8 @@ final class Promotion {
 
     private void check(ShadowSource.Moment moment) {
         if (moment.isBeyond(cfs.metadata(), FBUtilities.nowInSeconds()))
-            throw new Refused("gc_grace_seconds of the table was shorter before");
+            throw new Refused(
+                    "gc_grace_seconds of the table was shorter before, or the clock was ahead");
     }
 
     /** False if somebody else has SSTables, or the shadow does not have all of them yet. */
@@ -327,6 +330,8 @@ final class Promotion {
                             () -> {
                                 check();
                                 check(moment);
+                                // An ALTER may have been under way at that moment.
+                                check(shadow.moment());
                                 if (stores.current() != generation)
                                     throw new Refused("the table was truncated");
                                 // Nobody has looked at what came meanwhile.

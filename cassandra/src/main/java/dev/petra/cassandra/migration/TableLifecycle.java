@@ -97,9 +97,10 @@ public final class TableLifecycle {
     }
 
     private static void arrive(ColumnFamilyStore cfs, TableGenerations stores) {
-        ShadowSource.announce(cfs);
         long migration =
                 stores.migration().begin(cfs.metadata.get().params.memtable.configurationKey());
+        // Last, since nobody ends the shadow of a table that does not migrate.
+        ShadowSource.announce(cfs);
         Migrations.begin(new MigrateIn(cfs, stores, migration));
     }
 

@@ -8,6 +8,7 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.ComplexColumnData;
 import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.utils.concurrent.OpOrder;
 
 /**
  * Takes writes to shadows, on threads of its own: what an engine does keeps no client waiting. The
@@ -39,13 +40,15 @@ final class DoubledWrites {
      * @param bytes of heap that it holds, at most
      * @param isOnlyLookedAt whether it does not go to the store: {@link ShadowStore#isSealed} when
      *     it began
+     * @param group in {@link ShadowStore#underWay}
      */
     record Doubled(
             ShadowStore copy,
             int stripe,
             PartitionUpdate update,
             long bytes,
-            boolean isOnlyLookedAt) {
+            boolean isOnlyLookedAt,
+            OpOrder.Group group) {
         /** Before it goes to the table. */
         static Doubled begin(ShadowStore copy, PartitionUpdate update) {
             Doubled write =
@@ -54,7 +57,8 @@ final class DoubledWrites {
                             WriteClock.stripe(update.partitionKey()),
                             update,
                             heapBytes(update),
-                            copy.isSealed());
+                            copy.isSealed(),
+                            copy.underWay.start());
             copy.clock.begin(write.stripe);
             return write;
         }
@@ -62,6 +66,7 @@ final class DoubledWrites {
         /** When it is in the shadow, or the shadow has dropped out. */
         void end() {
             copy.clock.end(stripe);
+            group.close();
         }
     }
 

@@ -240,6 +240,12 @@ public final class Shadow {
 
     // The table's life
 
+    /** Whether it is what a table is to have. */
+    boolean isFor(@Nullable ShadowFactory wanted) {
+        // One that is taken into its table, or was to be, has missed what came since.
+        return factory.equals(wanted) && !promoted;
+    }
+
     /** Its copy is one of something else than what the table will be. */
     void dropOut(String reason) {
         ShadowCopy now = copy;
@@ -252,6 +258,11 @@ public final class Shadow {
      * long: the caller holds the table's memtables.
      */
     void promote() {
+        if (promoted) {
+            // Whoever took it in before may have sealed it: it lacks what was written since.
+            dropOut("the table was altered once more");
+            return;
+        }
         ShadowCopy now = copy();
         if (now != null) now.late().watchRecent();
         promotedCopy = now;

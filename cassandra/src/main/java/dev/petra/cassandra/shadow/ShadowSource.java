@@ -4,6 +4,7 @@ package dev.petra.cassandra.shadow;
 import dev.petra.engine.TableStore;
 import java.nio.file.Path;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.transform.Transformation;
@@ -17,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <pre>
  *   announce()                  before the first write goes to the engine
- *   of(), seal(), isQuiet()     when all writes do: it has what was written before
+ *   of(), seal(), toldOfAll()   when all writes do: it has what was written before
  *   freeze(), moment()          while nobody can change the SSTables
  *   store(), openPart()
  *   doubt()                     before the SSTables go
@@ -35,12 +36,12 @@ public final class ShadowSource {
         /**
          * Whether that is more than a table purges now, because its {@code gc_grace_seconds} was
          * shorter, or the clock went back: deletions that may have been purged before, and are
-         * there, must stay.
+         * there, must stay, and so must cells that had expired by that clock and have not yet.
          *
          * @param now the clock
          */
         public boolean isBeyond(TableMetadata table, long now) {
-            return gcBefore > now - table.params.gcGraceSeconds;
+            return clock > now || gcBefore > now - table.params.gcGraceSeconds;
         }
 
         /** Removes all those, and nothing else, from partitions that are read whole. */
@@ -85,7 +86,7 @@ public final class ShadowSource {
     /**
      * Why it may not be what the table is, or may hide what was written to the table since {@link
      * #announce}, or let it show; null if there is no such doubt. What was written last counts once
-     * {@link #isQuiet}.
+     * it was {@link #toldOfAll told} of it.
      */
     public @Nullable String doubt() {
         ShadowStore.End end = copy.end();
@@ -101,9 +102,13 @@ public final class ShadowSource {
         copy.seal();
     }
 
-    /** Whether no write waits for it, of those that have ended in the table. */
-    public boolean isQuiet() {
-        return copy.queued.get() == 0;
+    /**
+     * To be asked whether it was told of all writes whose groups of {@code Keyspace.writeOrder} had
+     * begun before a barrier that was awaited before this call. Whatever begins later does not
+     * count.
+     */
+    public BooleanSupplier toldOfAll() {
+        return copy.toldOfAll();
     }
 
     /**

@@ -6,7 +6,9 @@ import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -28,6 +30,9 @@ class ShadowStore {
 
     /** Writes that are to go to the store yet. */
     final AtomicInteger queued = new AtomicInteger();
+
+    /** Writes that have begun, and did not go to the table, the queue and the store yet. */
+    final OpOrder underWay = new OpOrder();
 
     final String name;
     private volatile @Nullable End end;
@@ -63,6 +68,16 @@ class ShadowStore {
             end = reason;
         }
         logger.info("The shadow of {} has dropped out: {}", name, reason.reason());
+    }
+
+    /**
+     * To be asked whether all writes that have begun by now are over: they are here, or it has
+     * dropped out. Whatever begins later does not count.
+     */
+    final BooleanSupplier toldOfAll() {
+        OpOrder.Barrier barrier = underWay.newBarrier();
+        barrier.issue();
+        return barrier.getSyncPoint()::isFinished;
     }
 
     /** Whether writes that begin now are looked at only. */

@@ -141,7 +141,7 @@ public final class Shadows {
         if (table.isIndex()) return;
         ShadowFactory wanted = ShadowFactory.of(table);
         Shadow present = tables.get(table.id);
-        if (present != null && (present.cfs != cfs || !present.factory.equals(wanted))) {
+        if (present != null && (present.cfs != cfs || !present.isFor(wanted))) {
             // Whoever promotes it ends it.
             if (present.cfs == cfs
                     && present.isPromoted()

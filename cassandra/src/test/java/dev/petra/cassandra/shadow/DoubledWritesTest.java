@@ -21,6 +21,7 @@ import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -122,6 +123,29 @@ class DoubledWritesTest {
                 next.store.read(TABLE.key("k"), Slices.ALL, TABLE.all(), false)) {
             assertThat(rows).isNotNull();
         }
+    }
+
+    /** Else a shadow of a table that is always written would never be taken for complete. */
+    @Test
+    void whatBeginsLaterIsNotWaitedFor() throws Exception {
+        ShadowStore shadow = shadow();
+        Doubled inTheTable = Doubled.begin(shadow, smallCells("a"));
+        add(shadow, smallCells("b"));
+        BooleanSupplier isTold = shadow.toldOfAll();
+        Doubled later = Doubled.begin(shadow, smallCells("c"));
+        BooleanSupplier isToldOfLater = shadow.toldOfAll();
+        assertThat(isTold.getAsBoolean()).isFalse();
+
+        engineGoesOn.countDown();
+        awaitNoneQueued(shadow);
+        assertThat(isTold.getAsBoolean()).isFalse();
+        writes.add(inTheTable);
+        awaitNoneQueued(shadow);
+        assertThat(isTold.getAsBoolean()).isTrue();
+        assertThat(isToldOfLater.getAsBoolean()).isFalse();
+        writes.add(later);
+        awaitNoneQueued(shadow);
+        assertThat(isToldOfLater.getAsBoolean()).isTrue();
     }
 
     @Test

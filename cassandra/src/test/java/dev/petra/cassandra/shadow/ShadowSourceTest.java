@@ -29,6 +29,8 @@ class ShadowSourceTest {
         assertThat(new Moment(NOW, NOW - 100).isBeyond(TABLE.metadata(), NOW + 5)).isFalse();
         // Its grace was shorter.
         assertThat(new Moment(NOW, NOW - 99).isBeyond(TABLE.metadata(), NOW)).isTrue();
+        // Cells would be taken for expired that are not.
+        assertThat(new Moment(NOW + 1, NOW - 100).isBeyond(TABLE.metadata(), NOW)).isTrue();
         // The clock went back.
         assertThat(new Moment(NOW, NOW - 100).isBeyond(TABLE.metadata(), NOW - 1)).isTrue();
     }

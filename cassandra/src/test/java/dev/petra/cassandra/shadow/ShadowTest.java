@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
+import dev.petra.engine.TableStore;
+import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -37,6 +39,35 @@ class ShadowTest {
         assertThat(first.step()).isNull();
         assertThat(second.step()).isNull();
         assertThat(second.isGone()).isTrue();
+    }
+
+    /** It may have missed what came since. */
+    @Test
+    void whatIsTakenIntoItsTableIsNoShadowAnyMore() {
+        Shadow shadow = new Shadow(cfs, factory, null);
+        ShadowCopy copy =
+                new ShadowCopy(
+                        cfs,
+                        (TableStore)
+                                Proxy.newProxyInstance(
+                                        getClass().getClassLoader(),
+                                        new Class<?>[] {TableStore.class},
+                                        (proxy, method, arguments) -> null),
+                        1,
+                        new LateWrites(),
+                        () -> new LateWrites.Moment(0, 0));
+        Hollow.set(shadow, Shadow.class, "copy", copy);
+        assertThat(shadow.isFor(factory)).isTrue();
+        assertThat(shadow.isFor(null)).isFalse();
+
+        shadow.promote();
+        assertThat(shadow.isFor(factory)).isFalse();
+        assertThat(shadow.promotedCopy()).isSameAs(copy);
+        assertThat(copy.isOver()).isFalse();
+
+        // By another ALTER: it was sealed for the one before.
+        shadow.promote();
+        assertThat(copy.isOver()).isTrue();
     }
 
     /** Those of a shadow that could not note them; here no directory can be found. */
