@@ -353,7 +353,9 @@ class PromoteIT {
         createUnpurged("longer");
         session.execute("ALTER TABLE ks.longer WITH gc_grace_seconds = 1000");
         alter("longer", "rocks");
-        awaitRefused("longer", "gc_grace_seconds of the table was shorter before, or the clock was ahead");
+        awaitRefused(
+                "longer",
+                "gc_grace_seconds of the table was shorter before, or the clock was ahead");
         writeOld("longer");
         assertThat(rows("longer")).containsExactly(1);
     }
