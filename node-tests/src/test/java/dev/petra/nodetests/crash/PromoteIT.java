@@ -94,6 +94,8 @@ class PromoteIT {
                                                 Map.of(
                                                         "commitlog_sync",
                                                         "batch",
+                                                        "commitlog_segment_size",
+                                                        "1MiB",
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
@@ -360,6 +362,40 @@ class PromoteIT {
         assertThat(rows("longer")).containsExactly(1);
     }
 
+    /**
+     * The segment with a row is still there, for another table's sake, and that with the row's
+     * deletion is not. No SSTable says any more that the row is not to be replayed.
+     */
+    @Test
+    void whatTheCommitLogHasOfADeletedRowIsNotReplayed() throws Exception {
+        session.execute("CREATE TABLE ks.unflushed (k int PRIMARY KEY)");
+        create("replayed", "gc_grace_seconds = 0");
+        session.execute("INSERT INTO ks.unflushed (k) VALUES (1)");
+        session.execute("INSERT INTO ks.replayed (k, c, v) VALUES (1, 2, 'deleted')");
+        fillSegments("replayed", 100);
+        session.execute("DELETE FROM ks.replayed WHERE k = 1 AND c = 2");
+        fillSegments("replayed", 200);
+        fill("replayed");
+        TimeUnit.SECONDS.sleep(2);
+        shadow("replayed");
+        crashes.arm("enter", "MigrateIn#finish");
+        alter("replayed", "rocks");
+        crashes.awaitCrash(node);
+        session.close();
+        node.restart();
+        session = node.session();
+        awaitMigrated("replayed");
+        assertThat(rows("replayed")).containsExactly(1);
+        // That segment was replayed.
+        assertThat(session.execute("SELECT k FROM ks.unflushed").all()).hasSize(1);
+    }
+
+    private static void fillSegments(String table, int from) {
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, c, v) VALUES (?, 1, ?)");
+        for (int k = from; k < from + 30; k++) session.execute(insert.bind(k, "v".repeat(100_000)));
+    }
+
     private static String name(String prefix, String point) {
         return prefix + point.replaceAll("[ #]", "").toLowerCase(Locale.ROOT);
     }
@@ -546,25 +582,6 @@ class PromoteIT {
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(keys(table)).hasSize(KEYS + 2);
         assertThat(files(table).directory().resolve("snapshots/during")).isDirectory();
-    }
-
-    /** The shadow that was on its way has missed what was written since. */
-    @Test
-    void aTableThatIsToHaveAShadowAgainMeanwhile() throws Exception {
-        create("again", "");
-        fill("again");
-        shadow("again");
-        hold("leave Promotion#takePart", "again");
-        session.execute("INSERT INTO ks.again (k, c, v) VALUES (-1, 1, 'in the engine')");
-        alter("again", "rocks_shadow");
-        session.execute("INSERT INTO ks.again (k, c, v) VALUES (-2, 1, 'out of it')");
-        crashes.release();
-        TestNode.awaitMigrations(session, PATIENCE);
-        awaitCaughtUp("again");
-        session.execute("INSERT INTO ks.again (k, c, v) VALUES (-3, 1, 'to both')");
-        alter("again", "rocks");
-        awaitPromoted("again");
-        assertThat(keys("again")).hasSize(KEYS + 3).contains(-1, -2, -3);
     }
 
     @ParameterizedTest
