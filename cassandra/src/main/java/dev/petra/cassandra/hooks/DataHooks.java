@@ -10,6 +10,8 @@ import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Unfit;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.function.Function;
+import java.util.function.Predicate;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.ReadCommand;
@@ -51,35 +53,59 @@ public final class DataHooks {
      *     Cassandra is to append what the tables' configurations say
      */
     public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
+        return logInstead(
+                mutation,
+                DataHooks::skipsLogBySchema,
+                DataHooks::skipsLog,
+                each -> CommitLog.instance.add(each));
+    }
+
+    /**
+     * The same.
+     *
+     * @param bySchema whether an update skips the log, as Cassandra sees it
+     * @param skips whether it does by the table's memtables as of now
+     * @param log appends to it
+     */
+    static @Nullable CommitLogPosition logInstead(
+            Mutation mutation,
+            Predicate<PartitionUpdate> bySchema,
+            Predicate<PartitionUpdate> skips,
+            Function<Mutation, CommitLogPosition> log) {
         boolean differs = false;
-        for (PartitionUpdate update : mutation.getPartitionUpdates())
-            differs |= owns(update) != skipsLog(update);
-        if (!differs) return null;
+        int skipped = 0;
+        for (PartitionUpdate update : mutation.getPartitionUpdates()) {
+            boolean skipsNow = skips.test(update);
+            differs |= bySchema.test(update) != skipsNow;
+            if (skipsNow) skipped++;
+        }
+        boolean isMixed = skipped > 0 && skipped < mutation.getPartitionUpdates().size();
+        if (!differs && !isMixed) return null;
         Set<TableId> skipping = new HashSet<>();
         for (PartitionUpdate update : mutation.getPartitionUpdates())
             // The last flush may just have ended.
-            if (skipsLog(update)) skipping.add(update.metadata().id);
+            if (skips.test(update)) skipping.add(update.metadata().id);
         if (skipping.containsAll(mutation.getTableIds())) return CommitLogPosition.NONE;
-        CommitLogPosition position = CommitLog.instance.add(without(mutation, skipping));
-        // TRUNCATE of a table on its way out may have switched its memtables meanwhile: by this
-        // position the write goes to Cassandra's then, and needs a record.
+        CommitLogPosition position = log.apply(mutation.without(skipping));
+        // The memtables of a table that skips it may have been switched meanwhile, as by ALTER out
+        // of the engine and TRUNCATE: by this position the write goes to Cassandra's memtable then,
+        // and needs a record. Without a position it goes where its group does, which is before.
         Set<TableId> rest = new HashSet<>(mutation.getTableIds());
         for (PartitionUpdate update : mutation.getPartitionUpdates())
-            if (skipping.contains(update.metadata().id) && !skipsLog(update))
+            if (skipping.contains(update.metadata().id) && !skips.test(update))
                 rest.remove(update.metadata().id);
-        if (rest.size() < mutation.getTableIds().size())
-            CommitLog.instance.add(without(mutation, rest));
+        if (rest.size() < mutation.getTableIds().size()) {
+            CommitLogPosition unused = log.apply(mutation.without(rest));
+        }
         return position;
-    }
-
-    private static Mutation without(Mutation mutation, Set<TableId> tables) {
-        Mutation left = mutation;
-        for (TableId table : tables) left = left.without(table);
-        return left;
     }
 
     private static boolean owns(PartitionUpdate update) {
         return PetraMemtableFactory.owns(update.metadata());
+    }
+
+    private static boolean skipsLogBySchema(PartitionUpdate update) {
+        return update.metadata().params.memtable.factory().writesShouldSkipCommitLog();
     }
 
     private static boolean mayBeInEngine(PartitionUpdate update) {
@@ -87,7 +113,7 @@ public final class DataHooks {
     }
 
     private static boolean skipsLog(PartitionUpdate update) {
-        if (!mayBeInEngine(update)) return false;
+        if (!mayBeInEngine(update)) return skipsLogBySchema(update);
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
         return cfs == null ? owns(update) : EngineMemtables.areWritesOurs(cfs);
     }
