@@ -109,7 +109,7 @@ class Attempt {
         long arrivals = copy.arrivalsIfCaughtUp();
         if (arrivals == ShadowCopy.NOT_CAUGHT_UP) return null;
         long moment = copy.clock.quietSince(stripe);
-        if (moment == WriteClock.WRITING || !command.metadata().equals(table)) return null;
+        if (moment == WriteClock.WRITING || !isAlike(command.metadata(), table)) return null;
         // A clock that has gone back may have been ahead of itself when something was compacted.
         long now = Math.max(FBUtilities.nowInSeconds(), shadow.latest()) + AHEAD_SECONDS;
         Comparison.Outcome outcome;
@@ -129,6 +129,26 @@ class Attempt {
                         && shadow.cfs.metadata().equals(table)
                         && FBUtilities.nowInSeconds() <= now;
         return isOfOneMoment || outcome.result() == Comparison.Result.TOO_LONG ? outcome : null;
+    }
+
+    /**
+     * Whether a read may be compared at all: another attempt helps where this is true. A statement
+     * keeps the table's definition as it was when it was prepared, and Cassandra prepares none anew
+     * for most options, the memtable's among them.
+     */
+    static boolean isComparable(Shadow shadow, SinglePartitionReadCommand command) {
+        return isAlike(command.metadata(), shadow.cfs.metadata());
+    }
+
+    /** Whether what is stored has the same answer to a read by both; options may differ. */
+    static boolean isAlike(TableMetadata one, TableMetadata other) {
+        return one.id.equals(other.id)
+                && one.partitioner.equals(other.partitioner)
+                && one.flags.equals(other.flags)
+                && one.partitionKeyColumns().equals(other.partitionKeyColumns())
+                && one.clusteringColumns().equals(other.clusteringColumns())
+                && one.regularAndStaticColumns().equals(other.regularAndStaticColumns())
+                && one.droppedColumns.equals(other.droppedColumns);
     }
 
     private void failed(Comparison.SideFailure failure) {

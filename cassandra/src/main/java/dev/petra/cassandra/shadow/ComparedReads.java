@@ -82,7 +82,8 @@ final class ComparedReads {
         for (int pause : Attempt.PAUSES_MILLIS) {
             TimeUnit.MILLISECONDS.sleep(pause);
             ShadowCopy copy = shadow.copy();
-            if (copy == null || !copy.isCaughtUp()) {
+            // Nor does this thread wait for what no attempt can compare.
+            if (copy == null || !copy.isCaughtUp() || !Attempt.isComparable(shadow, command)) {
                 shadow.statistics().passedOver.increment();
                 return;
             }

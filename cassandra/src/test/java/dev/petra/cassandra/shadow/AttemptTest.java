@@ -4,6 +4,7 @@ package dev.petra.cassandra.shadow;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.cassandra.TestTables;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
@@ -13,6 +14,7 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slice;
@@ -22,8 +24,13 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A deletion hides many rows, so that one step to the next row takes as long as a read of them. */
 class AttemptTest {
@@ -114,5 +121,63 @@ class AttemptTest {
             // Nobody reads it any more.
             store.drop();
         }
+    }
+
+    private static TableMetadata table(String cql) {
+        return TestTables.table(cql);
+    }
+
+    /**
+     * A statement that was prepared before ALTER TABLE gave the table a shadow was not compared.
+     */
+    @Test
+    void anotherOptionKeepsNoReadFromBeingCompared() {
+        TableMetadata table = table("CREATE TABLE t (k int PRIMARY KEY, v text)");
+        TableMetadata shadowed =
+                table(
+                        "CREATE TABLE t (k int PRIMARY KEY, v text) WITH comment = 'shadowed' AND"
+                                + " gc_grace_seconds = 1");
+        assertThat(shadowed).isNotEqualTo(table);
+        assertThat(Attempt.isAlike(table, shadowed)).isTrue();
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY"
+                        + " (c DESC)",
+                "CREATE TABLE t (k int, c int, v blob, PRIMARY KEY (k, c))",
+                "CREATE TABLE t (k int, c int, v text STATIC, PRIMARY KEY (k, c))",
+                "CREATE TABLE t (k int, c int, v text, w text, PRIMARY KEY (k, c))",
+                "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))",
+                "CREATE TABLE t (k int, c int, v text, PRIMARY KEY ((k, c)))"
+            })
+    void anotherSchemaIsNotCompared(String cql) {
+        TableMetadata table = table("CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))");
+        assertThat(Attempt.isAlike(table, table(cql))).isFalse();
+    }
+
+    @Test
+    void whatElseChangesAnAnswerIsNotCompared() {
+        TableMetadata table = table("CREATE TABLE t (k int PRIMARY KEY, v int)");
+        assertThat(
+                        Attempt.isAlike(
+                                table,
+                                table.unbuild()
+                                        .recordColumnDrop(
+                                                table.getColumn(ByteBufferUtil.bytes("v")), 1)
+                                        .build()))
+                .as("a column that was dropped and added again")
+                .isFalse();
+        assertThat(
+                        Attempt.isAlike(
+                                table,
+                                table.unbuild().id(TableId.fromUUID(new UUID(1, 1))).build()))
+                .as("a table that was dropped and created again")
+                .isFalse();
+        TableMetadata counts = table("CREATE TABLE t (k int PRIMARY KEY, v counter)");
+        assertThat(Attempt.isAlike(counts, counts.unbuild().flags(table.flags).build()))
+                .as("counters")
+                .isFalse();
     }
 }

@@ -369,8 +369,55 @@ class ShadowIT {
         assertThat(compare("t", KEYS).getLong("different")).isZero();
     }
 
+    /** Cassandra prepares none anew for that, so those of a running application all were. */
     @Test
     @Order(7)
+    void readsThatWerePreparedBeforeTheTableHadAShadowAreCompared() throws Exception {
+        create("prepared");
+        PreparedStatement read = session.prepare("SELECT * FROM ks.prepared WHERE k = ?");
+        for (int k = 0; k < KEYS; k++)
+            session.execute("INSERT INTO ks.prepared (k, c, v) VALUES (" + k + ", 1, 'a')");
+        session.execute("ALTER TABLE ks.prepared WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("prepared");
+        Row row =
+                await(
+                        "prepared",
+                        now -> {
+                            for (int k = 0; k < KEYS; k++) session.execute(read.bind(k));
+                            return now.getLong("equal") >= KEYS;
+                        });
+        assertThat(row.getLong("different")).isZero();
+    }
+
+    /** The two answers are of different columns if it comes between them. */
+    @Test
+    @Order(8)
+    void columnsThatComeAndGoAreNoDifference() throws Exception {
+        AtomicBoolean over = new AtomicBoolean();
+        CompletableFuture<Void> reader =
+                CompletableFuture.runAsync(
+                        () -> {
+                            while (!over.get())
+                                for (int k = 0; k < KEYS; k++)
+                                    session.execute("SELECT * FROM ks.prepared WHERE k = " + k);
+                        });
+        try {
+            for (int i = 0; i < 10; i++) {
+                session.execute("ALTER TABLE ks.prepared DROP v");
+                session.execute("ALTER TABLE ks.prepared ADD v text");
+                for (int k = 0; k < KEYS; k++)
+                    session.execute("INSERT INTO ks.prepared (k, c, v) VALUES (" + k + ", 1, 'a')");
+            }
+        } finally {
+            over.set(true);
+        }
+        reader.get(60, TimeUnit.SECONDS);
+        assertThat(compare("prepared", KEYS).getLong("different")).isZero();
+        session.execute("DROP TABLE ks.prepared");
+    }
+
+    @Test
+    @Order(9)
     void statementsThatAreRefused() {
         create("moved");
         session.execute("ALTER TABLE ks.moved WITH memtable = 'rocks'");
@@ -389,7 +436,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(8)
+    @Order(10)
     void aCleanRestartGoesOnAndACrashBeginsAnew() throws Exception {
         session.close();
         node.process().stop();
@@ -415,7 +462,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(9)
+    @Order(11)
     void alteredBackItIsGoneAndTheTableIsWhole() throws Exception {
         int rows = session.execute("SELECT k FROM ks.t").all().size();
         session.execute("ALTER TABLE ks.t WITH memtable = 'default'");
@@ -426,7 +473,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(10)
+    @Order(12)
     void aTableWithAShadowMovesIntoTheEngine() throws Exception {
         create("p");
         for (int k = 0; k < KEYS; k++)
@@ -475,7 +522,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(16)
+    @Order(18)
     void aWriteThatIsLateIsToldAndNotLost() throws Exception {
         createPurged("late");
         session.execute(LATE.formatted("late") + " USING TIMESTAMP 15");
@@ -506,7 +553,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(17)
+    @Order(19)
     void anSSTableThatComesMayBeLate() throws Exception {
         createPurged("arrived");
         create("older");
@@ -519,7 +566,7 @@ class ShadowIT {
 
     /** It hides in the shadow what it hides in the table. */
     @Test
-    @Order(18)
+    @Order(20)
     void aDeletionThatIsCopiedIsNotLate() throws Exception {
         createWithoutGrace("whole");
         session.execute(LATE.formatted("whole") + " USING TIMESTAMP 15");
@@ -536,7 +583,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(19)
+    @Order(21)
     void aPurgeBeforeTheGraceIsTold() throws Exception {
         create("forced");
         session.execute("ALTER TABLE ks.forced WITH memtable = 'rocks_shadow'");
@@ -620,7 +667,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(11)
+    @Order(13)
     void allOfATableIsComparedWhileItIsWritten() throws Exception {
         NodeTool.Result none = report();
         assertThat(none.output()).contains("No table has a shadow.");
@@ -683,7 +730,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(12)
+    @Order(14)
     void aTableWithoutPartitionsTellsNothing() throws Exception {
         create("nothing");
         session.execute("ALTER TABLE ks.nothing WITH memtable = 'rocks_shadow'");
@@ -695,7 +742,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(12)
+    @Order(14)
     void whatIsNotComparedIsRefused() {
         create("plain");
         refuses("plain", "table ks.plain has no shadow");
@@ -718,7 +765,7 @@ class ShadowIT {
 
     /** By a limit of the throughput that leaves time to look. */
     @Test
-    @Order(13)
+    @Order(15)
     void aComparisonIsStopped() throws Exception {
         node.nodetool("setcompactionthroughput", "1");
         try {
@@ -766,7 +813,7 @@ class ShadowIT {
     }
 
     @Test
-    @Order(14)
+    @Order(16)
     void aPartitionThatOnlyOneSideHasIsFound() throws Exception {
         create("lost");
         session.execute("ALTER TABLE ks.lost WITH memtable = 'static_shadow'");
@@ -808,7 +855,7 @@ class ShadowIT {
 
     /** The table must not get into the engine past a difference, whatever became of the node. */
     @Test
-    @Order(15)
+    @Order(17)
     void aDifferenceIsRememberedUntilTheTableHasNoShadow() throws Exception {
         node.nodetool("setcompactionthroughput", "1");
         begin("big");
