@@ -2,9 +2,10 @@
 // Stands between a process and its disk (LD_PRELOAD). While the file PETRA_FULL is there, the next
 // write to a log of RocksDB's finds no room; while PETRA_BAD is, the next sync of one fails, and the
 // log is as it was synced last; while PETRA_BAD_DIRECTORY is, that of the directory fails behind the
-// sync of a log. Each is told once, as by a kernel, and its file is gone then. While
-// PETRA_MEANWHILE is there, no log is made: a sync of one by Java takes it away, and waits until
-// PETRA_BAD is gone.
+// sync of a log; while PETRA_BAD_OTHER_DIRECTORY is, that of one which is not behind a log's, by
+// whatever descriptor; while PETRA_BAD_CHECKPOINT is, that of a checkpoint's. Each is told once, as by
+// a kernel, and its file is gone then. While PETRA_MEANWHILE is there, no log is made: a sync of one by
+// Java takes it away, and waits until PETRA_BAD is gone.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +31,23 @@ bool isLogName(const char* path, size_t length) {
   return length > 4 && memcmp(path + length - 4, ".log", 4) == 0;
 }
 
-bool isLog(int fd) {
-  char file[64], path[4096];
+// Its length; 0 if it has none.
+size_t pathOf(int fd, char (&path)[4096]) {
+  char file[64];
   snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
   ssize_t length = readlink(file, path, sizeof path - 1);
-  return length > 0 && isLogName(path, length);
+  path[length > 0 ? length : 0] = 0;
+  return length > 0 ? length : 0;
+}
+
+bool isLog(int fd) {
+  char path[4096];
+  return isLogName(path, pathOf(fd, path));
+}
+
+bool isOfCheckpoint(int fd) {
+  char path[4096];
+  return pathOf(fd, path) > 0 && strstr(path, ".partial") != nullptr;
 }
 
 bool isThere(const char* name) {
@@ -55,10 +68,16 @@ int sync(int fd, const char* name) {
   auto real = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, name));
   struct stat about;
   if (fd >= 65536 || fstat(fd, &about) != 0) return real(fd);
+  if (isOfCheckpoint(fd)) {
+    if (!S_ISDIR(about.st_mode) || !take("PETRA_BAD_CHECKPOINT")) return real(fd);
+    errno = EIO;
+    return -1;
+  }
   bool named = behindLog;
   behindLog = isLog(fd);
   if (!behindLog) {
-    if (!named || !S_ISDIR(about.st_mode) || !take("PETRA_BAD_DIRECTORY")) return real(fd);
+    const char* bad = named ? "PETRA_BAD_DIRECTORY" : "PETRA_BAD_OTHER_DIRECTORY";
+    if (!S_ISDIR(about.st_mode) || !take(bad)) return real(fd);
     errno = EIO;
     return -1;
   }

@@ -12,6 +12,7 @@ import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.SharedResources;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDescriptor;
@@ -59,6 +60,7 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSReadError;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.Checkpoint;
+import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -364,6 +366,11 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                         StoreDirectory.delete(staged);
                         try (Checkpoint checkpoint = Checkpoint.create(database.db)) {
                             checkpoint.createCheckpoint(staged.toString());
+                        } catch (RocksDBException e) {
+                            // Of its own files, or of a flush before, whose thread has said so.
+                            if (RocksErrors.isLogSync(String.valueOf(e.getMessage())))
+                                throw new IOException(e.getMessage(), e);
+                            throw e;
                         }
                         file.copyTo(staged);
                         Files.move(staged, target, StandardCopyOption.ATOMIC_MOVE);

@@ -3,7 +3,9 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.rocks.nativelib.ManualCompactions;
 import dev.petra.engine.rocks.nativelib.MutableOptions;
+import dev.petra.engine.rocks.wal.LogDirectory;
 import dev.petra.engine.rocks.wal.LogFiles;
+import dev.petra.engine.rocks.wal.SyncMark;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -65,6 +67,7 @@ public final class Database implements AutoCloseable {
 
     private final String name;
     private final StoreLog log;
+    private final LogDirectory names;
     private final UseCount uses = new UseCount();
 
     /** How many sync the log now; {@link #NO_SYNCS} from when all is freed. */
@@ -120,6 +123,9 @@ public final class Database implements AutoCloseable {
     /** Null until an index was ever defined. */
     private volatile @Nullable ColumnFamilyHandle index;
 
+    /** How often one was made. */
+    private final AtomicInteger indexesMade = new AtomicInteger();
+
     /** Of drops that failed, which may be half done: freed with the database only. */
     private final List<ColumnFamilyHandle> droppedIndexes = new CopyOnWriteArrayList<>();
 
@@ -140,11 +146,13 @@ public final class Database implements AutoCloseable {
 
     /**
      * @param log of RocksDB's
+     * @param names of its logs; this closes it
      * @param owned options and the like that live as long as the database, in the order of closing
      */
     Database(
             String name,
             StoreLog log,
+            LogDirectory names,
             RocksDB db,
             ColumnFamilyHandle data,
             ColumnFamilyHandle catalog,
@@ -153,13 +161,15 @@ public final class Database implements AutoCloseable {
             List<AutoCloseable> owned) {
         this.name = name;
         this.log = log;
+        this.names = names;
         this.db = db;
         this.data = data;
         this.catalog = catalog;
         this.large = large;
         this.index = index;
         this.families = families(index);
-        this.owned = owned;
+        this.owned = new ArrayList<>(owned);
+        this.owned.add(names);
         this.readOptions = newReadOptions();
         this.writeOptions = new WriteOptions().setNoSlowdown(true);
         this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
@@ -187,6 +197,7 @@ public final class Database implements AutoCloseable {
     void addIndex(TableOptions options) throws RocksDBException {
         ColumnFamilyHandle made = db.createColumnFamily(options.index());
         owned.addAll(0, options.owned());
+        indexesMade.incrementAndGet();
         index = made;
         families = families(made);
     }
@@ -735,23 +746,38 @@ public final class Database implements AutoCloseable {
 
     /**
      * Makes durable what was written before. Fails for good once a sync has failed, in whatever
-     * thread of RocksDB's. What that thread says of the directory comes a moment after those that
-     * wait for it have gone on: a sync in that moment is taken for success, and the next one fails.
+     * thread of RocksDB's.
      *
      * @return false if the log ends with a write that failed, for which there was no room. What was
      *     acknowledged is durable all the same
      */
     public boolean syncLog() throws RocksDBException {
+        long version = version();
         boolean whole = syncWal();
         if (!whole) {
-            forceLogs();
+            force(() -> LogFiles.force(Path.of(db.getName())));
             // It waits for a sync of RocksDB's that is under way: the kernel may have told that one
             // what it did not tell ours.
             var unused = syncWal();
         }
+        force(() -> names.force(version));
         // RocksDB syncs the directory anew, and in recovering from an error logs too.
         checkSyncs();
         return whole;
+    }
+
+    /**
+     * The same of a write that has synced itself, as far as RocksDB may not know that it failed.
+     */
+    void syncNames() throws RocksDBException {
+        long version = version();
+        force(() -> names.force(version));
+        checkSyncs();
+    }
+
+    /** Another column family begins to count at 1. */
+    private long version() throws RocksDBException {
+        return ((long) indexesMade.get() << Integer.SIZE) + SyncMark.version(db, families());
     }
 
     /** False if RocksDB does not sync the log any more, because it found no room for a write. */
@@ -769,12 +795,28 @@ public final class Database implements AutoCloseable {
 
     /** Throws if a sync of the log has failed. That is not to be taken for a full disk. */
     void checkSyncs() throws RocksDBException {
+        SyncFailure failure = syncFailure();
+        if (failure != null) throw failure;
+    }
+
+    /** The first sync of the log that has failed; null if none has. */
+    @Nullable SyncFailure syncFailure() {
         String failure = log.syncFailure();
-        if (failure != null)
-            throw new RocksDBException(
-                    "A sync of the log has failed, and nothing is taken from then on until the node"
-                            + " is started anew. Check the disk, and repair the table then: "
-                            + failure);
+        return failure == null
+                ? null
+                : new SyncFailure(
+                        "A sync of the log has failed, and nothing is taken from then on until the"
+                            + " node is started anew. Check the disk, and repair the table then: "
+                                + failure);
+    }
+
+    /** No later sync counts. */
+    static final class SyncFailure extends RocksDBException {
+        private static final long serialVersionUID = 1;
+
+        SyncFailure(String message) {
+            super(message);
+        }
     }
 
     /** What a write failed with that may say something of the log. */
@@ -789,9 +831,13 @@ public final class Database implements AutoCloseable {
         return released;
     }
 
-    private void forceLogs() throws RocksDBException {
+    private interface Force {
+        void run() throws IOException;
+    }
+
+    private void force(Force files) throws RocksDBException {
         try {
-            LogFiles.force(Path.of(db.getName()));
+            files.run();
         } catch (IOException e) {
             log.syncFailed(e.toString());
             checkSyncs();

@@ -20,7 +20,9 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
         /** There must be room on the disk first. */
         FULL_DISK,
         /** It was closed to be opened anew, and cannot be: neither read nor written. */
-        DAMAGED_STORE
+        DAMAGED_STORE,
+        /** The same, and nothing is known of its files: as where too many others are open. */
+        NOT_OPENED
     }
 
     static Refusal damagedIndex(String detail) {
@@ -33,6 +35,10 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
 
     static Refusal damagedStore(CorruptStoreException cause) {
         return new Refusal(Kind.DAMAGED_STORE, String.valueOf(cause.getMessage()), cause);
+    }
+
+    static Refusal notOpened(Throwable cause) {
+        return new Refusal(Kind.NOT_OPENED, String.valueOf(cause.getMessage()), cause);
     }
 
     boolean isFullDisk() {
@@ -53,6 +59,14 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
                                     + " is damaged: its store is opened anew without them. Try"
                                     + " again.");
             case FULL_DISK -> RocksErrors.full(table, directory, detail);
+            case NOT_OPENED ->
+                    new WriteStallException(
+                            "The store of "
+                                    + table
+                                    + " could not be opened anew ("
+                                    + detail
+                                    + "), so that it can be neither read nor written. That is"
+                                    + " tried again by itself.");
             case DAMAGED_STORE ->
                     new CorruptStoreException(detail, cause == null ? null : cause.getCause());
         };

@@ -45,6 +45,9 @@ public final class ReopenableDatabase {
     private static final long LEAST_UNSYNCED_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(10);
     private static final long MOST_PAUSE_NANOS = TimeUnit.MINUTES.toNanos(5);
 
+    /** What goes by itself may have gone; nothing of a table can be read until that is found. */
+    private static final long MOST_UNKNOWN_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(30);
+
     private static final long LEAST_ROOM = 4 << 20;
 
     private final SharedResources resources;
@@ -78,8 +81,8 @@ public final class ReopenableDatabase {
     /** How long the next attempt waits for reads that are under way; guarded by this. */
     private long healPatience = LEAST_PATIENCE_NANOS;
 
-    /** How long after an attempt that found damage the next one is made; guarded by this. */
-    private long damagePause = HEAL_EVERY_NANOS;
+    /** How long after an attempt that could not open it the next is made; guarded by this. */
+    private long openPause = HEAL_EVERY_NANOS;
 
     /** The same after one that could not sync the log; guarded by this. */
     private long unsyncedPause = LEAST_UNSYNCED_PAUSE_NANOS;
@@ -204,6 +207,8 @@ public final class ReopenableDatabase {
         Refusal reason = refusal.get();
         if (reason == null
                 || !reason.isFullDisk()
+                // Another thread's sync may just have failed.
+                || opened.database().syncFailure() != null
                 || !(RocksErrors.isFull(e) || RocksErrors.isAfterFailure(e))) return failed(e);
         RuntimeException refused = refused(reason);
         refused.addSuppressed(e);
@@ -383,6 +388,12 @@ public final class ReopenableDatabase {
      * @param reason null if it was just opened anew, or is about to be without damaged indexes
      */
     private RuntimeException refused(@Nullable Refusal reason) {
+        Database present = opened.database();
+        Database.SyncFailure unsynced = present.isFreed() ? null : present.syncFailure();
+        // Then it is not opened anew, whatever the reason is.
+        if (unsynced != null)
+            return new WriteStallException(
+                    "The store of " + name() + " takes no writes. " + unsynced.getMessage());
         if (reason != null) return reason.exception(name(), spec.directory());
         return index.isDamaged()
                 ? Refusal.damagedIndex(INDEXES_DAMAGED).exception(name(), spec.directory())
@@ -660,15 +671,27 @@ public final class ReopenableDatabase {
         try {
             openAnew();
         } catch (CorruptStoreException e) {
-            refusal.set(Refusal.damagedStore(e));
-            healAt = System.nanoTime() + damagePause;
-            damagePause = Math.min(2 * damagePause, MOST_PAUSE_NANOS);
-            logger.error("The store of {} cannot be opened anew", name(), e);
+            notOpened(Refusal.damagedStore(e), e, MOST_PAUSE_NANOS);
+            throw e;
+        } catch (WriteStallException e) {
+            // There is no room after all: what was known before is true.
+            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            throw e;
+        } catch (RuntimeException | Error e) {
+            notOpened(Refusal.notOpened(e), e, MOST_UNKNOWN_PAUSE_NANOS);
             throw e;
         }
-        damagePause = HEAL_EVERY_NANOS;
+        openPause = HEAL_EVERY_NANOS;
         if (damage) logger.info("The indexes of {} were dropped; writes go on", name());
         else logger.info("The disk of {} has room again; writes go on", name());
+    }
+
+    /** Each attempt replays the log, and reads wait for it. */
+    private void notOpened(Refusal reason, Throwable e, long mostPause) {
+        refusal.set(reason);
+        healAt = System.nanoTime() + openPause;
+        openPause = Math.min(2 * openPause, mostPause);
+        logger.error("The store of {} cannot be opened anew", name(), e);
     }
 
     /** Whether {@link #heal} is worth an attempt. */

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.WriteStallException;
+import dev.petra.engine.rocks.wal.FailedSyncError;
 import java.nio.file.Path;
 import java.util.regex.Pattern;
 import org.apache.cassandra.io.FSReadError;
@@ -32,6 +33,7 @@ public final class RocksErrors {
     }
 
     static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
+        if (e instanceof Database.SyncFailure) return error(new FailedSyncError(e, directory));
         if (isDamage(e)) return corrupt(e, table, directory);
         if (isFull(e)) return full(table, directory, e.getMessage());
         return error(new FSWriteError(e, directory));
@@ -65,7 +67,7 @@ public final class RocksErrors {
     }
 
     /** The log could not be synced. */
-    static boolean isLogSync(String message) {
+    public static boolean isLogSync(String message) {
         return SYNC.matcher(message).find();
     }
 

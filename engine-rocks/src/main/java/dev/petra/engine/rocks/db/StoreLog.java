@@ -27,6 +27,9 @@ public final class StoreLog extends org.rocksdb.Logger {
      */
     private static final String SYNC_FAILED = "WAL Sync error";
 
+    /** Of {@code Checkpoint}: what could not be synced is not the store's. */
+    private static final String CHECKPOINT_FAILED = "Snapshot failed -- ";
+
     private final String name;
 
     /** What the first sync that failed said; null if none has. */
@@ -45,16 +48,24 @@ public final class StoreLog extends org.rocksdb.Logger {
         return syncFailure;
     }
 
-    /** A sync has failed. */
-    void syncFailed(String error) {
-        if (syncFailure == null) syncFailure = error;
+    /** A sync has failed. That is said once: nobody tries again, and no write is taken. */
+    synchronized void syncFailed(String error) {
+        if (syncFailure != null) return;
+        syncFailure = error;
+        logger.error(
+                "The log of {} could not be synced ({}), so that its last writes may be lost. The"
+                        + " table takes no writes until the node is started anew. Check its disk,"
+                        + " and repair the table then",
+                name,
+                error);
     }
 
     @Override
     protected void log(InfoLogLevel level, String message) {
         boolean failed = message.contains(SYNC_FAILED) && !RocksErrors.isAfterFailure(message);
         // Of the directory, by which a log has its name, RocksDB says nothing else.
-        if (failed || RocksErrors.isLogSync(message)) syncFailed(message);
+        if (failed || (RocksErrors.isLogSync(message) && !message.contains(CHECKPOINT_FAILED)))
+            syncFailed(message);
         if (EXPECTED.stream().anyMatch(message::contains)) logger.debug("{}: {}", name, message);
         else log(message, level);
     }

@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.db;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.wal.LogCheck;
+import dev.petra.engine.rocks.wal.LogDirectory;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
@@ -70,16 +71,14 @@ final class StoreOpening {
             if (!create) LogCheck.run(spec.directory());
             options.database.setMaxFileOpeningThreads(openingThreads());
             List<Path> blobs = create ? List.of() : files("*.blob");
-            RocksDB db =
-                    RocksDB.open(
-                            options.database,
-                            spec.directory().toString(),
-                            options.columnFamilies,
-                            handles);
+            // Before there is a log: what fails from then on is reported to it.
+            LogDirectory names = new LogDirectory(spec.directory());
+            RocksDB db = open(options, handles, names);
             Database database =
                     new Database(
                             spec.displayName(),
                             options.log,
+                            names,
                             db,
                             handles.get(0),
                             handles.get(1),
@@ -119,6 +118,23 @@ final class StoreOpening {
             // Too many open files, an interrupt: nothing is known of the data.
             options.close();
             throw new FSReadError(e, spec.directory());
+        }
+    }
+
+    private RocksDB open(TableOptions options, List<ColumnFamilyHandle> handles, LogDirectory names)
+            throws RocksDBException, IOException {
+        boolean complete = false;
+        try {
+            RocksDB db =
+                    RocksDB.open(
+                            options.database,
+                            spec.directory().toString(),
+                            options.columnFamilies,
+                            handles);
+            complete = true;
+            return db;
+        } finally {
+            if (!complete) names.close();
         }
     }
 

@@ -30,15 +30,16 @@ public final class StoreSync {
     }
 
     /** A write is in the log; waits for its sync where the mode says so. */
-    public void written(Database database, WalSync mode) {
+    public void written(Database database, WalSync mode) throws RocksDBException {
         if (mode != WalSync.BATCH) unsynced.written(mode == WalSync.GROUP);
         else if (!isMarked(database)) unsynced.written(false);
     }
 
     /** Whether it is noted that a write which synced itself is durable. */
-    private boolean isMarked(Database database) {
+    private boolean isMarked(Database database) throws RocksDBException {
         long sequence = database.db.getLatestSequenceNumber();
         if (mark.covers(sequence)) return true;
+        database.syncNames();
         // Only then is nothing before it that was not synced.
         if (!room.isAsideSynced()) return false;
         return mark.set(database.db, database.families(), sequence, false);

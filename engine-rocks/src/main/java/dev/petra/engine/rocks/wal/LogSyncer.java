@@ -152,6 +152,9 @@ public final class LogSyncer<L extends LogSyncer.Log> implements AutoCloseable {
         } catch (WriteStallException e) {
             // Its disk is full, which the store has said; healing syncs it.
             logger.debug("Syncing the log of {} failed", log.name(), e);
+        } catch (FailedSyncError e) {
+            // Which the store has said; nothing mends it.
+            logger.debug("Syncing the log of {} failed", log.name(), e);
         } catch (RuntimeException | Error e) {
             // The store remembers it and fails its writes until a sync succeeds.
             logger.error(

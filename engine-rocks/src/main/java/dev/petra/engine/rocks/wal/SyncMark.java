@@ -164,10 +164,10 @@ public final class SyncMark implements AutoCloseable {
     }
 
     /**
-     * RocksDB begins a log only together with a write buffer, and nothing is written to either
-     * before this has grown.
+     * What changes with each log: RocksDB begins one only together with a write buffer, and nothing
+     * is written to either before this has grown.
      */
-    private static long version(RocksDB db, List<ColumnFamilyHandle> families)
+    public static long version(RocksDB db, List<ColumnFamilyHandle> families)
             throws RocksDBException {
         long version = 0;
         for (ColumnFamilyHandle family : families)

@@ -21,13 +21,19 @@ public final class SyncState {
     private long abandoned;
     private boolean closed;
 
+    /** Whether a sync is due. None is after one that failed for good, unless a writer waits. */
     public boolean isPending() {
-        return pending || failure != null;
+        Throwable failed = failure;
+        return pending || (failed != null && !isForGood(failed));
+    }
+
+    private static boolean isForGood(Throwable failed) {
+        return failed instanceof FailedSyncError;
     }
 
     /** Whether a write that was acknowledged may not be synced yet, a sync under way included. */
     public synchronized boolean isUnsettled() {
-        return isPending() || begun != ended;
+        return pending || failure != null || begun != ended;
     }
 
     /** A write is in the log. */
@@ -122,11 +128,13 @@ public final class SyncState {
 
     public void refuseAfterFailure() {
         Throwable failed = failure;
-        if (failed != null)
-            throw new IllegalStateException(
-                    "The table's log could not be synced; writes are refused until a sync"
-                            + " succeeds: "
-                            + failed.getMessage(),
-                    failed);
+        if (failed == null) return;
+        throw new IllegalStateException(
+                (isForGood(failed)
+                                ? "The table takes no writes: "
+                                : "The table's log could not be synced; writes are refused until a"
+                                        + " sync succeeds: ")
+                        + failed.getMessage(),
+                failed);
     }
 }

@@ -3,6 +3,7 @@ package dev.petra.engine.rocks.index;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.WriteStallException;
@@ -16,6 +17,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.io.FSReadError;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -125,6 +128,39 @@ class DamagedIndexTest extends IndexFixture {
         assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
         assertIsDamaged(reopenable::checkNotFull);
         store.close();
+    }
+
+    /** As where too many files are open. Each attempt replays the log, and reads wait for it. */
+    @Test
+    void aStoreThatCannotBeOpenedForNowIsTriedEverMoreRarely() throws Exception {
+        ReopenableDatabase reopenable = Tables.context(store).reopenable();
+        RocksDBException damage = damageOfIndexed(1);
+        write(store, 2);
+        engine.syncAcknowledged(id -> true);
+        // It is read before a database is opened, and that it cannot be says nothing of the data.
+        Path mark = directory.resolve("1").resolve("SYNCED");
+        Files.delete(mark);
+        Files.createDirectory(mark);
+        reopenable.maintain(database -> assertThat(reopenable.failed(damage)).isNotNull());
+        Tables.await(
+                "the first attempt", () -> catchThrowable(reopenable::heal) instanceof FSReadError);
+        int attempts = 0;
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(6);
+        while (System.nanoTime() - end < 0) {
+            Throwable failure = catchThrowable(() -> has(store, 2));
+            if (failure instanceof FSReadError) attempts++;
+            else
+                assertThat(failure)
+                        .isInstanceOf(WriteStallException.class)
+                        .hasMessageContaining("could not be opened anew")
+                        .hasMessageContaining("Is a directory");
+        }
+        assertThat(attempts).as("after 1 s, and 2 s later").isBetween(1, 2);
+        Files.delete(mark);
+        Tables.heal(reopenable);
+        assertThat(has(store, 2)).isTrue();
+        write(store, 3);
+        assertThat(store.indexes().lost()).containsExactly(INDEX);
     }
 
     private static void assertIsDamaged(ThrowingCallable use) {

@@ -31,6 +31,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -46,6 +47,7 @@ class FailedSyncTest {
     private static final UUID INDEX = new UUID(0, 1);
     private static final int SYNCED = 100;
     private static final int ROWS = 200;
+    private static final String FOR_GOOD = "until the node is started anew";
     private static final String WELL = "all is as it should be";
 
     @TempDir Path directory;
@@ -63,7 +65,9 @@ class FailedSyncTest {
         /** The same of the directory, which has the log's name. */
         LOG_FULL_DIRECTORY,
         /** Of the directory, in the thread that asks. */
-        DIRECTORY;
+        DIRECTORY,
+        /** The same, while another of RocksDB's threads is told so, and has not said it yet. */
+        DIRECTORY_OF_OTHER;
 
         boolean isLogFull() {
             return name().startsWith(LOG_FULL.name());
@@ -71,6 +75,12 @@ class FailedSyncTest {
 
         boolean isOfDirectory() {
             return name().endsWith(DIRECTORY.name());
+        }
+
+        String failing() {
+            return this == DIRECTORY_OF_OTHER
+                    ? "PETRA_BAD_OTHER_DIRECTORY"
+                    : isOfDirectory() ? "PETRA_BAD_DIRECTORY" : "PETRA_BAD";
         }
     }
 
@@ -109,18 +119,19 @@ class FailedSyncTest {
             for (int row = SYNCED; row < ROWS - 1; row++) write(store, row);
             When when = When.valueOf(args[1]);
             // A new log, the name of which is not synced yet.
-            if (when == When.DIRECTORY) store.flush();
+            if (when == When.DIRECTORY || when == When.DIRECTORY_OF_OTHER) store.flush();
             write(store, ROWS - 1);
             ReopenableDatabase database = Tables.context(store).reopenable();
             if (when == When.INDEX_LOST)
                 assertThat(database.onIndexDamage(new IOException("damaged"))).isNotNull();
-            Path bad = create(when.isOfDirectory() ? "PETRA_BAD_DIRECTORY" : "PETRA_BAD");
+            Path bad = create(when.failing());
             if (when == When.INDEX_LOST) {
                 assertThat(catchThrowable(database::renewDamagedIndex))
                         .isInstanceOf(FSWriteError.class);
                 // Reads wait for each attempt, and it would fail.
                 assertThat(catchThrowable(database::renewDamagedIndex))
-                        .isInstanceOf(WriteStallException.class);
+                        .isInstanceOf(WriteStallException.class)
+                        .hasMessageContaining(FOR_GOOD);
             } else if (when == When.INDEX_DAMAGED) {
                 RocksDBException damage = Tables.damagedIndex(store);
                 database.maintain(use -> assertThat(database.failed(damage)).isNotNull());
@@ -143,10 +154,11 @@ class FailedSyncTest {
                         .hasStackTraceContaining("Input/output error");
             assertThat(bad).doesNotExist();
             assertAllThere(store);
+            engine.walSync(WalSync.PERIODIC, Duration.ofMillis(10));
             // It is tried again, and nothing is taken meanwhile.
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(3);
             while (System.nanoTime() - end < 0)
-                assertThat(catchThrowable(() -> write(store, ROWS))).isNotNull();
+                assertThat(catchThrowable(() -> write(store, ROWS))).hasMessageContaining(FOR_GOOD);
             assertAllThere(store);
             if (when == When.LOG_FULL) assertNoReadWaits(database);
             assertIsNotClosedAsSynced(database);
@@ -200,10 +212,49 @@ class FailedSyncTest {
     @ParameterizedTest
     @EnumSource(When.class)
     void aStoreThatCannotBeSyncedStaysOpen(When when) throws Exception {
+        String output = run(Writing.class, when.name());
+        assertThat(output.split("The log of ks.t could not be synced \\(", -1)).hasSize(2);
+        assertThat(output).doesNotContain("until a sync succeeds");
+    }
+
+    /** The process: directory. */
+    static final class Checkpointing {
+        private Checkpointing() {}
+
+        public static void main(String[] args) throws Exception {
+            StorageEngine engine = Tables.engine();
+            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
+            store.indexes().define(INDEX);
+            for (int row = 0; row < SYNCED; row++) write(store, row);
+            Path bad = create("PETRA_BAD_CHECKPOINT");
+            Path target = Path.of(args[0], "checkpoint");
+            assertThat(catchThrowable(() -> store.checkpoint(target)))
+                    .isInstanceOf(FSWriteError.class)
+                    .hasStackTraceContaining("Input/output error");
+            assertThat(bad).doesNotExist();
+            assertThat(target).doesNotExist();
+            for (int row = SYNCED; row < ROWS; row++) write(store, row);
+            engine.syncAcknowledged(id -> true);
+            store.checkpoint(target);
+            TableStore copy = Tables.open(engine, target, TABLE);
+            assertAllThere(copy);
+            copy.close();
+            engine.close();
+            System.out.println(WELL);
+        }
+    }
+
+    /** What it could not sync is not the store's. */
+    @Test
+    void aCheckpointThatCannotBeSyncedLeavesTheStoreAsItWas() throws Exception {
+        assertThat(run(Checkpointing.class, "")).doesNotContain("could not be synced");
+    }
+
+    private String run(Class<?> main, String argument) throws Exception {
         Path library = Preloaded.compile("failsync", directory);
         List<String> command =
-                ChildJvm.command(
-                        List.of(Writing.class.getName(), directory.toString(), when.name()));
+                ChildJvm.command(List.of(main.getName(), directory.toString(), argument));
         Path output = directory.resolve("output");
         ProcessBuilder builder =
                 new ProcessBuilder(command)
@@ -211,7 +262,13 @@ class FailedSyncTest {
                         .redirectOutput(output.toFile());
         builder.environment().put("LD_PRELOAD", library.toString());
         for (String name :
-                List.of("PETRA_BAD", "PETRA_BAD_DIRECTORY", "PETRA_FULL", "PETRA_MEANWHILE"))
+                List.of(
+                        "PETRA_BAD",
+                        "PETRA_BAD_DIRECTORY",
+                        "PETRA_BAD_OTHER_DIRECTORY",
+                        "PETRA_BAD_CHECKPOINT",
+                        "PETRA_FULL",
+                        "PETRA_MEANWHILE"))
             builder.environment().put(name, directory.resolve(name).toString());
         Process process = builder.start();
         try {
@@ -220,5 +277,6 @@ class FailedSyncTest {
             process.destroyForcibly();
         }
         assertThat(Files.readString(output)).contains(WELL);
+        return Files.readString(output);
     }
 }

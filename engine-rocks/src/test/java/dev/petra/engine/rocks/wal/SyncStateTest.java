@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.rocks.Tables;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
@@ -80,6 +82,30 @@ class SyncStateTest {
         disk.countDown();
         assertThatThrownBy(sync::join).hasMessageContaining("the disk is gone");
         assertThatThrownBy(late::join).hasMessageContaining("the disk is gone");
+    }
+
+    /** It was tried and logged for ever, and a client was told to wait for it. */
+    @Test
+    void aSyncThatHasFailedForGoodIsNotTriedAgain() {
+        Throwable failure =
+                new FailedSyncError(
+                        new IOException("nothing is taken until the node is started anew"),
+                        Path.of("t"));
+        assertThatThrownBy(() -> state.sync(() -> fail((Error) failure))).isSameAs(failure);
+        assertThat(state.isPending()).isFalse();
+        assertThat(state.isUnsettled()).as("whoever asks must learn it").isTrue();
+        assertThatThrownBy(state::refuseAfterFailure)
+                .hasMessage(
+                        "The table takes no writes: nothing is taken until the node is started"
+                                + " anew")
+                .hasCause(failure);
+        // A writer that waits is told so by the next one, which must come.
+        state.written(false);
+        assertThat(state.isPending()).isTrue();
+    }
+
+    private static void fail(Error failure) {
+        throw failure;
     }
 
     @Test

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.engine.rocks.wal;
+
+import java.io.IOException;
+import java.nio.channels.ClosedByInterruptException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The names of a store's logs, made durable beside RocksDB. That syncs the directory once for a new
+ * log, by one descriptor for all threads, and the kernel reports a failure once to each descriptor:
+ * of two threads that sync, one after another, the second is told that all is well before the first
+ * could say otherwise. This has a descriptor of its own.
+ */
+public final class LogDirectory implements AutoCloseable {
+    private static final Logger logger = LoggerFactory.getLogger(LogDirectory.class);
+    private static final long UNKNOWN = Long.MAX_VALUE;
+
+    private final Path directory;
+
+    /** The newest log whose name is durable; only grows. */
+    private long newest = -1;
+
+    /** As of which {@link #newest} is the newest. */
+    private volatile long forcedVersion = -1;
+
+    private FileChannel channel;
+    private int forces;
+
+    /** Opens it: a failure from here on is reported. */
+    public LogDirectory(Path directory) throws IOException {
+        this.directory = directory;
+        this.channel = FileChannel.open(directory);
+    }
+
+    /**
+     * Returns when the names of all logs are durable. Costs a sync only if one has begun since.
+     *
+     * @param version which another log would have changed, as of before the directory is looked at
+     * @throws IOException if a sync has failed, by whatever descriptor
+     */
+    public void force(long version) throws IOException {
+        if (version == forcedVersion) return;
+        synchronized (this) {
+            if (version == forcedVersion) return;
+            long last = last();
+            if (last <= newest) {
+                forcedVersion = version;
+                return;
+            }
+            forces++;
+            forceNow();
+            if (last == UNKNOWN) return;
+            newest = last;
+            forcedVersion = version;
+        }
+    }
+
+    private long last() {
+        long last = -1;
+        try {
+            for (long number : SyncMark.numbers(directory)) last = Math.max(last, number);
+        } catch (IOException e) {
+            // Too many open files: nothing of a sync has failed.
+            logger.debug("{} cannot be listed", directory, e);
+            return UNKNOWN;
+        }
+        return last;
+    }
+
+    /** An interrupt does not end it; it closes the descriptor, and another takes its place. */
+    private void forceNow() throws IOException {
+        boolean interrupted = false;
+        try {
+            while (true) {
+                interrupted |= Thread.interrupted();
+                try {
+                    channel.force(true);
+                    return;
+                } catch (ClosedByInterruptException e) {
+                    interrupted = true;
+                    channel = FileChannel.open(directory);
+                }
+            }
+        } finally {
+            if (interrupted) Thread.currentThread().interrupt();
+        }
+    }
+
+    /** How often it was synced. */
+    synchronized int forces() {
+        return forces;
+    }
+
+    @Override
+    public synchronized void close() throws IOException {
+        channel.close();
+    }
+}
