@@ -251,6 +251,36 @@ class FailedSyncTest {
         assertThat(run(Checkpointing.class, "")).doesNotContain("could not be synced");
     }
 
+    /** The process: directory. */
+    static final class WritingInBatchMode {
+        private WritingInBatchMode() {}
+
+        public static void main(String[] args) throws Exception {
+            StorageEngine engine = Tables.engine();
+            engine.walSync(WalSync.BATCH, Duration.ofHours(1));
+            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
+            store.indexes().define(INDEX);
+            for (int row = 0; row < ROWS; row++) write(store, row);
+            store.flush();
+            Path bad = create(When.DIRECTORY_OF_OTHER.failing());
+            for (int time = 0; time < 2; time++) {
+                assertThat(catchThrowable(() -> write(store, ROWS)))
+                        .hasMessageContaining(FOR_GOOD)
+                        .hasStackTraceContaining("Input/output error");
+                assertThat(bad).doesNotExist();
+            }
+            assertAllThere(store);
+            System.out.println(WELL);
+            Runtime.getRuntime().halt(0);
+        }
+    }
+
+    /** RocksDB has synced it, and its name only as far as it was told. */
+    @Test
+    void aWriteThatSyncsItselfIsNotAcknowledgedWithoutTheNameOfItsLog() throws Exception {
+        assertThat(run(WritingInBatchMode.class, "")).contains("The log of ks.t could not be");
+    }
+
     private String run(Class<?> main, String argument) throws Exception {
         Path library = Preloaded.compile("failsync", directory);
         List<String> command =
