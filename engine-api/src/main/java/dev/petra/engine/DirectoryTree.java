@@ -4,7 +4,7 @@ package dev.petra.engine;
 import java.io.IOException;
 import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.SimpleFileVisitor;
 import java.nio.file.attribute.BasicFileAttributes;
@@ -19,10 +19,10 @@ public final class DirectoryTree {
      * Deletes a directory with all that is in it; does nothing if it is not there. A symbolic link
      * is deleted, and nothing of what it points to.
      *
-     * @throws FSWriteError if something cannot be deleted; the rest may be deleted by then
+     * @throws FSWriteError if something cannot be deleted, or nobody can tell whether it is there;
+     *     the rest may be deleted by then
      */
     public static void delete(Path root) {
-        if (!Files.exists(root, LinkOption.NOFOLLOW_LINKS)) return;
         try {
             Files.walkFileTree(
                     root,
@@ -32,6 +32,14 @@ public final class DirectoryTree {
                                 throws IOException {
                             Files.deleteIfExists(file);
                             return FileVisitResult.CONTINUE;
+                        }
+
+                        @Override
+                        public FileVisitResult visitFileFailed(Path file, IOException e)
+                                throws IOException {
+                            // Not there, or not any more.
+                            if (e instanceof NoSuchFileException) return FileVisitResult.CONTINUE;
+                            throw e;
                         }
 
                         @Override

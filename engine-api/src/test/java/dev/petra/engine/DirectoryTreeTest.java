@@ -2,10 +2,12 @@
 package dev.petra.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.apache.cassandra.io.FSWriteError;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -36,6 +38,15 @@ class DirectoryTreeTest {
         Path link = Files.createSymbolicLink(base.resolve("link"), elsewhere);
         DirectoryTree.delete(link);
         assertThat(Files.isSymbolicLink(link)).isFalse();
+        assertThat(file).hasContent("x");
+    }
+
+    /** A disk that fails, a mount that hangs: the folder may be there all the same. */
+    @Test
+    void whatCannotBeLookedAtIsNotTakenForDeleted() throws IOException {
+        Path file = Files.writeString(base.resolve("file"), "x");
+        assertThatThrownBy(() -> DirectoryTree.delete(file.resolve("folder")))
+                .isInstanceOf(FSWriteError.class);
         assertThat(file).hasContent("x");
     }
 }
