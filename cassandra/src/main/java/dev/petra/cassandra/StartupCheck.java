@@ -247,6 +247,8 @@ public final class StartupCheck {
         try {
             for (Path table : tableDirectories(dataDirectories))
                 new StoreLocation(table, Disk.REAL).guardOrUnguard();
+        } catch (CorruptStoreException e) {
+            throw new StartupException(StartupException.ERR_WRONG_DISK_STATE, e.getMessage());
         } catch (IOException | FSError e) {
             throw new StartupException(
                     StartupException.ERR_WRONG_DISK_STATE,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.disk;
 
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.DurableFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -10,7 +11,10 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
-/** The steps by which a small file becomes durable, each of them a point where a crash may fall. */
+/**
+ * The steps by which a small file becomes durable and others are deleted, each of them a point
+ * where a crash may fall.
+ */
 public interface Disk {
     /** The real one. */
     Disk REAL = new Real();
@@ -26,6 +30,13 @@ public interface Disk {
 
     /** Makes the entries of a directory durable: created, renamed and deleted files. */
     void syncDirectory(Path directory) throws IOException;
+
+    /**
+     * {@link DirectoryTree#delete}.
+     *
+     * @throws org.apache.cassandra.io.FSWriteError if something cannot be deleted
+     */
+    void delete(Path tree);
 
     /**
      * Replaces a small file by way of {@code <name>.next}, durably: after a crash at any point the
@@ -80,6 +91,11 @@ public interface Disk {
         @Override
         public void syncDirectory(Path directory) throws IOException {
             DurableFile.syncNames(directory);
+        }
+
+        @Override
+        public void delete(Path tree) {
+            DirectoryTree.delete(tree);
         }
     }
 }

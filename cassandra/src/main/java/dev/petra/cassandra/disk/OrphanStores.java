@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
+import java.util.SortedSet;
 import java.util.UUID;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
@@ -104,6 +105,15 @@ public final class OrphanStores {
     private static void finish(StoreLocation store, String table, SnapshotManifest manifest)
             throws IOException {
         if (!store.holdsData()) {
+            SortedSet<Long> generations = store.generations();
+            if (!generations.isEmpty())
+                logger.warn(
+                        "{} belongs to no table of the schema. Its generations {} are deleted:"
+                                + " LIVE says that the oldest one alive is {}, so the table was"
+                                + " dropped or truncated.",
+                        store,
+                        generations,
+                        store.live().orElse(0));
             store.delete();
             logger.info("Removed {}, what was left of a dropped table", store);
             return;

@@ -4,9 +4,10 @@ package dev.petra.cassandra.disk;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import dev.petra.engine.CorruptStoreException;
-import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -18,6 +19,8 @@ import java.util.OptionalLong;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.db.DisallowedDirectories;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
@@ -71,7 +74,7 @@ public final class StoreLocation {
 
     /**
      * The place of a table with these directories, one per data directory of the node: where stores
-     * are already, otherwise in the first.
+     * are already, otherwise in the first that can be written.
      *
      * @throws CorruptStoreException if there are stores in more than one
      */
@@ -89,7 +92,16 @@ public final class StoreLocation {
                     "The table has no directory in any data directory of the node: check that the"
                             + " disks are mounted and writable.");
         return new StoreLocation(
-                holders.isEmpty() ? tableDirectories.get(0) : holders.get(0), disk);
+                holders.isEmpty() ? forNewStore(tableDirectories) : holders.get(0), disk);
+    }
+
+    /** Not where Cassandra would write nothing, by disk_failure_policy: best_effort. */
+    private static Path forNewStore(List<Path> tableDirectories) {
+        return tableDirectories.stream()
+                .filter(Files::isWritable)
+                .filter(table -> !DisallowedDirectories.isUnwritable(new File(table)))
+                .findFirst()
+                .orElse(tableDirectories.get(0));
     }
 
     /** The folder of all generations; may not exist. */
@@ -150,9 +162,7 @@ public final class StoreLocation {
      * @throws FSWriteError if it cannot be written or deleted
      */
     public void guardOrUnguard() {
-        if (!generations().isEmpty()
-                || isKept()
-                || Files.exists(root.resolve(MigrationMark.NAME))) {
+        if (!generations().isEmpty() || isKept() || isThere(root.resolve(MigrationMark.NAME))) {
             guard();
             return;
         }
@@ -178,42 +188,98 @@ public final class StoreLocation {
         MigrationMark.remove(root, disk);
     }
 
-    /** The generations that have a directory. */
+    /**
+     * The generations that have a directory.
+     *
+     * @throws CorruptStoreException if one is a link to nothing
+     * @throws FSReadError if nobody can tell
+     */
     public SortedSet<Long> generations() {
         SortedSet<Long> found = new TreeSet<>();
+        for (Path entry : entries())
+            if (isNameOfGeneration(entry) && isDirectory(entry)) found.add(number(entry));
+        return found;
+    }
+
+    private static boolean isNameOfGeneration(Path entry) {
+        return String.valueOf(entry.getFileName()).matches("[1-9][0-9]{0,17}");
+    }
+
+    private static long number(Path generation) {
+        return Long.parseLong(String.valueOf(generation.getFileName()));
+    }
+
+    /** What is in the folder; nothing if it is not there. */
+    private List<Path> entries() {
+        List<Path> found = new ArrayList<>();
         if (!isThere(root)) return found;
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(root)) {
-            for (Path entry : entries) {
-                String name = String.valueOf(entry.getFileName());
-                if (name.matches("[1-9][0-9]{0,17}") && Files.isDirectory(entry))
-                    found.add(Long.parseLong(name));
-            }
+            entries.forEach(found::add);
+        } catch (DirectoryIteratorException e) {
+            throw new FSReadError(e.getCause(), root.toString());
         } catch (IOException e) {
             throw new FSReadError(e, root.toString());
         }
         return found;
     }
 
+    private static boolean isDirectory(Path entry) {
+        if (!isThere(entry)) return false;
+        try {
+            return Files.readAttributes(entry, BasicFileAttributes.class).isDirectory();
+        } catch (IOException e) {
+            throw new FSReadError(e, entry.toString());
+        }
+    }
+
     /**
-     * Whether a table's folder is there. {@link Files#exists} says no also of a link to a disk that
-     * is not mounted, and a table must not look empty because of that.
+     * Whether a generation has a directory.
      *
      * @throws CorruptStoreException if it is a link to nothing
      * @throws FSReadError if nobody can tell
      */
-    private static boolean isThere(Path folder) {
+    public boolean hasGeneration(long generation) {
+        return isThere(generation(generation));
+    }
+
+    /**
+     * Makes the directory of a generation. What is there afterwards is the caller's.
+     *
+     * @return false if there is something of that name
+     * @throws FSWriteError if that failed
+     */
+    public boolean createGeneration(long generation) {
         try {
-            Files.readAttributes(folder, BasicFileAttributes.class);
+            Files.createDirectory(generation(generation));
+            return true;
+        } catch (FileAlreadyExistsException e) {
+            return false;
+        } catch (IOException e) {
+            throw new FSWriteError(e, generation(generation).toString());
+        }
+    }
+
+    /**
+     * Whether a file or folder of a table is there. {@link Files#exists} says no also of a link to
+     * a disk that is not mounted, and of a disk that fails; a table must not look empty because of
+     * that.
+     *
+     * @throws CorruptStoreException if it is a link to nothing
+     * @throws FSReadError if nobody can tell
+     */
+    static boolean isThere(Path path) {
+        try {
+            Files.readAttributes(path, BasicFileAttributes.class);
             return true;
         } catch (NoSuchFileException e) {
-            if (!Files.isSymbolicLink(folder)) return false;
+            if (!Files.isSymbolicLink(path)) return false;
             throw new CorruptStoreException(
-                    folder
-                            + " is a link to a folder that is not there. Mount the disk that it"
-                            + " points to, or remove the link if the table's data is not wanted,"
-                            + " and restart the node.");
+                    path
+                            + " is a link to a file or folder that is not there. Mount the disk"
+                            + " that it points to, or remove the link if the table's data is not"
+                            + " wanted, and restart the node.");
         } catch (IOException e) {
-            throw new FSReadError(e, folder.toString());
+            throw new FSReadError(e, path.toString());
         }
     }
 
@@ -230,9 +296,13 @@ public final class StoreLocation {
         return live.isEmpty() || found.last() >= live.getAsLong();
     }
 
-    /** Whether an operator must decide about this data. */
+    /**
+     * Whether an operator must decide about this data.
+     *
+     * @throws FSReadError if nobody can tell
+     */
     public boolean isKept() {
-        return Files.exists(root.resolve(KEEP));
+        return isThere(root.resolve(KEEP));
     }
 
     /** Leaves the mark of {@link #isKept()}, with the reason in it, durably. */
@@ -254,7 +324,7 @@ public final class StoreLocation {
         StoreLocation target = snapshot(tag);
         if (target.live().isPresent())
             throw new IOException("there is a snapshot already in " + target.root);
-        target.delete();
+        target.deleteHalf();
         Files.createDirectories(target.root);
         // The pointer last: a snapshot is whole once it says which generation it holds.
         Files.move(generation(generation), target.generation(generation));
@@ -332,23 +402,81 @@ public final class StoreLocation {
 
     private static List<Path> aside(Path table) throws IOException {
         Path snapshots = table.resolve(Directories.SNAPSHOT_SUBDIR);
-        if (!Files.isDirectory(snapshots)) return List.of();
+        // Not behind a link: nothing is moved aside to another disk.
+        if (Files.notExists(snapshots) || Files.isRegularFile(snapshots)) return List.of();
         List<Path> aside = new ArrayList<>();
         try (DirectoryStream<Path> all = Files.newDirectoryStream(snapshots)) {
             for (Path snapshot : all)
-                if (Files.exists(snapshot.resolve(ASIDE)) && Files.exists(snapshot.resolve(NAME)))
-                    aside.add(snapshot);
+                if (Files.isDirectory(snapshot)
+                        && isThere(snapshot.resolve(ASIDE))
+                        && isThere(snapshot.resolve(NAME))) aside.add(snapshot);
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
         }
         return aside;
     }
 
     /**
-     * Deletes everything here, snapshots excepted. Idempotent.
+     * Deletes the stores of a table that was dropped or has left its engine. Idempotent, and begun
+     * again by the next start after a crash or an error: {@link LivePointer} is moved past the
+     * generations before the first file goes, and goes when none of them is left; {@link
+     * MigrationMark} goes last. Half a generation is thus never taken for the table's data.
+     *
+     * @throws FSError if something cannot be deleted, or that pointer be moved
+     */
+    public void delete() {
+        if (Files.isSymbolicLink(root)) {
+            disk.delete(root);
+            return;
+        }
+        List<Path> left = entries();
+        List<Path> generations = left.stream().filter(StoreLocation::isNameOfGeneration).toList();
+        movePast(generations);
+        generations.forEach(disk::delete);
+        if (!generations.isEmpty()) syncNames();
+        Path live = root.resolve(LivePointer.NAME);
+        Path moving = root.resolve(MigrationMark.NAME);
+        left.removeAll(generations);
+        left.removeAll(List.of(live, moving));
+        left.forEach(disk::delete);
+        disk.delete(live);
+        disk.delete(moving);
+        disk.delete(root);
+    }
+
+    /** Says that these are garbage. */
+    private void movePast(List<Path> generations) {
+        OptionalLong last = generations.stream().mapToLong(StoreLocation::number).max();
+        if (last.isPresent() && !isBelow(last.getAsLong())) pointer.write(last.getAsLong() + 1);
+    }
+
+    /** Whether a generation is known to be garbage, or nothing says what is alive. */
+    private boolean isBelow(long generation) {
+        try {
+            OptionalLong live = live();
+            return live.isEmpty() || generation < live.getAsLong();
+        } catch (CorruptStoreException e) {
+            return false;
+        }
+    }
+
+    private void syncNames() {
+        try {
+            disk.syncDirectory(root);
+        } catch (IOException e) {
+            throw new FSWriteError(e, root.toString());
+        }
+    }
+
+    /**
+     * Deletes what is here of a snapshot that is not whole; at first {@link LivePointer}, by which
+     * it would look whole. Idempotent.
      *
      * @throws FSWriteError if something cannot be deleted
      */
-    public void delete() {
-        DirectoryTree.delete(root);
+    public void deleteHalf() {
+        disk.delete(root.resolve(LivePointer.NAME));
+        disk.delete(root);
     }
 
     @Override

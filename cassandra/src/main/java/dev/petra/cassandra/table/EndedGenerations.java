@@ -65,10 +65,13 @@ final class EndedGenerations {
         return new ArrayList<>(pending);
     }
 
-    /** Deletes the folder of a table that has left its engine, or has the last of them do so. */
-    synchronized void deleteFolder(StoreLocation place) {
+    /**
+     * Deletes the folder of a table that has left its engine, or has the last of them do so. Does
+     * not throw: the table's data is elsewhere.
+     */
+    synchronized void deleteFolder() {
         last = true;
-        if (pending.isEmpty()) StoreFolders.delete(place, stores);
+        deleteFolderIfLast();
     }
 
     /** Has the data of a generation moved into a snapshot rather than deleted. */
@@ -128,10 +131,10 @@ final class EndedGenerations {
      * Deletes the folder, if the table was dropped or has left, and nothing in it is still read.
      */
     synchronized void deleteFolderIfLast() {
-        if (pending.isEmpty() && last) deleteDropped();
+        if (pending.isEmpty() && last) deleteFolderNow();
     }
 
-    private void deleteDropped() {
+    private void deleteFolderNow() {
         if (directory == null) {
             logger.error(
                     "The dropped table {} could not be opened, so it is not known which of its"
@@ -140,13 +143,14 @@ final class EndedGenerations {
                     stores.displayName());
             return;
         }
-        if (!mayDelete || directory.isKept()) return;
+        if (!mayDelete) return;
         try {
-            StoreFolders.delete(directory, stores);
-        } catch (FSError e) {
+            if (!directory.isKept()) StoreFolders.delete(directory, stores);
+        } catch (RuntimeException | FSError e) {
             logger.error(
-                    "The dropped table {} left files in {} that could not be deleted; they are"
-                            + " deleted when the node starts again",
+                    "The table {} was dropped or has left its engine, and files in {} could not be"
+                            + " deleted. Nothing reads them. They take disk space until the node"
+                            + " starts again, which tries again: leave LIVE and MOVING as they are",
                     stores.displayName(),
                     directory,
                     e);

@@ -3,7 +3,6 @@ package dev.petra.cassandra.table;
 
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.CorruptStoreException;
-import java.nio.file.Files;
 import java.util.OptionalLong;
 import java.util.SortedSet;
 import org.apache.cassandra.io.FSError;
@@ -64,7 +63,9 @@ final class LiveGeneration {
                             + " holds the generations "
                             + found
                             + " but no file LIVE. Create it, with the number of the one"
-                            + " that holds the table's data.");
+                            + " that holds the table's data, or with the next number if none does"
+                            + " because the table was truncated or migrated out;"
+                            + " docs/operations.md, \"If LIVE is lost\", says how to find out.");
         if (live.isPresent() && !found.tailSet(live.getAsLong() + 1).isEmpty())
             throw new CorruptStoreException(
                     place
@@ -129,10 +130,9 @@ final class LiveGeneration {
      */
     static void endDropped(Generation generation, StoreLocation place) {
         if (generation.number() == 0) return;
-        if (!Files.exists(place.generation(generation.number()))) return;
         try {
-            place.makeLive(generation.number() + 1);
-        } catch (FSError e) {
+            if (place.hasGeneration(generation.number())) place.makeLive(generation.number() + 1);
+        } catch (CorruptStoreException | FSError e) {
             logger.error(
                     "{} was dropped, but its file LIVE could not be written. If its files are not"
                             + " deleted before the node stops, they are moved to a snapshot at the"

@@ -5,6 +5,7 @@ import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -37,12 +38,20 @@ final class StoreFolders {
     }
 
     /**
-     * Deletes the SSTables that a process before this one was sending.
-     *
-     * @throws FSError if they cannot be deleted
+     * Deletes the SSTables that a process before this one was sending. Does not throw: no table's
+     * data depends on them.
      */
     static synchronized void deleteLeftExports(StoreLocation place) {
-        deleteUnlessExported(place.streams());
+        try {
+            deleteUnlessExported(place.streams());
+        } catch (FSError e) {
+            logger.error(
+                    "The directory {} of streams that ended with the last process could not be"
+                            + " deleted. It takes disk space, and is deleted when the node starts"
+                            + " again",
+                    place.streams(),
+                    e);
+        }
     }
 
     /**
@@ -51,8 +60,12 @@ final class StoreFolders {
     static synchronized @Nullable ExportDirectory beginExport(
             StoreLocation place, TableGenerations owner) throws IOException {
         if (owners.get(place.root()) != owner) return null;
-        Path path = place.streams().resolve(Long.toString(++exportNumber));
-        Files.createDirectories(path);
+        Files.createDirectories(place.streams());
+        Path path;
+        // One of a process before this could not be deleted.
+        do path = place.streams().resolve(Long.toString(++exportNumber));
+        while (Files.exists(path, LinkOption.NOFOLLOW_LINKS));
+        Files.createDirectory(path);
         exports.add(path);
         return new ExportDirectory(place, path);
     }
@@ -84,12 +97,16 @@ final class StoreFolders {
      */
     static synchronized void delete(StoreLocation place, TableGenerations owner) {
         if (owners.get(place.root()) != owner) return;
-        if (deleteUnlessExported(place.root())) owners.remove(place.root());
+        if (isExported(place.root())) return;
+        place.delete();
+        owners.remove(place.root());
     }
 
-    private static boolean deleteUnlessExported(Path folder) {
-        if (exports.stream().anyMatch(export -> export.startsWith(folder))) return false;
-        DirectoryTree.delete(folder);
-        return true;
+    private static void deleteUnlessExported(Path folder) {
+        if (!isExported(folder)) DirectoryTree.delete(folder);
+    }
+
+    private static boolean isExported(Path folder) {
+        return exports.stream().anyMatch(export -> export.startsWith(folder));
     }
 }

@@ -56,7 +56,7 @@ final class StoreSnapshot {
         // The causes are logged but not passed on: nodetool, to which these exceptions go, has none
         // of the classes that may be among them.
         try {
-            target.delete();
+            target.deleteHalf();
             Files.createDirectories(target.root());
             store.checkpoint(target.generation(generation));
             MigrationMark mark = migration.get();
@@ -113,7 +113,7 @@ final class StoreSnapshot {
 
     private static void removeHalf(StoreLocation snapshot) {
         try {
-            snapshot.delete();
+            snapshot.deleteHalf();
             // Cassandra lists whatever folder there is as a snapshot.
             Files.deleteIfExists(snapshot.parent());
         } catch (DirectoryNotEmptyException e) {
@@ -142,7 +142,7 @@ final class StoreSnapshot {
                 keepInPlace("it is not known which generation is alive");
                 return false;
             }
-            if (Files.exists(place.generation(generation.number()))) {
+            if (place.hasGeneration(generation.number())) {
                 place.moveToSnapshot(generation.number(), tag);
                 logger.error(
                         "The snapshot '{}' of the dropped table {} could not be taken, so its data"

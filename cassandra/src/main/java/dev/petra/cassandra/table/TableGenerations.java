@@ -93,8 +93,8 @@ public final class TableGenerations {
         }
         TableGenerations stores = new TableGenerations(columnFamily, metadata, engine, directory);
         StoreFolders.claim(directory, stores);
+        StoreFolders.deleteLeftExports(directory);
         try {
-            StoreFolders.deleteLeftExports(directory);
             stores.migration.open(directory);
         } catch (RuntimeException | FSError e) {
             stores.current = stores.fail(0, e);
@@ -123,7 +123,16 @@ public final class TableGenerations {
             if (found.isEmpty()) return Generation.empty(this, 1);
             live = found.getAsLong();
             SortedSet<Long> generations = directory.generations();
-            generations.headSet(live).forEach(ended::deleteGarbage);
+            for (long garbage : generations.headSet(live)) {
+                logger.warn(
+                        "{} is deleted: LIVE says that generation {} is the oldest that is alive,"
+                                + " so this one of table {} was truncated, dropped or migrated"
+                                + " before its files could be deleted",
+                        directory.generation(garbage),
+                        live,
+                        displayName);
+                ended.deleteGarbage(garbage);
+            }
             return generations.contains(live)
                     ? Generation.of(this, live, openStore(directory, live))
                     : Generation.empty(this, live);
@@ -179,14 +188,12 @@ public final class TableGenerations {
     TableStore createStore(long generation) {
         StoreLocation place = usableDirectory();
         synchronized (this) {
-            if (Files.exists(place.generation(generation)))
-                throw new CorruptStoreException(
-                        place.generation(generation)
-                                + " appeared while the table was in use. Move it away, or restart"
-                                + " the node if it is the table's data.");
+            // Before LIVE can name it.
+            if (place.hasGeneration(generation)) throw appeared(place, generation);
             if (generation == 1 && place.live().isEmpty()) place.makeLive(1);
             // Without data there may have been none.
             else place.guard();
+            if (!place.createGeneration(generation)) throw appeared(place, generation);
             TableStore store = null;
             try {
                 store = openStore(place, generation);
@@ -204,6 +211,13 @@ public final class TableGenerations {
                 throw e;
             }
         }
+    }
+
+    private static CorruptStoreException appeared(StoreLocation place, long generation) {
+        return new CorruptStoreException(
+                place.generation(generation)
+                        + " appeared while the table was in use. Move it away, or restart the node"
+                        + " if it is the table's data.");
     }
 
     /** What is done with each store that is made, before anything is written to it. */
@@ -375,11 +389,12 @@ public final class TableGenerations {
 
     /**
      * Deletes the folder of all generations, after {@link TableMigration#departed}; with the last
-     * reader or {@link ExportDirectory} if there are some.
+     * reader or {@link ExportDirectory} if there are some. Does not throw: what cannot be deleted
+     * is left to the next start.
      */
     public synchronized void deleteDirectory() {
         departed = true;
-        ended.deleteFolder(usableDirectory());
+        ended.deleteFolder();
     }
 
     /** The table's directory in which the stores are; null if that could not be found out. */
@@ -438,7 +453,7 @@ public final class TableGenerations {
     public synchronized void keepInsteadOfDeleting(Generation generation, String tag) {
         ended.keep(generation, tag);
         // Before anything else: a table may be created with the same ID while this one is read.
-        if (directory != null && Files.exists(directory.root()))
+        if (directory != null && !Files.notExists(directory.root()))
             new StoreSnapshot(displayName, directory, tag)
                     .markKept("it is to be moved into the snapshot");
     }

@@ -107,6 +107,19 @@ public final class TableMigration {
         }
     }
 
+    /**
+     * Says, durably, that nothing was migrated out: the SSTables are not all there. False if it is
+     * not the one under way.
+     */
+    public boolean beginAnew(long number) {
+        synchronized (stores) {
+            MigrationMark now = mark;
+            if (now == null || !isCurrent(number)) return false;
+            note(new MigrationMark(now.configuration(), null));
+            return true;
+        }
+    }
+
     /** Ends a migration into the engine, durably. False if it is not the one under way. */
     public boolean arrived(long number) {
         return step(

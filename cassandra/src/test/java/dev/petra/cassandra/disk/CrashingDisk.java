@@ -2,7 +2,10 @@
 package dev.petra.cassandra.disk;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.apache.cassandra.io.FSWriteError;
 
 /**
  * A disk that fails at one step, and at every later one, as for a process that died there. A write
@@ -57,6 +60,24 @@ public final class CrashingDisk implements Disk {
     public void rename(Path from, Path to) throws IOException {
         if (fails()) throw new IOException("crash in rename");
         REAL.rename(from, to);
+    }
+
+    /** One that fails leaves some of the files of a directory. */
+    @Override
+    public void delete(Path tree) {
+        if (fails()) {
+            IOException crash = new IOException("crash in delete");
+            try {
+                if (Files.isDirectory(tree))
+                    try (Stream<Path> files = Files.list(tree)) {
+                        files.findFirst().ifPresent(REAL::delete);
+                    }
+            } catch (IOException e) {
+                crash.addSuppressed(e);
+            }
+            throw new FSWriteError(crash, tree.toString());
+        }
+        REAL.delete(tree);
     }
 
     @Override

@@ -118,7 +118,7 @@ class OrphanStoresTest {
         remove(table, Set.of(), true, false);
         assertThat(table.resolve("rocksdb")).doesNotExist();
         assertThat(table.resolve("snapshots/dropped/rocksdb/1/data")).exists();
-        assertThat(table.resolve("snapshots/dropped/rocksdb/LIVE")).hasContent("1\n");
+        assertThat(table.resolve("snapshots/dropped/rocksdb/LIVE")).content().startsWith("1\n");
     }
 
     @Test

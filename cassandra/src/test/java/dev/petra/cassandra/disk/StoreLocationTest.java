@@ -9,6 +9,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import org.apache.cassandra.db.DisallowedDirectories;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.util.File;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -24,7 +27,7 @@ class StoreLocationTest {
         StoreLocation location = new StoreLocation(table, Disk.REAL);
         assertThatThrownBy(() -> StoreLocation.locate(List.of(table), Disk.REAL))
                 .isInstanceOf(CorruptStoreException.class)
-                .hasMessageContaining(table.resolve("rocksdb") + " is a link to a folder");
+                .hasMessageContaining(table.resolve("rocksdb") + " is a link to a file or folder");
         assertThatThrownBy(location::holdsData).isInstanceOf(CorruptStoreException.class);
         assertThatThrownBy(() -> StoreLocation.bringBack(List.of(table)))
                 .isInstanceOf(CorruptStoreException.class);
@@ -33,5 +36,63 @@ class StoreLocationTest {
         assertThat(StoreLocation.locate(List.of(temp.resolve("other"), table), Disk.REAL).parent())
                 .isEqualTo(table);
         assertThat(location.generations()).containsExactly(1L);
+    }
+
+    /** Such as a generation on a disk of its own. */
+    @Test
+    void aGenerationThatIsALinkToNothingIsNotMissing() throws IOException {
+        Path table = Files.createDirectories(temp.resolve("t"));
+        StoreLocation location = new StoreLocation(table, Disk.REAL);
+        location.makeLive(1);
+        Path disk = temp.resolve("disk");
+        Files.createSymbolicLink(location.generation(1), disk);
+        assertThatThrownBy(location::generations)
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining(location.generation(1).toString());
+        Files.createDirectory(disk);
+        assertThat(location.generations()).containsExactly(1L);
+    }
+
+    /** A link to itself stands for a disk that fails: the system says neither yes nor no. */
+    @Test
+    void whatCannotBeLookedAtIsNotMissing() throws IOException {
+        Path table = Files.createDirectories(temp.resolve("t"));
+        StoreLocation location = new StoreLocation(table, Disk.REAL);
+        location.makeLive(1);
+        Files.createSymbolicLink(location.generation(1), location.generation(1));
+        assertThatThrownBy(location::generations).isInstanceOf(FSReadError.class);
+        assertThatThrownBy(location::holdsData).isInstanceOf(FSReadError.class);
+        Path keep = location.root().resolve(StoreLocation.KEEP);
+        Files.createSymbolicLink(keep, keep);
+        assertThatThrownBy(location::isKept).isInstanceOf(FSReadError.class);
+    }
+
+    /** What a table without Petra's data has in the place of snapshots does not matter. */
+    @Test
+    void noStoreIsBroughtBackFromWhatIsNoFolderOfSnapshots() throws IOException {
+        Path file = Files.createDirectories(temp.resolve("t"));
+        Files.createFile(file.resolve("snapshots"));
+        Path link = Files.createDirectories(temp.resolve("u"));
+        Files.createSymbolicLink(link.resolve("snapshots"), temp.resolve("no"));
+        assertThat(StoreLocation.bringBack(List.of(file, link))).isNull();
+    }
+
+    @Test
+    void aNewStoreIsNotPutWhereNothingCanBeWritten() throws IOException {
+        Path first = Files.createDirectories(temp.resolve("first"));
+        Path second = Files.createDirectories(temp.resolve("second"));
+        assertThat(StoreLocation.locate(List.of(first, second), Disk.REAL).parent())
+                .isEqualTo(first);
+        DisallowedDirectories.maybeMarkUnwritable(new File(first));
+        try {
+            assertThat(StoreLocation.locate(List.of(first, second), Disk.REAL).parent())
+                    .isEqualTo(second);
+            // What is there stays where it is.
+            Files.createDirectory(first.resolve("rocksdb"));
+            assertThat(StoreLocation.locate(List.of(first, second), Disk.REAL).parent())
+                    .isEqualTo(first);
+        } finally {
+            DisallowedDirectories.clearUnwritableUnsafe();
+        }
     }
 }

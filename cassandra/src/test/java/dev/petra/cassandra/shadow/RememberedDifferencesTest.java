@@ -142,5 +142,10 @@ class RememberedDifferencesTest {
             check(directory);
             REAL.syncDirectory(directory);
         }
+
+        @Override
+        public void delete(Path tree) {
+            REAL.delete(tree);
+        }
     }
 }

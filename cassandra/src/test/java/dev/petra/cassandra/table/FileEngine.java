@@ -19,6 +19,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
@@ -56,6 +57,9 @@ final class FileEngine implements StorageEngine {
 
     boolean failOpen;
 
+    /** What {@link #deleteStore} was called for. */
+    final List<Path> deleted = new ArrayList<>();
+
     /** How often a store was asked what its files hold. */
     int filesCounted;
 
@@ -80,6 +84,7 @@ final class FileEngine implements StorageEngine {
     @Override
     public void deleteStore(Path directory) {
         if (open.contains(directory)) throw new IllegalStateException(directory + " is open");
+        deleted.add(directory);
         delete(directory);
     }
 
