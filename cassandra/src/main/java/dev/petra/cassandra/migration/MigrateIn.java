@@ -151,6 +151,13 @@ final class MigrateIn extends Migration {
             state("waiting for the flush of the former memtable");
             return SOON;
         }
+        if (unreadableDirectories() > 0) {
+            // Its end would let deletions be purged that hide what these SSTables have.
+            state(
+                    "waiting: the disk of a data directory has failed, and may have SSTables of"
+                            + " the table; restart the node when it is repaired or replaced");
+            return LATER;
+        }
         return finish() ? null : SOON;
     }
 

@@ -61,6 +61,9 @@ public final class MigrateOut extends Migration {
     /** The last partition that is in live SSTables; null if that is noted. */
     private @Nullable ByteBuffer unnoted;
 
+    /** Whose SSTables the table has lost; what was in them is in the store. */
+    private long unreadable;
+
     private final Build build = new Build();
     private volatile boolean built;
     private int stepsWithoutBuild;
@@ -72,6 +75,7 @@ public final class MigrateOut extends Migration {
             ColumnFamilyStore cfs, TableGenerations stores, long number, EngineMemtable memtable) {
         super(cfs, stores, number);
         this.memtable = memtable;
+        this.unreadable = unreadableDirectories();
     }
 
     @Override
@@ -95,6 +99,7 @@ public final class MigrateOut extends Migration {
             return null;
         }
         stores.stopPurging();
+        beginAnewIfLost();
         note();
         if (build.isRunning() || !areUsable()) return SOON;
         TableStore store = memtable.generation().existing();
@@ -292,6 +297,26 @@ public final class MigrateOut extends Migration {
         }
     }
 
+    /**
+     * Begins with the first partition again if the disk of SSTables has failed meanwhile: the store
+     * goes when the migration is over. What is in other SSTables merges to the same.
+     *
+     * @return whether it does
+     */
+    private boolean beginAnewIfLost() {
+        long now = unreadableDirectories();
+        if (now <= unreadable) return false;
+        if (!stores.migration().beginAnew(number)) return false;
+        unnoted = null;
+        unreadable = now;
+        logger.warn(
+                "A disk with SSTables of {} has failed while the table was migrated out of its"
+                        + " engine. The store has all of what was in them, so the migration begins"
+                        + " anew",
+                stores.displayName());
+        return true;
+    }
+
     /** Nothing more is written before this has succeeded: the same would be written again. */
     private void note() {
         ByteBuffer key = unnoted;
@@ -374,6 +399,7 @@ public final class MigrateOut extends Migration {
     }
 
     private boolean finish() {
+        if (beginAnewIfLost()) return false;
         if (!TableLifecycle.departed(cfs, stores, number)) return false;
         // Those of former migrations out, too: they are told by their next step only, which may be
         // seconds away.

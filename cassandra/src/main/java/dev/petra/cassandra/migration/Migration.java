@@ -4,15 +4,21 @@ package dev.petra.cassandra.migration;
 import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableGenerations;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
 
@@ -81,6 +87,18 @@ public abstract class Migration {
     /** Whether to stop for now. */
     final boolean isHalted() {
         return progress.isStopRequested() || isOver();
+    }
+
+    /**
+     * In how many data directories Cassandra reads nothing of the table any more since their disk
+     * has failed, by disk_failure_policy: best_effort. Their SSTables are not among the table's.
+     */
+    final long unreadableDirectories() {
+        TableMetadata table = cfs.metadata();
+        return Arrays.stream(DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
+                .map(data -> Path.of(data, table.keyspace, table.getTableDirectoryName()))
+                .filter(directory -> DisallowedDirectories.isUnreadable(new File(directory)))
+                .count();
     }
 
     /** Begins a step, which nobody has stopped yet. */
